@@ -62,10 +62,15 @@ std::string to_text(Split split) { return name_in(kSplits, split); }
 
 std::string to_text(Origin origin) { return name_in(kOrigins, origin); }
 
+double descriptor_value(const Dataset& dataset, const DatasetSetting& setting, std::string_view name, double absent) {
+  const auto found = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), name);
+  return found == dataset.descriptors.end()
+             ? absent
+             : setting.descriptor[static_cast<std::size_t>(found - dataset.descriptors.begin())];
+}
+
 bool is_described(const Dataset& dataset, const DatasetSetting& setting) {
-  const auto found = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), "is_described");
-  return found == dataset.descriptors.end() ||
-         setting.descriptor[static_cast<std::size_t>(found - dataset.descriptors.begin())] != 0;
+  return descriptor_value(dataset, setting, "is_described", 1) != 0;
 }
 
 const std::string& study_of(const Dataset& dataset, const Sample& sample) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/named.hpp"
@@ -75,6 +76,9 @@ struct Dataset {
 
   std::size_t nodes(const DatasetGraph& graph) const { return graph.nodes(node_features.size()); }
 };
+
+/// A value of a setting's descriptor; `absent` if the dataset has no such column, which older ones may lack.
+double descriptor_value(const Dataset& dataset, const DatasetSetting& setting, std::string_view name, double absent);
 
 /// Whether networks can tell the setting from others: it has no 0 as `is_described` (labels.hpp).
 bool is_described(const Dataset& dataset, const DatasetSetting& setting);

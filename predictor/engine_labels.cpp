@@ -55,10 +55,7 @@ std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample) {
   const Json graph = parse_json(dataset.graphs[static_cast<std::size_t>(sample.graph)].provenance, "graph");
   if (!graph.contains("model")) return {};
   const DatasetSetting& setting = dataset.settings[static_cast<std::size_t>(sample.setting)];
-  const auto column = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), "gpus_per_worker");
-  const double gpus = column == dataset.descriptors.end()
-                          ? 1
-                          : setting.descriptor[static_cast<std::size_t>(column - dataset.descriptors.begin())];
+  const double gpus = descriptor_value(dataset, setting, "gpus_per_worker", 1);
   if (!(gpus >= 1 && gpus <= kMostGpusPerWorker)) return {};
   return with_workload(parse_json(setting.provenance, "setting"), graph, static_cast<int>(gpus));
 }

@@ -9,6 +9,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/random.hpp"
+#include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/placement.hpp"
 
@@ -41,7 +42,7 @@ struct ClusterValues {
   double server_machines = 0, gpus_per_worker = 0, fabric_load = 0, is_pairwise = 0;
   double other_workers = 0, other_machines = 0, other_gpus = 0, other_peak = 0, other_memory_rate = 0;
   double other_multiprocessors = 0, other_peak_efficiency = 0, other_kernel_overhead = 0, other_dispatch = 0;
-  double other_step_overhead = 0, other_nic = 0, other_pcie = 0;
+  double other_step_overhead = 0, other_nic = 0;
 };
 
 /// How a value is checked, and whether a dataset may lack it, which older ones do: then it is `absent`.
@@ -121,8 +122,7 @@ constexpr std::array kClusterValues{
     ClusterValue{"other_kernel_overhead_s", &ClusterValues::other_kernel_overhead, ValueKind::kOptional},
     ClusterValue{"other_dispatch_s", &ClusterValues::other_dispatch, ValueKind::kOptional},
     ClusterValue{"other_step_overhead_s", &ClusterValues::other_step_overhead, ValueKind::kOptional},
-    ClusterValue{"other_nic_Bps", &ClusterValues::other_nic, ValueKind::kOptional},
-    ClusterValue{"other_pcie_Bps", &ClusterValues::other_pcie, ValueKind::kOptional}};
+    ClusterValue{"other_nic_Bps", &ClusterValues::other_nic, ValueKind::kOptional}};
 
 /// The features of an operator that its inputs hold the logarithms of.
 constexpr std::array kSizes{
@@ -223,10 +223,12 @@ class DescribedCluster {
                                                         : values_.servers;
     return static_cast<int>(std::clamp(machines, 1.0, kMostPieces));
   }
+  /// Into how many pieces so many bytes are cut.
+  double cuts_of(double bytes) const { return values_.partition > 0 ? std::ceil(bytes / values_.partition) : 1; }
   /// Pieces that a gradient of so many bytes is sent in.
   int pieces_of(double bytes) const {
-    const double cut = values_.partition > 0 ? std::ceil(bytes / values_.partition) : 1;
-    return static_cast<int>(std::clamp(std::max(cut, values_.is_sharded > 0 ? values_.servers : 1), 1.0, kMostParts));
+    return static_cast<int>(
+        std::clamp(std::max(cuts_of(bytes), values_.is_sharded > 0 ? values_.servers : 1), 1.0, kMostParts));
   }
   /// Server of each piece, by its creation number; `sizes` in bytes.
   std::vector<int> place(const std::vector<Bytes>& sizes) const {
@@ -387,6 +389,9 @@ int machine_of_server(int server, int servers, int machines) {
   return server < more * (each + 1) ? server / (each + 1) : more + (server - more * (each + 1)) / std::max(1, each);
 }
 
+/// Who uses links and servers at the same time: a worker alone, which no step can be shorter than; or all of them.
+enum class Use { kOne, kAll };
+
 /// What a step asks of links and servers.
 class Loads {
  public:
@@ -433,12 +438,12 @@ class Loads {
   }
   /// Of a piece of a variable on its way between a worker and its server: a core, then `bytes` over the link; for all
   /// workers one after another, as many at a time as there are cores.
-  double alone_s(const StepVariable& v, double bytes, bool of_all) const {
+  double alone_s(const StepVariable& v, double bytes, Use use) const {
     if (!has_servers_ || bytes == 0) return 0;
     const double rate =
         values_.flow > 0 && !cluster_.is_one_machine() ? std::min(values_.flow, link_rate_) : link_rate_;
     const double one = server_s(v) / v.pieces;
-    if (!of_all) return one + (values_.is_colocated > 0 ? 0 : bytes / v.pieces / rate);
+    if (use == Use::kOne) return one + (values_.is_colocated > 0 ? 0 : bytes / v.pieces / rate);
     return std::ceil(values_.workers / cores_) * one + asked_of_busiest(v).link_s_per_byte * bytes;
   }
   double transfer_s(const StepVariable& v) const {
@@ -479,6 +484,7 @@ class Loads {
     if (cluster_.is_all_reduce()) {
       for (const Reduction& reduction : reductions()) bounds.link += reduction.time;
     } else if (has_servers_) {
+      // Workers beside servers may step more often than others, which the sum over all does not allow for.
       const bool some_are_near = values_.is_colocated > 0 && !cluster_.is_one_machine() && !waits_for_all();
       for (std::size_t m = 0; m < received_.size() && !some_are_near; ++m)
         bounds.link = std::max({bounds.link, received_[m] / rate_of(m), transmitted_[m] / rate_of(m)});
@@ -508,20 +514,19 @@ class Loads {
       return gradient < 0 ? static_cast<int>(step_.kernels.size()) : gradient;
     };
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ready(a) < ready(b); });
-    const bool is_fused_later = values_.cycle > 0;
-    double bytes = 0, pushed = 0;
     std::erase_if(order, [&](std::size_t v) { return step_.variables[v].pulled == 0; });  // moving averages stay
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const StepVariable& v = step_.variables[order[i]];
-      bytes += v.bytes;
-      pushed += v.pushed;
-      const double full = found.empty() && values_.first_bucket > 0 ? values_.first_bucket : values_.bucket;
-      const bool closes = is_fused_later || full <= 0 || bytes >= full || i + 1 == order.size();
-      if (!closes || pushed == 0) continue;
-      const double pieces = values_.partition > 0 ? std::ceil(pushed / values_.partition) : 1;
-      found.push_back({order[i], pushed * values_.all_reduce_per_byte +
-                                     (is_fused_later ? 0 : pieces * values_.all_reduce_latency)});
-      bytes = pushed = 0;
+    std::vector<double> bytes;
+    for (const std::size_t v : order) bytes.push_back(step_.variables[v].bytes);
+    const bool is_fused_later = values_.cycle > 0;
+    const double full = is_fused_later ? 0 : values_.bucket;
+    std::size_t begin = 0;
+    for (const std::size_t end :
+         bucket_ends(bytes, full > 0 && values_.first_bucket > 0 ? values_.first_bucket : full, full)) {
+      double pushed = 0;
+      for (; begin < end; ++begin) pushed += step_.variables[order[begin]].pushed;
+      if (pushed == 0) continue;
+      const double latencies = is_fused_later ? 0 : cluster_.cuts_of(pushed) * values_.all_reduce_latency;
+      found.push_back({order[end - 1], pushed * values_.all_reduce_per_byte + latencies});
     }
     return found;
   }
@@ -673,9 +678,6 @@ Timeline timeline_of(const Step& step, const Loads& loads, const SampleFeatures&
   return rows;
 }
 
-/// Who uses links and servers at the same time: a worker alone, which no step can be shorter than; or all of them.
-enum class Use { kOne, kAll };
-
 /// What must follow one another in a step.
 class Chains {
  public:
@@ -730,9 +732,8 @@ class Chains {
     for (std::size_t v = 0; v < step_.variables.size(); ++v) {
       const StepVariable& variable = step_.variables[v];
       const auto needed = static_cast<std::size_t>(parts_.needed[v]), ready = static_cast<std::size_t>(parts_.ready[v]);
-      comes_alone[needed] =
-          std::max(comes_alone[needed], loads_.alone_s(variable, variable.pulled, comes == Use::kAll));
-      goes_alone[ready] = std::max(goes_alone[ready], loads_.alone_s(variable, variable.pushed, goes == Use::kAll));
+      comes_alone[needed] = std::max(comes_alone[needed], loads_.alone_s(variable, variable.pulled, comes));
+      goes_alone[ready] = std::max(goes_alone[ready], loads_.alone_s(variable, variable.pushed, goes));
     }
 
     std::array<double, go.size()> left{};
@@ -919,6 +920,7 @@ void add_parts(const Step& step, SampleFeatures& features) {
   }
 }
 
+/// The nodes, with what they cost relative to `unit` seconds.
 void add_nodes(const Step& step, const Loads& loads, const ClusterValues& cluster, double unit,
                SampleFeatures& features) {
   const double last = std::max(step.end, kTiny);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "predictor/dataset.hpp"
 #include "predictor/run_labels.hpp"
@@ -87,16 +88,45 @@ double stretch_of(const Scenario& scenario, const Group& group) {
   return plain > 0 && planned > 0 ? planned / plain : 1;
 }
 
+/// Workers on machines of one kind.
+class WorkerKind {
+ public:
+  WorkerKind(const Scenario& scenario, const Group& group, const Machine& machine)
+      : scenario_{scenario},
+        group_{group},
+        machine_{machine},
+        stretch_{stretch_of(scenario, group)},
+        step_{plan_step(scenario, group)} {}
+
+  double peak() const { return scenario_.peak_of(gpu()).value() / stretch_; }
+  double memory_bandwidth() const { return gpu().memory_bandwidth.value() / stretch_; }
+  double memory() const { return as_double(gpu().memory); }
+  double multiprocessors() const { return gpu().multiprocessors; }
+  double peak_efficiency() const { return scenario_.profile.gpu.efficiency_for(gpu().name); }
+  double kernel_overhead() const { return scenario_.profile.gpu.kernel_overhead.value() * stretch_; }
+  double dispatch() const { return scenario_.profile.host.dispatch.value() * stretch_; }
+  double step_overhead() const { return (step_.step_overhead + step_.update).value(); }
+  double nic() const { return machine_.nic.value() * machine_.nics; }
+  double pcie() const { return group_.interconnect.pcie.value(); }
+
+ private:
+  const Accelerator& gpu() const { return *group_.accelerator; }
+
+  const Scenario& scenario_;
+  const Group& group_;
+  const Machine& machine_;
+  double stretch_;
+  ComputePlan step_;
+};
+
 /// A scenario as the descriptor sees it.
 struct Described {
   explicit Described(const Scenario& of)
       : scenario{of},
         first{of.first_workers()},
-        gpu{*first.accelerator},
-        stretch{stretch_of(of, first)},
-        step{plan_step(of, first)},
         site{of},
         chief{site.machine(chief_of(site))},
+        first_kind{of, first, chief},
         way{way_from(site)},
         servers{std::get_if<ParameterServerStrategy>(&of.training.strategy.kind)},
         is_all_reduce{std::holds_alternative<AllReduceStrategy>(of.training.strategy.kind)},
@@ -114,33 +144,22 @@ struct Described {
       if (machine.workers > 0 && !are_alike(site.group(static_cast<MachineIndex>(m)), first)) {
         ++other_machines;
         other_gpus += machine.gpus;
-        if (other == nullptr) other = &machine;
+        if (!other_kind) other_kind.emplace(of, site.group(static_cast<MachineIndex>(m)), machine);
       }
-    }
-    if (of_other_kind.first != nullptr) {
-      other_stretch = stretch_of(of, *of_other_kind.first);
-      other_step = plan_step(of, *of_other_kind.first);
     }
     for (const Group& group : of.groups) is_colocated = is_colocated || group.colocated_with >= 0;
   }
   const GradientExchange& exchange() const { return scenario.training.strategy.exchange; }
   double synchronizes(Synchronization how) const { return flag(servers && servers->synchronization == how); }
   double places(Placement how) const { return flag(servers && servers->placement == how); }
-  /// A value of the GPUs of workers of another kind than the first; 0 if there are none.
-  template <class Value>
-  double of_other_gpu(const Value& value) const {
-    return of_other_kind.first ? value(*of_other_kind.first->accelerator) : 0.0;
-  }
 
   const Scenario& scenario;
   const Group& first;
-  const Accelerator& gpu;
-  double stretch;
-  ComputePlan step;
   Site site;
   const Machine& chief;
+  WorkerKind first_kind;
+  std::optional<WorkerKind> other_kind;
   const Machine* server = nullptr;  // the first machine with servers; null: none
-  const Machine* other = nullptr;   // the first one with workers of another kind; null: none
   int worker_machines = 0, server_machines = 0, other_machines = 0, other_gpus = 0;
   bool is_colocated = false;
   Path way;
@@ -148,9 +167,17 @@ struct Described {
   bool is_all_reduce;
   Seconds of_nothing, of_much;  // times of all-reduces
   OtherWorkers with_other_batch, joining, leaving, of_other_kind;
-  double other_stretch = 1;
-  ComputePlan other_step;
 };
+
+/// A value of the first workers' kind; of the other kind, 0 if there is none.
+template <double (WorkerKind::*value)() const>
+double of_first(const Described& d) {
+  return (d.first_kind.*value)();
+}
+template <double (WorkerKind::*value)() const>
+double of_other(const Described& d) {
+  return d.other_kind ? ((*d.other_kind).*value)() : 0.0;
+}
 
 /// How much busier than the busiest NIC a link between switches is, if servers send each machine with workers, for each of
 /// them, as much as they are sent by it; 1 at least.
@@ -185,22 +212,17 @@ struct DescriptorValue {
   double (*value)(const Described&);
 };
 constexpr std::array kDescriptor{
-    DescriptorValue{"gpu_peak_flops", [](const Described& d) { return d.scenario.peak_of(d.gpu).value() / d.stretch; }},
-    DescriptorValue{"gpu_memory_bandwidth_Bps",
-                    [](const Described& d) { return d.gpu.memory_bandwidth.value() / d.stretch; }},
-    DescriptorValue{"gpu_memory_B", [](const Described& d) { return as_double(d.gpu.memory); }},
-    DescriptorValue{"multiprocessors", [](const Described& d) { return static_cast<double>(d.gpu.multiprocessors); }},
-    DescriptorValue{"peak_efficiency",
-                    [](const Described& d) { return d.scenario.profile.gpu.efficiency_for(d.gpu.name); }},
+    DescriptorValue{"gpu_peak_flops", of_first<&WorkerKind::peak>},
+    DescriptorValue{"gpu_memory_bandwidth_Bps", of_first<&WorkerKind::memory_bandwidth>},
+    DescriptorValue{"gpu_memory_B", of_first<&WorkerKind::memory>},
+    DescriptorValue{"multiprocessors", of_first<&WorkerKind::multiprocessors>},
+    DescriptorValue{"peak_efficiency", of_first<&WorkerKind::peak_efficiency>},
     DescriptorValue{"memory_efficiency", [](const Described& d) { return d.scenario.profile.gpu.memory_efficiency; }},
-    DescriptorValue{"kernel_overhead_s",
-                    [](const Described& d) { return d.scenario.profile.gpu.kernel_overhead.value() * d.stretch; }},
+    DescriptorValue{"kernel_overhead_s", of_first<&WorkerKind::kernel_overhead>},
     DescriptorValue{"reduction_half", [](const Described& d) { return d.scenario.profile.gpu.reduction_half; }},
     DescriptorValue{"winograd_gain", [](const Described& d) { return d.scenario.profile.gpu.winograd_gain; }},
-    DescriptorValue{"dispatch_s",
-                    [](const Described& d) { return d.scenario.profile.host.dispatch.value() * d.stretch; }},
-    DescriptorValue{"step_overhead_s",
-                    [](const Described& d) { return (d.step.step_overhead + d.step.update).value(); }},
+    DescriptorValue{"dispatch_s", of_first<&WorkerKind::dispatch>},
+    DescriptorValue{"step_overhead_s", of_first<&WorkerKind::step_overhead>},
     DescriptorValue{"workers", [](const Described& d) { return static_cast<double>(d.scenario.count(Role::kWorker)); }},
     DescriptorValue{"worker_machines", [](const Described& d) { return static_cast<double>(d.worker_machines); }},
     DescriptorValue{"gpus_per_machine", [](const Described& d) { return static_cast<double>(d.chief.gpus); }},
@@ -209,10 +231,10 @@ constexpr std::array kDescriptor{
     DescriptorValue{"is_colocated", [](const Described& d) { return flag(d.is_colocated); }},
     DescriptorValue{"server_cores",
                     [](const Described& d) { return d.server ? static_cast<double>(d.server->cores) : 0.0; }},
-    DescriptorValue{"nic_Bps", [](const Described& d) { return d.chief.nic.value() * d.chief.nics; }},
+    DescriptorValue{"nic_Bps", of_first<&WorkerKind::nic>},
     DescriptorValue{"server_nic_Bps",
                     [](const Described& d) { return d.server ? d.server->nic.value() * d.server->nics : 0.0; }},
-    DescriptorValue{"pcie_Bps", [](const Described& d) { return d.first.interconnect.pcie.value(); }},
+    DescriptorValue{"pcie_Bps", of_first<&WorkerKind::pcie>},
     DescriptorValue{"latency_s", [](const Described& d) { return d.way.latency.value(); }},
     DescriptorValue{"flow_Bps", [](const Described& d) { return d.way.per_flow_rate.value_or(d.chief.nic).value(); }},
     DescriptorValue{"server_time_per_variable_s",
@@ -295,42 +317,15 @@ constexpr std::array kDescriptor{
                     [](const Described& d) {
                       return d.other_machines > 0 ? static_cast<double>(d.other_gpus) / d.other_machines : 0.0;
                     }},
-    DescriptorValue{"other_gpu_peak_flops",
-                    [](const Described& d) {
-                      return d.of_other_gpu(
-                          [&](const Accelerator& gpu) { return d.scenario.peak_of(gpu).value() / d.other_stretch; });
-                    }},
-    DescriptorValue{"other_gpu_memory_bandwidth_Bps",
-                    [](const Described& d) {
-                      return d.of_other_gpu(
-                          [&](const Accelerator& gpu) { return gpu.memory_bandwidth.value() / d.other_stretch; });
-                    }},
-    DescriptorValue{"other_multiprocessors",
-                    [](const Described& d) {
-                      return d.of_other_gpu(
-                          [](const Accelerator& gpu) { return static_cast<double>(gpu.multiprocessors); });
-                    }},
-    DescriptorValue{"other_peak_efficiency",
-                    [](const Described& d) {
-                      return d.of_other_gpu(
-                          [&](const Accelerator& gpu) { return d.scenario.profile.gpu.efficiency_for(gpu.name); });
-                    }},
-    DescriptorValue{"other_kernel_overhead_s",
-                    [](const Described& d) {
-                      return d.other ? d.scenario.profile.gpu.kernel_overhead.value() * d.other_stretch : 0.0;
-                    }},
-    DescriptorValue{"other_dispatch_s",
-                    [](const Described& d) {
-                      return d.other ? d.scenario.profile.host.dispatch.value() * d.other_stretch : 0.0;
-                    }},
-    DescriptorValue{"other_step_overhead_s",
-                    [](const Described& d) { return (d.other_step.step_overhead + d.other_step.update).value(); }},
-    DescriptorValue{"other_nic_Bps",
-                    [](const Described& d) { return d.other ? d.other->nic.value() * d.other->nics : 0.0; }},
-    DescriptorValue{"other_pcie_Bps",
-                    [](const Described& d) {
-                      return d.of_other_kind.first ? d.of_other_kind.first->interconnect.pcie.value() : 0.0;
-                    }},
+    DescriptorValue{"other_gpu_peak_flops", of_other<&WorkerKind::peak>},
+    DescriptorValue{"other_gpu_memory_bandwidth_Bps", of_other<&WorkerKind::memory_bandwidth>},
+    DescriptorValue{"other_multiprocessors", of_other<&WorkerKind::multiprocessors>},
+    DescriptorValue{"other_peak_efficiency", of_other<&WorkerKind::peak_efficiency>},
+    DescriptorValue{"other_kernel_overhead_s", of_other<&WorkerKind::kernel_overhead>},
+    DescriptorValue{"other_dispatch_s", of_other<&WorkerKind::dispatch>},
+    DescriptorValue{"other_step_overhead_s", of_other<&WorkerKind::step_overhead>},
+    DescriptorValue{"other_nic_Bps", of_other<&WorkerKind::nic>},
+    DescriptorValue{"other_pcie_Bps", of_other<&WorkerKind::pcie>},
     DescriptorValue{"is_described", [](const Described& d) { return flag(!undescribed(d.scenario)); }}};
 
 }  // namespace

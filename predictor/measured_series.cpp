@@ -46,16 +46,28 @@ Seconds period_of(const CsvTable& table) {
       [&](std::size_t i, const std::string& what) { table.row(i).fail("time_s", what); });
 }
 
+/// A series that a file may have, the name of its column, and its values: from 0 to `most`.
+struct SeriesKind {
+  const char* column;
+  std::vector<double> MeasuredSeries::*values;
+  double most;
+  const char* expected;
+};
 constexpr const char* kShare = "a share of 0 to 1";
 constexpr const char* kRate = "bytes per second, from 0 to 1e15";
+constexpr SeriesKind kGpu{"gpu_utilization", &MeasuredSeries::gpu, 1, kShare};
+constexpr SeriesKind kMemory{"memory_utilization", &MeasuredSeries::memory, 1, kShare};
+constexpr SeriesKind kReceive{"receive_Bps", &MeasuredSeries::receive, kMostBytes, kRate};
+constexpr SeriesKind kTransmit{"transmit_Bps", &MeasuredSeries::transmit, kMostBytes, kRate};
+constexpr std::array kSeries{&kGpu, &kMemory, &kReceive, &kTransmit};
 
-std::vector<double> column_of(const CsvTable& table, const char* name, double most, const char* expected) {
+std::vector<double> column_of(const CsvTable& table, const SeriesKind& kind) {
   std::vector<double> values;
-  if (!table.has_column(name)) return values;
+  if (!table.has_column(kind.column)) return values;
   for (const CsvRow& row : table.rows()) {
-    values.push_back(row.number(name));
-    if (!(values.back() >= 0 && values.back() <= most))
-      row.fail(name, std::string{"expected "} + expected + "; found " + std::string{row.text(name)});
+    values.push_back(row.number(kind.column));
+    if (!(values.back() >= 0 && values.back() <= kind.most))
+      row.fail(kind.column, std::string{"expected "} + kind.expected + "; found " + std::string{row.text(kind.column)});
   }
   return values;
 }
@@ -65,20 +77,20 @@ double mean_of(const std::vector<double>& series) {
                         : std::accumulate(series.begin(), series.end(), 0.0) / static_cast<double>(series.size());
 }
 
-/// What a counter of a trace is a series of: `per_unit` of its unit are a share of 1, or a byte per second.
+/// What a counter of a trace is: a series, `per_unit` of whose unit are one of the column's.
 struct CounterMeaning {
   std::string_view name;
-  std::vector<double> MeasuredSeries::*series;
+  const SeriesKind* kind;
   double per_unit;
 };
-constexpr std::array kCounters{CounterMeaning{"gpu_utilization", &MeasuredSeries::gpu, 1},
-                               CounterMeaning{"memory_utilization", &MeasuredSeries::memory, 1},
-                               CounterMeaning{"receive_Bps", &MeasuredSeries::receive, 1},
-                               CounterMeaning{"transmit_Bps", &MeasuredSeries::transmit, 1},
-                               CounterMeaning{"GPU utilization, %", &MeasuredSeries::gpu, 100},
-                               CounterMeaning{"GPU memory utilization, %", &MeasuredSeries::memory, 100},
-                               CounterMeaning{"NIC receive, MB/s", &MeasuredSeries::receive, 1e-6},
-                               CounterMeaning{"NIC transmit, MB/s", &MeasuredSeries::transmit, 1e-6}};
+constexpr std::array kCounters{CounterMeaning{kGpu.column, &kGpu, 1},
+                               CounterMeaning{kMemory.column, &kMemory, 1},
+                               CounterMeaning{kReceive.column, &kReceive, 1},
+                               CounterMeaning{kTransmit.column, &kTransmit, 1},
+                               CounterMeaning{"GPU utilization, %", &kGpu, 100},
+                               CounterMeaning{"GPU memory utilization, %", &kMemory, 100},
+                               CounterMeaning{"NIC receive, MB/s", &kReceive, 1e-6},
+                               CounterMeaning{"NIC transmit, MB/s", &kTransmit, 1e-6}};
 
 std::vector<std::string> names_of_counters() {
   std::vector<std::string> names;
@@ -95,12 +107,11 @@ void require_columns_among(const CsvTable& table, const std::vector<std::string>
 }
 
 MeasuredSeries read_measured_series(const CsvTable& table) {
-  require_columns_among(table, {"time_s", "gpu_utilization", "memory_utilization", "receive_Bps", "transmit_Bps"});
-  MeasuredSeries series{.period = period_of(table),
-                        .gpu = column_of(table, "gpu_utilization", 1, kShare),
-                        .memory = column_of(table, "memory_utilization", 1, kShare),
-                        .receive = column_of(table, "receive_Bps", kMostBytes, kRate),
-                        .transmit = column_of(table, "transmit_Bps", kMostBytes, kRate)};
+  std::vector<std::string> known{"time_s"};
+  for (const SeriesKind* kind : kSeries) known.emplace_back(kind->column);
+  require_columns_among(table, known);
+  MeasuredSeries series{.period = period_of(table), .gpu = {}, .memory = {}, .receive = {}, .transmit = {}};
+  for (const SeriesKind* kind : kSeries) series.*kind->values = column_of(table, *kind);
   if (series.gpu.empty() && series.memory.empty() && series.receive.empty() && series.transmit.empty())
     throw InputError{table.file_name() +
                      ": expected a column gpu_utilization, memory_utilization, receive_Bps or transmit_Bps"};
@@ -117,8 +128,8 @@ MeasuredSeries read_measured_series(const std::vector<TraceCounter>& counters, c
   for (const TraceCounter& counter : counters) {
     const CounterMeaning* meaning = meaning_of(counter);
     if (meaning == nullptr) continue;
-    const bool is_of_gpu = meaning->series == &MeasuredSeries::gpu;
-    if (chosen == nullptr || (is_of_gpu && meaning_of(*chosen)->series != &MeasuredSeries::gpu)) chosen = &counter;
+    const bool is_of_gpu = meaning->kind == &kGpu;
+    if (chosen == nullptr || (is_of_gpu && meaning_of(*chosen)->kind != &kGpu)) chosen = &counter;
   }
   if (chosen == nullptr)
     throw InputError{file_name + ": expected a counter " + list_in_quotes(names_of_counters()) + "; found " +
@@ -144,15 +155,14 @@ MeasuredSeries read_measured_series(const std::vector<TraceCounter>& counters, c
     }
     if (!std::ranges::equal(samples, first->samples, {}, &CounterSample::date, &CounterSample::date))
       throw InputError{where + ": expected values at the dates of those of " + in_quotes(first->name)};
-    std::vector<double>& values = series.*meaning->series;
+    std::vector<double>& values = series.*meaning->kind->values;
     if (!values.empty())
       throw InputError{where + ": expected one counter of this kind of process " + shortened(counter.process) +
                        "; found two"};
-    const bool is_share = meaning->series == &MeasuredSeries::gpu || meaning->series == &MeasuredSeries::memory;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       values.push_back(samples[i].value / meaning->per_unit);
-      if (!(values.back() >= 0 && values.back() <= (is_share ? 1 : kMostBytes)))
-        fail(i, std::string{"expected "} + (is_share ? kShare : kRate) + "; found " + Json(values.back()).dump());
+      if (!(values.back() >= 0 && values.back() <= meaning->kind->most))
+        fail(i, std::string{"expected "} + meaning->kind->expected + "; found " + Json(values.back()).dump());
     }
   }
   return series;

@@ -16,12 +16,12 @@ struct Undescribed {
 };
 
 /// The first such part; none if the scenario can be a sample, or be asked a predictor about: of workers on machines of
-/// at most two kinds, of the second of which some may have more of them than others, in one region, that train without pauses and exchange gradients by servers, each step of a worker
-/// using all of its own, or by all-reduces. Others than the first ones may have one other batch, and join at one time
-/// or leave at one.
+/// at most two kinds, in one region, that train without pauses and exchange gradients by servers, each step of a worker
+/// using all of its own, or by all-reduces. Machines of the second kind may differ in the number of their GPUs. Others
+/// than the first workers may have one other batch, and join at one time or leave at one.
 std::optional<Undescribed> undescribed(const Scenario& scenario);
 
-/// Whether machines of both groups are alike in all that the descriptor says of them: GPUs, processors, links, workers.
+/// Whether machines of both groups are alike in GPUs, processors, links and workers.
 bool are_alike(const Group& a, const Group& b);
 
 /// Throws InputError, "file: pointer: ...", if there is one.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/csv.hpp"
+#include "sim/record/resource_profile.hpp"
 
 namespace rehearse::microbench {
 
@@ -155,12 +156,7 @@ std::string paused_series(const std::vector<BusySpan>& steps, double pause, doub
   std::vector<double> busy(static_cast<std::size_t>(end / period), 0.0);
   for (const BusySpan& step : steps) {
     const double share = step.end > step.start ? std::min(1.0, step.processor_time / (step.end - step.start)) : 0;
-    for (auto i = static_cast<std::size_t>(step.start / period); i < busy.size(); ++i) {
-      const double begin = static_cast<double>(i) * period;
-      const double within = std::min(step.end, begin + period) - std::max(step.start, begin);
-      if (within <= 0) break;
-      busy[i] += share * within / period;
-    }
+    spread(busy, Seconds{period}, {Seconds{step.start}, Seconds{step.end}}, share * (step.end - step.start) / period);
   }
   CsvWriter csv{{"time_s", "gpu_utilization"}};
   for (std::size_t i = 0; i < busy.size(); ++i) csv.row({static_cast<double>(i) * period, std::min(1.0, busy[i])});

@@ -25,6 +25,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/base/output_lock.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/statistics.hpp"
 
 namespace rehearse {
 
@@ -306,15 +307,15 @@ Table table_of(const std::vector<StudyCurve>& curves) {
   for (const StudyCurve& curve : curves)
     for (const StudyCurve::Point& point : curve.points) by_added[point.added].push_back(&point);
   for (const auto& [added, points] : by_added) {
-    const auto mean = [&points = points](const auto& value) {
-      double sum = 0;
-      for (const StudyCurve::Point* point : points) sum += value(*point);
-      return sum / static_cast<double>(points.size());
-    };
+    std::vector<double> simulated, corrected, ratios;
+    for (const StudyCurve::Point* point : points) {
+      simulated.push_back(point->engine);
+      corrected.push_back(point->corrected);
+      ratios.push_back(point->corrected / point->engine);
+    }
     table.rows.push_back({"mean of " + std::to_string(points.size()) + " studies", "", std::to_string(added),
-                          display(mean([](const auto& p) { return p.engine; })),
-                          display(mean([](const auto& p) { return p.corrected; })),
-                          display(mean([](const auto& p) { return p.corrected / p.engine; })), "", "", "", "", "", ""});
+                          display(mean(simulated)), display(mean(corrected)), display(mean(ratios)), "", "", "", "", "",
+                          ""});
   }
   return table;
 }

@@ -25,28 +25,6 @@ Seconds last_activity(const RunRecord& record) {
   return last;
 }
 
-/// Divides `amount` among the samples that `span` overlaps; the last one takes the remainder, so that nothing is lost
-/// by rounding.
-void spread(std::vector<double>& sums, Seconds period, Span span, double amount) {
-  if (sums.empty()) return;  // a machine that is not recorded
-  const std::size_t last_sample = sums.size() - 1;
-  const auto sample_at = [&](Seconds time) {
-    return std::min(last_sample, static_cast<std::size_t>(std::max(0.0, time / period)));
-  };
-  const std::size_t first = sample_at(span.start);
-  const std::size_t last = sample_at(span.end);
-  const double duration = (span.end - span.start).value();
-  double left = amount;
-  for (std::size_t i = first; i < last; ++i) {
-    const double begin = std::max(span.start.value(), static_cast<double>(i) * period.value());
-    const double end = static_cast<double>(i + 1) * period.value();
-    const double part = std::clamp(amount * (end - begin) / duration, 0.0, left);
-    sums[i] += part;
-    left -= part;
-  }
-  sums[last] += left;
-}
-
 void add_kernels(const RunRecord& record, ResourceProfile& profile) {
   using Gpu = std::pair<MachineIndex, int>;
   std::map<Gpu, std::vector<const KernelSpan*>> by_gpu;
@@ -136,6 +114,26 @@ std::int64_t covered_iterations(const RunRecord& record, Span covered) {
 }
 
 }  // namespace
+
+void spread(std::vector<double>& sums, Seconds period, Span span, double amount) {
+  if (sums.empty()) return;  // a machine that is not recorded
+  const std::size_t last_sample = sums.size() - 1;
+  const auto sample_at = [&](Seconds time) {
+    return std::min(last_sample, static_cast<std::size_t>(std::max(0.0, time / period)));
+  };
+  const std::size_t first = sample_at(span.start);
+  const std::size_t last = sample_at(span.end);
+  const double duration = (span.end - span.start).value();
+  double left = amount;
+  for (std::size_t i = first; i < last; ++i) {
+    const double begin = std::max(span.start.value(), static_cast<double>(i) * period.value());
+    const double end = static_cast<double>(i + 1) * period.value();
+    const double part = std::clamp(amount * (end - begin) / duration, 0.0, left);
+    sums[i] += part;
+    left -= part;
+  }
+  sums[last] += left;
+}
 
 Bursts find_bursts(std::span<const double> series, Seconds period, double threshold) {
   struct Runs {

@@ -23,6 +23,10 @@ struct ResourceSeries {
   std::vector<double> transmit;  // bytes per second
 };
 
+/// Divides `amount` among the samples, of one `period` each, that `span` overlaps; the last one takes the remainder, so
+/// that nothing is lost by rounding, and what lies behind the last sample.
+void spread(std::vector<double>& sums, Seconds period, Span span, double amount);
+
 /// When a sample belongs to a burst: its value is above the threshold.
 struct BurstThresholds {
   double utilization = 1e-9;       // of gpu and memory: any activity, beyond rounding

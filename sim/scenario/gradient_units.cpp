@@ -46,21 +46,19 @@ class Planner {
   }
 
   std::vector<GradientUnit> buckets(const Workload& workload) const {
+    std::vector<int> ready = in_order_of_readiness(workload);
+    std::erase_if(ready, [&](int variable) { return !is_exchanged(variable); });
+    std::vector<double> bytes;
+    for (const int variable : ready) bytes.push_back(as_double(sent_bytes(variable)));
+    const Bytes limit = *exchange_.bucket_size;
     std::vector<GradientUnit> units;
-    std::vector<int> open;
-    Bytes size{};
-    Bytes limit = exchange_.first_bucket_size.value_or(*exchange_.bucket_size);
-    for (const int variable : in_order_of_readiness(workload)) {
-      if (!is_exchanged(variable)) continue;
-      open.push_back(variable);
-      size += sent_bytes(variable);
-      if (size < limit) continue;
-      units.push_back(unit_of(open));
-      open.clear();
-      size = {};
-      limit = *exchange_.bucket_size;
+    auto begin = ready.begin();
+    for (const std::size_t behind :
+         bucket_ends(bytes, as_double(exchange_.first_bucket_size.value_or(limit)), as_double(limit))) {
+      const auto end = ready.begin() + static_cast<std::ptrdiff_t>(behind);
+      units.push_back(unit_of({begin, end}));
+      begin = end;
     }
-    if (!open.empty()) units.push_back(unit_of(open));
     return units;
   }
 
@@ -152,6 +150,18 @@ GradientUnits plan_units(const Scenario& scenario, int servers, const std::vecto
 }
 
 }  // namespace
+
+std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first_limit, double limit) {
+  std::vector<std::size_t> ends;
+  double size = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    size += bytes[i];
+    if (size < (ends.empty() ? first_limit : limit) && i + 1 < bytes.size()) continue;
+    ends.push_back(i + 1);
+    size = 0;
+  }
+  return ends;
+}
 
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {
   return plan_units(scenario, servers, std::vector<bool>(scenario.workload.variables.size(), true));

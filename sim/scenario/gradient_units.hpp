@@ -1,6 +1,8 @@
 #pragma once
 // What is sent in one piece: a gradient, several of them fused, or part of one.
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +25,15 @@ struct GradientUnits {
   std::vector<std::vector<int>> of_variable;  // [variables] units that hold a part of it
 };
 
+/// Where buckets of gradients, of so many bytes in the order in which they become ready, close: behind the gradient with
+/// which a bucket reaches `limit`, the first one `first_limit`; and behind the last one. With 0 each is one of its own.
+std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first_limit, double limit);
+
 /// One unit per variable, in creation order; or, as the scenario's exchange says:
-/// - buckets: variables in the order in which their gradients become ready; a bucket closes when its bytes, before any
-///   conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's DistributedDataParallel
-///   (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the run instead.
+/// - buckets: variables in the order in which their gradients become ready; a bucket closes (bucket_ends()) when its
+///   bytes, before any conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's
+///   DistributedDataParallel (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the run
+///   instead.
 /// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
 ///   placement cuts every variable into one per server.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.

@@ -64,6 +64,26 @@ void add_rows(Dataset& data, EngineLabels& engine, const std::string& study, int
   }
 }
 
+/// Studies with rows, and how much longer each takes than the engine says.
+struct MeasuredJobs {
+  Dataset data;
+  EngineLabels engine;
+  std::vector<std::size_t> samples;  // all
+};
+struct Rows {
+  const char* study;
+  int count;
+  double factor;
+};
+MeasuredJobs measured_jobs(const std::vector<Rows>& studies) {
+  MeasuredJobs jobs;
+  jobs.data.labels = label_names();
+  jobs.data.graphs.push_back({.family = "f", .name = "g", .provenance = "{}", .features = {}, .edges = {}});
+  for (const Rows& rows : studies) add_rows(jobs.data, jobs.engine, rows.study, rows.count, rows.factor);
+  for (std::size_t i = 0; i < jobs.data.samples.size(); ++i) jobs.samples.push_back(i);
+  return jobs;
+}
+
 }  // namespace
 
 TEST_CASE("a job that shares nothing with the measured ones keeps what the engine says") {
@@ -156,15 +176,7 @@ TEST_CASE("the likelihood finds where the errors are: in GPUs, in studies, or in
 }
 
 TEST_CASE("the corrected engine of a dataset: its file, its mean rates, and studies left out") {
-  Dataset data;
-  data.labels = label_names();
-  data.graphs.push_back({.family = "f", .name = "g", .provenance = "{}", .features = {}, .edges = {}});
-  EngineLabels engine;
-  add_rows(data, engine, "a", 60, 1.25);
-  add_rows(data, engine, "b", 70, 0.8);
-  add_rows(data, engine, "c", 10, 1);
-  std::vector<std::size_t> samples(data.samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = i;
+  const auto [data, engine, samples] = measured_jobs({{"a", 60, 1.25}, {"b", 70, 0.8}, {"c", 10, 1}});
   const CorrectedEngine corrected{data, samples, engine};
   CHECK(corrected.counts() == std::vector<std::pair<std::string, std::size_t>>{{"step_time_s", 140}});
   const PredictedMetrics known = corrected.correct(engine.labels[0], engine.traits[0]);
@@ -201,13 +213,7 @@ TEST_CASE("conformal quantiles hold the share of scores that they say") {
 }
 
 TEST_CASE("a file of corrections that this program cannot have written is refused") {
-  Dataset data;
-  data.labels = label_names();
-  data.graphs.push_back({.family = "net", .name = "net", .provenance = "{}", .features = {}, .edges = {}});
-  EngineLabels engine;
-  add_rows(data, engine, "a", 30, 1.2);
-  std::vector<std::size_t> samples(data.samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = i;
+  const auto [data, engine, samples] = measured_jobs({{"a", 30, 1.2}});
   const TorchValue sound = CorrectedEngine{data, samples, engine}.state();
   const auto item = [](TorchValue& dict, std::string_view key) -> TorchValue& {
     for (auto& [name, value] : std::get<TorchDict>(dict.value).items)
