@@ -3,9 +3,12 @@
 #   cmake/refresh_readmes.sh [PART...]       (default: all)
 #   keys                scenarios/README.md: the keys of a scenario
 #   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
-#   accuracy=FOLDER     the same from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
+#   kernels             calibration/README.md: times of single kernels, each GPU predicted by a fit to the others; 2 min
+#   transformers        calibration/README.md: steps of transformers by GPU; 1 min
+#   unseen              calibration/README.md: sources that no fit has seen; 10 s
+#   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
-# tests/sim/app/output/schema_keys_test.cpp).
+# tests/sim/app/output/schema_keys_test.cpp, cmake/readme_tables.py --check).
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
@@ -25,7 +28,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers unseen accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -42,8 +45,12 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
+    kernels | transformers | unseen)
+      cmake/readme_tables.py build/rehearse "$part" > "$scratch/table"
+      replace_part calibration/README.md "$part" "$scratch/table"
+      ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, accuracy" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, unseen, accuracy" >&2
       exit 2
       ;;
   esac

@@ -46,17 +46,22 @@ ErrorStatistics errors(const KernelStudy& study, const std::vector<double>& pred
 struct Line {
   std::string label;
   ErrorStatistics model, with_host, roofline, nearest;
+  std::string table;  // that it is a part of, which its label does not say; empty: of all tables
+
+  /// Unlike the label, a name that no other line has.
+  std::string key() const { return table.empty() ? label : table + ", " + label; }
 };
 
 /// All rows, those above 20 us, and both for each GPU and table.
 std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& predictions) {
   std::vector<Line> lines;
-  const auto add = [&](const std::string& label, auto is_taken) {
+  const auto add = [&](const std::string& label, auto is_taken, const std::string& table = {}) {
     Line line{.label = label,
               .model = errors(study, predictions.model, is_taken),
               .with_host = errors(study, predictions.with_host, is_taken),
               .roofline = errors(study, predictions.roofline, is_taken),
-              .nearest = errors(study, predictions.nearest, is_taken)};
+              .nearest = errors(study, predictions.nearest, is_taken),
+              .table = table};
     if (line.model.rows > 0) lines.push_back(std::move(line));
   };
   const bool has_short =
@@ -73,7 +78,9 @@ std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& pr
     for (std::size_t table = 0; table < study.tables.size(); ++table) {
       add(study.tables[table], [table](const KernelRow& row) { return row.table == table; });
       for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
-        add("  " + study.gpus[gpu].name, [=](const KernelRow& row) { return row.table == table && row.gpu == gpu; });
+        add(
+            study.gpus[gpu].name, [=](const KernelRow& row) { return row.table == table && row.gpu == gpu; },
+            study.tables[table]);
     }
   return lines;
 }
@@ -93,7 +100,7 @@ std::string csv_of(const KernelStudy& study, const KernelPredictions& prediction
 Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
   Json groups = Json::object();
   for (const Line& line : lines)
-    groups[line.label] = {{"kernel_model", to_json(line.model)},
+    groups[line.key()] = {{"kernel_model", to_json(line.model)},
                           {"kernel_model_with_host", to_json(line.with_host)},
                           {"roofline", to_json(line.roofline)},
                           {"nearest_row", to_json(line.nearest)}};
@@ -120,7 +127,7 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     std::printf(" %6.1f / %6.1f", errors.median_ape, errors.p90_ape);
   };
   for (const Line& line : lines) {
-    std::printf("%-46s %6zu", line.label.c_str(), line.model.rows);
+    std::printf("%-46s %6zu", ((line.table.empty() ? "" : "  ") + line.label).c_str(), line.model.rows);
     pair(line.model);
     std::printf(" %8.1f %+8.1f", line.model.max_ape, line.model.bias);
     pair(line.roofline);

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Tables of calibration/README.md that several studies fill, as `rehearse validate STUDY` prints their figures.
+
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (3 min), transformers, unseen
+  cmake/readme_tables.py PROGRAM --check [TABLE...]
+                                           compares the rows in the README with what the program says now (default: all but
+                                           the rows of kernels that take half a minute and more)
+"""
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+README = "calibration/README.md"
+
+
+@functools.lru_cache(maxsize=None)
+def validate(program, study):
+    """The summary of a study in scenarios/studies."""
+    command = [program, "validate", f"scenarios/studies/{study}.json", "--json", "--quiet"]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+
+
+def row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def header(names):
+    return [row(names), row(["---"] * len(names))]
+
+
+def pair(errors):
+    """Median and 90th percentile of the absolute errors in percent: "6.5 / 18"."""
+    return f"{errors['median_ape']:.1f} / {errors['p90_ape']:.0f}"
+
+
+# Rows of the table of kernels: the first cell, the study, the key of its errors, whether the launch is told apart, whether it takes long.
+TRANSFORMERS = "kernels-transformers"
+KERNELS = [
+    ("`bf16-products`, above 20 us", "kernels-bf16-products", "all, above 20 us", False, False),
+    ("the same, all", "kernels-bf16-products", "all", False, False),
+    ("`fp32-products`", "kernels-fp32-products", "all", True, True),
+    ("`convolutions`", "kernels-convolutions", "all", True, False),
+    ("`memory-bound`", "kernels-memory-bound", "all", True, True),
+    ("`transformers`, training (no row of it is fitted; an architecture left out whole)", TRANSFORMERS,
+     "neusight-gpu-kernels/transformers transformer_training", False, True),
+    ("the same, forward", TRANSFORMERS, "neusight-gpu-kernels/transformers transformer", False, True),
+    ("`fp32-products-deepbench`", "kernels-fp32-products-deepbench", "all", False, False),
+    ("`convolutions-deepbench`", "kernels-convolutions-deepbench", "all", False, False),
+]
+
+
+def worst_gpu(errors, key):
+    """The GPU with the largest median, of the rows that a key stands for: "P4 16.1 / 62"."""
+    parts = {}
+    for name, each in errors.items():
+        gpu = name.removesuffix(", above 20 us")
+        if key.startswith("all"):
+            is_part = name.endswith(", above 20 us") == key.endswith(", above 20 us") and "/" not in name and gpu != "all"
+        else:
+            is_part = name.startswith(key + ", ")
+            gpu = name.removeprefix(key + ", ")
+        if is_part:
+            parts[gpu] = each["kernel_model"]
+    gpu = max(parts, key=lambda name: parts[name]["median_ape"])
+    return f"{gpu} {pair(parts[gpu])}"
+
+
+def kernels(program, is_quick=False):
+    lines = header(["study (`scenarios/studies/kernels-*`)", "rows", "kernel model", "launch known", "roofline", "nearest row", "worst GPU"])
+    for label, study, key, has_launch, is_slow in KERNELS:
+        if is_quick and is_slow:
+            continue
+        errors = validate(program, study)["errors"]
+        of = errors[key]
+        lines.append(row([label, str(of["kernel_model"]["rows"]), pair(of["kernel_model"]),
+                          pair(of["kernel_model_with_host"]) if has_launch else "", pair(of["roofline"]), pair(of["nearest_row"]),
+                          worst_gpu(errors, key)]))
+    return lines
+
+
+def transformers(program, is_quick=False):
+    """Steps of transformers by GPU; 30 s of a processor."""
+    lines = header(["GPU", "training: rows", "median / p90", "forward: rows", "median / p90"])
+    if is_quick:
+        return lines
+    errors = validate(program, TRANSFORMERS)["errors"]
+    tables = [f"neusight-gpu-kernels/transformers {kind}, " for kind in ("transformer_training", "transformer")]
+    gpus = {name.removeprefix(table): None for table in tables for name in errors if name.startswith(table)}  # in the order of the study
+    for gpu in gpus:
+        cells = [gpu]
+        for table in tables:
+            model = errors[table + gpu]["kernel_model"] if table + gpu in errors else None
+            cells += [str(model["rows"]), pair(model)] if model else ["", ""]
+        lines.append(row(cells))
+    return lines
+
+
+# Rows of the table of sources that no fit has seen: the first cell, the study, which part of its summary, the groups that are named.
+UNSEEN = [
+    ("`lambda-gpu-benchmarks`, 2 to 8 GPUs", "lambda-gpu-benchmarks", "predicted", ["gpus 2", "gpus 4", "gpus 8"]),
+    ("the same, one GPU, seen by the fit", "lambda-gpu-benchmarks", "fitted", []),
+    ("`zeus-energy`, one GPU", "zeus-energy", None,
+     ["network resnet50", "network bert_base_uncased", "gpu A40", "gpu P100", "gpu RTX6000"]),
+    ("`gavel-throughputs`, 1 to 8 GPUs", "gavel-throughputs", None,
+     ["job ResNet-50", "job ResNet-18", "gpu k80", "gpu p100", "gpu v100", "gpus 1", "gpus 8"]),
+    ("`llm-foundry-fsdp`, 8 to 128 GPUs", "llm-foundry-fsdp", None,
+     ["gpu a100_40gb", "gpu a100_80gb", "gpu h100_80gb", "gpus 8", "gpus 32", "gpus 128"]),
+    ("the same, by length of sequences", "llm-foundry-fsdp", None,
+     ["seq_len 512", "seq_len 1024", "seq_len 2048", "seq_len 4096", "seq_len 8192", "seq_len 32768"]),
+]
+
+
+def unseen(program, is_quick=False):
+    del is_quick  # each row takes some seconds
+    lines = header(["study", "rows", "median", "MAPE", "p90", "bias", "of them, medians"])
+    for label, study, part, groups in UNSEEN:
+        summary = validate(program, study)
+        of = summary[part] if part else summary
+        medians = [f"{name.replace(' ', '=', 1)}: {summary['groups'][name]['median_ape']:.1f}" for name in groups]
+        lines.append(row([label, str(of["rows"]), f"{of['median_ape']:.1f}", f"{of['mape']:.1f}", f"{of['p90_ape']:.1f}",
+                          f"{of['bias']:+.1f}", ", ".join(medians)]))
+    return lines
+
+
+TABLES = {"kernels": kernels, "transformers": transformers, "unseen": unseen}
+
+
+def stated(table):
+    """The lines of a table in the README, between the two comments that name it."""
+    with open(os.path.join(ROOT, README)) as file:
+        lines = file.read().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(f"<!-- {table}, written by ") and line.endswith(": begin -->"))
+    return [line for line in lines[begin + 1:lines.index(f"<!-- {table}: end -->")] if line]
+
+
+def check(program, table):
+    """What the README states otherwise than the program: texts for a person, none if all is as printed."""
+    in_readme = stated(table)
+    return [f"{README}, {table}: states\n  {next((line for line in in_readme if line.split(' | ')[0] == wanted.split(' | ')[0]), '(no such row)')}"
+            f"\nshould be\n  {wanted}\nto refresh: cmake/refresh_readmes.sh {table}"
+            for wanted in TABLES[table](program, is_quick=True) if wanted not in in_readme]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", help="build/rehearse")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="kernels, transformers or unseen")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.tables if name not in TABLES]
+    if unknown:
+        parser.error(f'unknown table "{unknown[0]}"; known: {", ".join(TABLES)}')
+    program = os.path.abspath(arguments.program)
+    tables = arguments.tables or list(TABLES)
+    if not arguments.check:
+        print("\n\n".join("\n".join(TABLES[table](program)) for table in tables))
+        return 0
+    wrong = [text for table in tables for text in check(program, table)]
+    for text in wrong:
+        print(text, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
