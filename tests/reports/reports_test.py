@@ -1,0 +1,247 @@
+"""What people asked in public about real trainings, and what they measured: each question as its user would ask it, with the right
+answer, or the refusal or warning that says what is not modelled.
+
+reports_test.py PROGRAM [argument of unittest ...]
+
+The scenarios beside this file state what each report states; where it leaves something open, the assumption is in the file.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], cwd=FOLDER, capture_output=True, text=True, timeout=600, check=False)
+
+
+def settings(values):
+    return [word for pointer, value in values.items() for word in ("--set", f"{pointer}={value}")]
+
+
+def simulate(scenario, values=None, *more):
+    """The summary of a run, and what it says on stderr."""
+    done = run("simulate", scenario, "--json", *settings(values or {}), *more)
+    if done.returncode != 0:
+        raise AssertionError(f"exit {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout), done.stderr
+
+
+def all_reduce_rate(summary, payload, gpus):
+    """Bus bandwidth as nccl-tests has it, 2 (n - 1) / n bytes / time, in GB/s."""
+    return 2 * (gpus - 1) / gpus * payload / summary["iteration_time_s"] / 1e9
+
+
+class ParameterServers(unittest.TestCase):
+    def test_a_larger_batch_never_makes_more_steps(self):
+        """tensorflow/tensorflow#4498, in the mean over seeds."""
+        def speed(batch):
+            return sum(simulate("tf4498.json", {"/workload/batch_per_worker": batch}, "--seed", str(seed))[0]["steps_per_s"]
+                       for seed in range(1, 5)) / 4
+        speeds = [speed(batch) for batch in (1, 2, 4, 6, 8, 12, 16)]
+        for before, after in zip(speeds, speeds[1:]):
+            self.assertLessEqual(after, before * 1.01, speeds)
+
+    def test_a_network_faster_than_any_fitted_one_is_warned_of(self):
+        """tensorflow/tensorflow#4498: 1.7 steps/s on 40 Gbit/s, with TensorFlow 0.10; profile cm-dare knows 8 and 16 Gbit/s."""
+        summary, said = simulate("tf4498.json", {"/workload/batch_per_worker": 4})
+        self.assertLess(summary["steps_per_s_low"], 0.5 * summary["steps_per_s"])
+        self.assertRegex(said + json.dumps(summary["warnings"]), r"40 ?Gbps|5 ?GBps|40 Gbit/s")
+
+    def test_servers_on_25_gbit_are_inside_of_the_interval(self):
+        """horovod/horovod, pull request 44: TensorFlow's servers on 16 P100, images/s."""
+        for model, measured in {"inception_v3": 1345.8, "resnet101": 959.6, "vgg16": 74.7}.items():
+            summary, _ = simulate("hvd44_ps.json", {"/workload/model": model})
+            self.assertLessEqual(summary["samples_per_s_low"], measured, model)
+            self.assertGreaterEqual(summary["samples_per_s_high"], measured, model)
+
+    def test_rings_on_25_gbit(self):
+        for model, measured in {"inception_v3": 2022.6, "resnet101": 1746.2, "vgg16": 1787.4}.items():
+            summary, _ = simulate("hvd44_ring.json", {"/workload/model": model})
+            self.assertAlmostEqual(summary["samples_per_s"] / measured, 1, delta=0.17, msg=model)
+
+    def test_staleness_is_one_less_than_the_workers(self):
+        """snuspl/cruise#914: the closed form of equal workers."""
+        for workers in (1, 2, 4, 8):
+            summary, _ = simulate("../../scenarios/cm-dare.json", {"/cluster/groups/1/count": workers, "/training/steps": 2000})
+            self.assertAlmostEqual(summary["staleness_mean"], workers - 1, delta=0.02)
+
+    def test_samples_that_backup_workers_drop_do_not_count(self):
+        """tensorflow/tensorflow#24034."""
+        strategy = '{"kind":"parameter_server","synchronization":"synchronous","backup_workers":1}'
+        summary, _ = simulate("../../scenarios/cm-dare.json", {"/cluster/groups/1/count": 4, "/training/steps": 2000,
+                                                               "/training/step_time_variation": 0.3, "/training/strategy": strategy})
+        self.assertAlmostEqual(summary["samples_per_s"], summary["steps_per_s"] * 3 * 128, delta=1)
+
+
+class Membership(unittest.TestCase):
+    def events(self, scenario, values=None):
+        with tempfile.TemporaryDirectory() as folder:
+            summary, _ = simulate(scenario, values, "-o", folder + "/run")
+            with open(folder + "/run/events.csv") as file:
+                return summary, file.read()
+
+    def test_a_checkpoint_at_the_notice_saves_steps(self):
+        """ray-project/ray, pull request 65047: 679 - 400 steps are lost without it."""
+        summary, _ = simulate("jit.json")
+        with_notice, _ = simulate("jit.json", {"/training/recovery/uses_notice": "true"})
+        self.assertEqual((summary["interruptions"]["lost_steps"], with_notice["interruptions"]["lost_steps"]), (279, 24))
+
+    def test_a_node_that_joins_sends_all_back_to_the_last_checkpoint(self):
+        """pytorch/elastic#97: the 266 steps since the start, and 20 s to start again."""
+        summary, events = self.events("join.json")
+        self.assertAlmostEqual(summary.get("interruptions", {}).get("lost_steps", 0), 266, delta=1, msg=events)
+        # After 300 s that are lost and 20 s to start again, two nodes take the 800 steps of 1.126 s.
+        self.assertAlmostEqual(summary["time_s"], 300 + 20 + 800 * 1.12564, delta=15, msg=events)
+
+
+class Money(unittest.TestCase):
+    def test_runs_that_are_cut_are_said_to_be(self):
+        """Boise-State-Development, pull request 1025: 48.5 h of work at 0.15 interruptions an hour without checkpoints take 9618 h in the mean."""
+        done = run("simulate", "spot485.json", "--runs", "100", "--json")
+        self.assertIn("60 d", done.stdout + done.stderr)
+        self.assertRegex(done.stdout + done.stderr, "lower bound|at least")
+        uncut = run("simulate", "spot485.json", "--runs", "400", "--json", "--set", "/training/recovery/give_up_after=1000000h")
+        self.assertEqual(uncut.returncode, 0, uncut.stderr)
+        self.assertAlmostEqual(json.loads(uncut.stdout)["mean"]["workers_usd"] / (9618 * 3.5), 1, delta=0.25)
+
+    def test_short_runs_take_what_the_closed_form_says(self):
+        """(e^{lambda work} - 1) / lambda."""
+        done = run("simulate", "spot485.json", "--runs", "2000", "--json", "--set", "/training/steps=1188")
+        mean = json.loads(done.stdout)["mean"]["workers_usd"] / 3.5
+        self.assertAlmostEqual(mean, 4.27, delta=0.2)
+
+    def test_long_times_are_days(self):
+        """aiexpjourney.substack.com: a billion parameters, 10^12 tokens, one A100."""
+        self.assertRegex(run("simulate", "days.json", "--set", "/training/steps=61035156").stdout, r"\d+ d(ays)?\b")
+
+
+class Collectives(unittest.TestCase):
+    GIB = 1 << 30
+
+    def rate(self, gpus, payload, values):
+        summary, said = simulate("coll.json", {"/workload/model/structure/bytes": payload, **values})
+        return all_reduce_rate(summary, payload, gpus), said
+
+    def test_rings_and_trees_of_nccl(self):
+        """NVIDIA/nccl#1368: five machines of eight H100, 190 GB/s by rings and 150 by trees."""
+        machines = {"/cluster/groups/0/instance": "dgx-h100", "/cluster/groups/0/count": 5, "/cluster/groups/0/instance/nics": 4}
+        ring, _ = self.rate(40, self.GIB, {**machines, "/training/strategy/algorithm": "ring"})
+        self.assertAlmostEqual(ring / 190, 1, delta=0.1)
+        for name in ("chain_tree", "nccl_tree"):
+            tree, _ = self.rate(40, self.GIB, {**machines, "/training/strategy/algorithm": name})
+            self.assertAlmostEqual(tree / 150, 1, delta=0.1, msg=name)
+        for name in ("double_binary_tree", "tree"):
+            rate, said = self.rate(40, self.GIB, {**machines, "/training/strategy/algorithm": name})
+            self.assertTrue(abs(rate / 150 - 1) < 0.1 or "NCCL" in said, name + ": " + said)
+
+    def test_fastest_is_no_slower_than_rings(self):
+        """NVIDIA/nccl-tests#169: machines of eight A100 with eight NICs of 100 Gbit/s."""
+        for machines in (2, 3, 4, 5, 6):
+            values = {"/cluster/groups/0/count": machines, "/cluster/groups/0/instance/nic": "100Gbps"}
+            rates = {name: self.rate(8 * machines, 8 * self.GIB, {**values, "/training/strategy/algorithm": name})[0]
+                     for name in ("fastest", "ring", "chain_tree")}
+            self.assertGreaterEqual(rates["fastest"], max(rates.values()) * (1 - 1e-6), rates)
+
+    def test_a_rack_of_72_gpus(self):
+        """NVIDIA/nccl#1801, coreweave/nccl-tests, pull request 43: 839 GB/s."""
+        rate, _ = self.rate(72, 8 * self.GIB, {"/cluster/groups/0/instance": "ND128isr_GB200_v6", "/cluster/groups/0/count": 18})
+        self.assertAlmostEqual(rate / 839, 1, delta=0.15)
+
+    def test_closed_forms(self):
+        """astra-sim/astra-sim#296, #150: 100 MB over 50 GB/s and eight ranks."""
+        for algorithm in ("ring", "clique"):
+            summary, _ = simulate("direct.json", {"/training/strategy/algorithm": algorithm})
+            self.assertAlmostEqual(summary["iteration_time_s"], 2 * 7 / 8 * 0.1 / 50, delta=2e-6)
+
+
+class Memory(unittest.TestCase):
+    PARAMETERS = {"t5-3b.json": 2851598336}
+
+    def setUp(self):
+        self.model = os.path.join(FOLDER, "t5-3b.json")
+        run("import", "t5-3b-config.json", "-o", self.model)
+
+    def tearDown(self):
+        os.remove(self.model)
+
+    def parts(self, values):
+        done = run("simulate", "zero.json", "--dry-run", "--json", *settings(values))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_whole_of_llama_does_not_fit(self):
+        """deepspeedai/DeepSpeed#4527: 16 bytes a parameter are 120 GiB."""
+        done = run("simulate", "zero.json", *settings({"/workload/model": "llama3-8b.json", "/training/strategy/sharding": "none"}))
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertRegex(done.stderr, "recomputation")
+
+    def test_a_large_model_is_refused_with_what_is_not_modelled(self):
+        """golodiuk.com: 70B on 1024 H100."""
+        done = run("simulate", "llm.json")
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, "recomputation")
+        for pointer, value, word in (("/training/strategy/tensor_parallel", "8", "tensor"), ("/workload/precision", "fp8", "fp8")):
+            refused = run("simulate", "llm.json", "--set", f"{pointer}={value}")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(word, refused.stderr)
+            self.assertNotIn("did you mean", refused.stderr)
+
+    def test_sharding_over_a_slow_network(self):
+        """hiyouga/LlamaFactory#5014: 90 s a step over 10 Gbit/s; by hand 6 passes of 15.06 GB at 1.25 GB/s."""
+        summary, _ = simulate("llm.json", {"/workload/model": "llama3-8b.json", "/cluster/groups/0/instance": "dgx-a100-80gb",
+                                           "/cluster/groups/0/instance/nics": 1, "/cluster/groups/0/instance/nic": "10Gbps",
+                                           "/training/strategy/accumulation_steps": 2, "/cluster/groups/0/count": 2})
+        self.assertAlmostEqual(summary["iteration_time_s"] / 72.3, 1, delta=0.05)
+
+
+class Verdicts(unittest.TestCase):
+    def test_an_efficiency_of_two_thirds_is_not_as_fast_as_simulated(self):
+        """horovod/horovod#779."""
+        done = run("diagnose", "hvd779.json", *settings({"/cluster/groups/0/count": 16, "/training/strategy/gradient_precision": "fp32"}),
+                   "--measured-samples-per-s", "89783")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("as fast as simulated", done.stdout)
+
+    def test_an_own_step_does_not_narrow_the_exchange(self):
+        """horovod/horovod#779, with the measured step of one GPU: 89783 images/s on 128."""
+        summary, said = simulate("hvd779_own.json")
+        self.assertLessEqual(summary["samples_per_s_low"], 89783)
+        self.assertGreaterEqual(summary["samples_per_s_high"], 89783)
+        self.assertNotIn("testbed", said)
+
+    def test_dispatch_of_the_host_is_called_so(self):
+        """horovod/horovod#416: 314 tensors x 122.7 us."""
+        done = run("simulate", "hvd416.json", *settings({"/cluster/groups/0/instance/accelerators": 1, "/cluster/groups/0/instance/accelerator": "H100",
+                                                         "/training/strategy": '{"kind":"all_reduce"}'}))
+        self.assertNotIn("faster device memory", done.stdout)
+        self.assertIn("dispatch", done.stdout)
+
+    def test_half_precision_is_not_four_times_as_fast_without_a_word(self):
+        """bytedance/byteps#59: 2.2 to 3 times in one framework."""
+        done = run("diagnose", "byteps59.json", "--measured-samples-per-s", "2726")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gains = [float(gain) for gain in re.findall(r"\+(\d+\.\d) %[^\n]*half precision|half precision[^\n]*\+(\d+\.\d) %", done.stdout) for gain in gain if gain]
+        self.assertTrue(all(gain < 230 for gain in gains), done.stdout)
+
+
+class Units(unittest.TestCase):
+    def test_hints_keep_bits(self):
+        """simgrid/simgrid#219."""
+        for wrong in ("1Gb/s", "1 Gbit/s", "1gbps"):
+            done = run("simulate", "direct.json", "--set", f"/cluster/groups/0/instance/nic={wrong}")
+            self.assertIn("1Gbps", done.stderr, wrong)
+
+    def test_a_key_can_be_removed(self):
+        summary, _ = simulate("direct.json", {"/training/steps": "null", "/training/samples": 800})
+        self.assertGreater(summary["iteration_time_s"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
