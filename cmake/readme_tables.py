@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tables of calibration/README.md that several studies fill, as `rehearse validate STUDY` prints their figures.
 
-  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (3 min), transformers, unseen
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen
   cmake/readme_tables.py PROGRAM --check [TABLE...]
                                            compares the rows in the README with what the program says now (default: all but
                                            the rows of kernels that take half a minute and more)
@@ -126,7 +126,22 @@ def unseen(program, is_quick=False):
     return lines
 
 
-TABLES = {"kernels": kernels, "transformers": transformers, "unseen": unseen}
+def frameworks(program, is_quick=False):
+    """What `calibration/refit.sh frameworks` has written of its cross-validation into profile kernels."""
+    del program, is_quick
+    with open(os.path.join(ROOT, "calibration/profiles/kernels.json")) as file:
+        studies = json.load(file)["fit"]["studies"]
+    lines = header(["left out", "rows", "median / p90", "MAPE", "of them, MAPE"])
+    for study in studies:
+        kind = study["left_out_by"][0]
+        of = study["cross_validated"]
+        groups = [f"{name.removeprefix(kind + ' ')} {mape:.1f}" for name, mape in study["cross_validated_mape_by_group"].items()
+                  if name.startswith(kind + " ")]
+        lines.append(row([f"{kind} (`{study['study']}`)", str(of["rows"]), pair(of), f"{of['mape']:.1f}", ", ".join(groups)]))
+    return lines
+
+
+TABLES = {"kernels": kernels, "transformers": transformers, "frameworks": frameworks, "unseen": unseen}
 
 
 def stated(table):
@@ -148,7 +163,7 @@ def check(program, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help="kernels, transformers or unseen")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="kernels, transformers, frameworks or unseen")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.tables if name not in TABLES]

@@ -5,6 +5,7 @@
 #   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
 #   kernels             calibration/README.md: times of single kernels, each GPU predicted by a fit to the others; 2 min
 #   transformers        calibration/README.md: steps of transformers by GPU; 1 min
+#   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them
 #   unseen              calibration/README.md: sources that no fit has seen; 10 s
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
@@ -28,7 +29,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys kernels transformers unseen accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -45,12 +46,12 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
-    kernels | transformers | unseen)
+    kernels | transformers | frameworks | unseen)
       cmake/readme_tables.py build/rehearse "$part" > "$scratch/table"
       replace_part calibration/README.md "$part" "$scratch/table"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, unseen, accuracy" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, accuracy" >&2
       exit 2
       ;;
   esac
