@@ -37,7 +37,9 @@ void add_options(Options options, SimulateCommand& command) {
       .check(is_seed);
   options.add_count("--runs", command.runs, 1, 1'000'000,
                     "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
-                    "percentiles; each membership of the cluster is simulated once");
+                    "percentiles; each membership of the cluster is simulated once. A run that is not finished after "
+                    "/training/recovery/give_up_after is given up, as some never end (default: 60 days, or ten times "
+                    "the time without revocations, or --deadline, whichever is last), and means are then lower bounds");
   options.add_option("--deadline", command.deadline, "T",
                      "With --runs: the probability of being finished by then, such as 24h");
   add_parallel(options, command.common);

@@ -202,7 +202,7 @@ constexpr std::string_view kProperties = R"json({
             "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
             "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
-            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
+            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result; of many (simulate --runs, provision) it is given up, and means are lower bounds. Default: none for one run; of many 60 days, ten times the time without revocations, or the deadline, whichever is last" } }
         },
         "checkpoint": {
           "type": "object",
