@@ -520,7 +520,7 @@ constexpr std::string_view kModelSchema = R"({
         "name": { "type": "string" },
         "layer": { "enum": ["input", "identifiers", "parameter", "convolution", "transposed_convolution", "linear", "product", "attention",
                             "batch_norm", "group_norm", "layer_norm", "rms_norm", "activation", "dropout", "max_pool", "average_pool",
-                            "global_average_pool", "add", "multiply", "elementwise", "concatenate", "embedding", "reshape", "copy", "part", "lstm"] },
+                            "global_average_pool", "add", "multiply", "elementwise", "concatenate", "embedding", "reshape", "copy", "part", "lstm", "gru", "rnn"] },
         "inputs": { "type": "array", "items": { "type": "string" }, "description": "layers before this one; of attention queries, keys, values [heads, positions, features], and perhaps a mask" },
         "shape": { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 1, "maxItems": 8,
                    "description": "of one sample's output; images are [channels, height, width] in NCHW. Of input, identifiers, parameter, product, reshape (no kernel), copy (another order), part (no kernel); of others where it does not follow" },
