@@ -19,6 +19,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
+#include "sim/plan/monte_carlo.hpp"
 #include "sim/record/recording_scope.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/site.hpp"
@@ -191,6 +192,12 @@ int run(const SimulateCommand& command) {
   const Simulated simulated = simulate_once(scenario, options, uncertainty, progress, budget);
   const RunRecord& record = simulated.record;
   const Summary& summary = simulated.summary;
+  if (scenario.has_revocations() && !scenario.training.recovery.give_up_after && record.end > kGivesUpAfter &&
+      !command.common.is_quiet)
+    std::fputs(
+        "rehearse: warning: this run takes longer than 60 days: of many (--runs) those are given up that are not "
+        "finished after that, or after ten times their work (/training/recovery/give_up_after)\n",
+        stderr);
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

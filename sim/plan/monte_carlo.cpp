@@ -292,10 +292,9 @@ std::optional<std::vector<double>> finished_costs(const MonteCarlo& result) {
 
 Seconds gives_up_after(const Scenario& job, double samples_per_s, std::optional<Seconds> deadline) {
   if (const auto& stated = job.training.recovery.give_up_after) return *stated;
-  constexpr Seconds kAtLeast{60 * 86400.0};
   constexpr double kTimesOfWork = 10;
   const Seconds work{static_cast<double>(job.training.samples) / samples_per_s};
-  return std::max({kAtLeast, work * kTimesOfWork, deadline.value_or(Seconds{})});
+  return std::max({kGivesUpAfter, work * kTimesOfWork, deadline.value_or(Seconds{})});
 }
 
 /// percentile() that does not interpolate towards infinity.

@@ -59,6 +59,9 @@ struct MonteCarloOptions {
   JobLimits limits = {};
 };
 
+/// Runs without Recovery::give_up_after are not given up before.
+inline constexpr Seconds kGivesUpAfter{60 * 86400.0};
+
 /// Thrown when `limits.is_stopped` has ended the runs.
 struct MonteCarloStopped {};
 

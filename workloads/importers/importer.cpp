@@ -71,6 +71,13 @@ std::string quote_non_finite(const std::string& text) {
 
 bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
 
+/// An SQLite file with the tables of Nsight Systems, whose names its first page has.
+bool is_nsight_export(const Source& source) {
+  const auto has = [&](const char* table) { return source.start().find(table) != std::string::npos; };
+  return source.start().starts_with("SQLite format 3") &&
+         (has("CUPTI_ACTIVITY_KIND_") || has("NVTX_EVENTS") || has("TARGET_INFO_"));
+}
+
 bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
 
 /// An archive whose first entry is the pickle, or, before PyTorch 1.6, pickles one after another, of which the first is
@@ -148,6 +155,7 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
+      FormatReader{SourceFormat::kOther, "Nsight Systems export", is_nsight_export, nullptr, "nothing here"},
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
       FormatReader{SourceFormat::kTorchFile, "file of torch.save", is_torch_file, nullptr, kPredictor},
       FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse import --batch N"},
