@@ -144,7 +144,7 @@ constexpr std::string_view kProperties = R"json({
             "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
             "synchronization": { "enum": ["asynchronous", "synchronous", "stale_synchronous"], "description": "parameter_server" },
             "staleness_bound": { "type": "integer", "minimum": 0, "description": "stale_synchronous: steps that a worker may be ahead of the slowest" },
-            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped" },
+            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped, and their samples count nowhere: a step has those of the others" },
             "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },

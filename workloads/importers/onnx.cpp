@@ -84,6 +84,7 @@ class OnnxReader {
 
   ImportedModel read() {
     if (!proto_.sparse_initializer().empty()) throw InputError{source_.name() + ": sparse weights are not supported"};
+    for (const onnx_model::Node& node : proto_.node()) refuse_inner_weights(node);
     find_places();
     find_batch_axes();
     for (const onnx_model::Tensor& tensor : proto_.initializer()) add_tensor(tensor.name(), tensor);
@@ -100,6 +101,7 @@ class OnnxReader {
       graph_.remark(std::to_string(scalars_) +
                     (scalars_ == 1 ? " scalar without an axis is taken as a constant, not as a parameter"
                                    : " scalars without an axis are taken as constants, not as parameters"));
+    if (has_initial_states_) graph_.remark("initial states of recurrent layers are taken as constants");
     if (made_weights_ > 0)
       graph_.remark("weights that operators Constant or ConstantOfShape give are taken as parameters: " +
                     std::to_string(made_weights_));
@@ -108,6 +110,19 @@ class OnnxReader {
   }
 
  private:
+  /// If, Loop and Scan have graphs of their own, which are not counted: they may choose and shape, but not compute.
+  void refuse_inner_weights(const onnx_model::Node& node) const {
+    static const std::set<std::string_view> computing{"MatMul", "Gemm", "Conv", "ConvTranspose", "LSTM", "GRU", "RNN"};
+    for (const onnx_model::Attribute& attribute : node.attribute())
+      for (const onnx_model::Node& inner : attribute.g().node()) {
+        if (computing.contains(inner.op_type()))
+          throw InputError{source_.name() + ": operator " + in_quotes(node.output().empty() ? "" : node.output(0)) +
+                           " (" + shortened(node.op_type()) + "): its own graph computes (" +
+                           shortened(inner.op_type()) + "), which is not supported"};
+        refuse_inner_weights(inner);
+      }
+  }
+
   /// What the values of initializers and constants are for.
   void find_places() {
     for (const onnx_model::Node& node : proto_.node())
@@ -306,6 +321,10 @@ class OnnxReader {
     const OnnxShape* states = has(2) ? find_shape(node.inputs[2]) : nullptr;
     if (states == nullptr || states->size() != 3)
       fail("expected weights of states [directions, gates x hidden, hidden]");
+    for (const std::size_t i : {5, 6})
+      if (has(i) && std::ranges::any_of(proto_.initializer(),
+                                        [&](const onnx_model::Tensor& each) { return each.name() == node.inputs[i]; }))
+        has_initial_states_ = true;
     OnnxNode made = node;
     made.integers["hidden_size"] = {states->back()};
     made.inputs.resize(std::min<std::size_t>(made.inputs.size(), 4));
@@ -385,7 +404,7 @@ class OnnxReader {
   std::set<std::string> weights_, settings_;       // values at places for them
   std::map<std::string, std::size_t> batch_axes_;  // of inputs
   std::size_t scalars_ = 0, made_weights_ = 0;
-  bool knows_batch_ = false;
+  bool knows_batch_ = false, has_initial_states_ = false;
   bool has_open_axis_ = false;
 };
 

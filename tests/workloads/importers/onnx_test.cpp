@@ -270,6 +270,18 @@ TEST_CASE("weights that Constant and ConstantOfShape give are parameters, and sa
   CHECK(light.remarks.size() == 1);
 }
 
+TEST_CASE("initial states in the file are remarked, and graphs inside operators that compute are refused") {
+  const ImportedModel model = imported_text(recurrent("GRU", {20, 2, 4}, "", {"", "", "h"}) + weights("h", {1, 2, 8}));
+  CHECK(workload_of(model).parameters() == 288);
+  CHECK(model.remarks == std::vector<std::string>{"initial states of recurrent layers are taken as constants"});
+  CHECK(test::error_of([&] {
+          (void)imported_text(
+              node("If", {"c"}, {"y"},
+                   "attribute { name: \"then_branch\" g { " + node("MatMul", {"x", "w"}, {"z"}) + " } }") +
+              input(value("x", {2, 16})) + output("y"));
+        }) == "m.onnx: operator \"y\" (If): its own graph computes (MatMul), which is not supported");
+}
+
 TEST_CASE("old operator sets and sparse weights are refused by what they are") {
   const std::string graph =
       node("MatMul", {"x", "w"}, {"y"}) + input(value("x", {2, 16})) + weights("w", {16, 4}) + output("y");
