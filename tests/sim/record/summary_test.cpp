@@ -117,9 +117,6 @@ TEST_CASE("samples that backup workers drop do not count: samples done are the r
       CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(400 / time).epsilon(0.02));
       CHECK(summary["samples_per_s"].get<double>() ==
             doctest::Approx(summary["steps_per_s"].get<double>() * (workers - backup)).epsilon(1e-9));
-      double of_machines = 0;
-      for (const Json& machine : summary["machines"]) of_machines += machine.value("samples_per_s", 0.0);
-      CHECK(of_machines == doctest::Approx(summary["samples_per_s"].get<double>()).epsilon(0.02));
       CHECK((summary["samples_dropped"].get<double>() > 0) == (backup > 0));
     }
 }
