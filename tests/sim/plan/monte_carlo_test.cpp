@@ -289,7 +289,7 @@ TEST_CASE("runs are given up after 60 days, ten times their work, or the deadlin
   training.erase("steps");
   training["samples"] = static_cast<std::int64_t>(20 * kDay / ring_step(2)) * 2;  // 20 days of work, a sample a worker
   scenario["cluster"]["groups"][0].erase("spot_pool");
-  scenario["cluster"]["groups"][0]["market"] = "on_demand";
+  scenario["cluster"]["groups"][0]["market"] = "on-demand";
   CHECK(limit({}) == doctest::Approx(200).epsilon(1e-3));
 }
 
