@@ -96,7 +96,9 @@ double samples_of_training(const Scenario& scenario, const RowFacts& facts) {
 }
 
 void set_unit(const Scenario& scenario, const std::string& metric, RowFacts& facts) {
-  const double samples = facts.samples_of_a_round();
+  double samples = facts.samples_of_a_round();  // that an update uses
+  if (const int late = backup_workers(scenario); late > 0)
+    samples *= std::max(1.0, facts.all_workers() - late) / facts.all_workers();
   if (metric == "samples_per_s") {
     facts.unit = samples;
     facts.is_rate = true;

@@ -284,7 +284,8 @@ JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*f
       return {*file, path.string()};
     }
   }
-  asked_by.fail(unknown_name_message(kind, name, file_names(folder)));
+  const std::vector<std::string> known = file_names(folder);
+  asked_by.fail(kind == "model" ? unknown_network_message(kind, name, known) : unknown_name_message(kind, name, known));
 }
 
 JsonReader Catalog::model(const std::string& name, const JsonReader& asked_by) const {

@@ -17,6 +17,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/site.hpp"
+#include "sim/scenario/work.hpp"
 #include "sim/training/collective_time.hpp"
 
 namespace rehearse {
@@ -253,6 +254,8 @@ double samples_per_step(const Scenario& scenario) {
     if (group.role == Role::kWorker)
       samples +=
           static_cast<double>(group.workers()) * group.batch * scenario.training.strategy.exchange.accumulation_steps;
+  const double workers = scenario.count(Role::kWorker);
+  if (const int late = backup_workers(scenario); late > 0) samples *= std::max(1.0, workers - late) / workers;
   return samples;
 }
 

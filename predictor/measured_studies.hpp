@@ -13,15 +13,15 @@
 
 namespace rehearse {
 
-/// Training samples of one step of every worker, of all batches that it adds up.
+/// Training samples of one step of every worker, of all batches that it adds up; without those that backup workers drop.
 double samples_per_step(const Scenario& scenario);
 
 /// Mean time between two steps of one worker that a measured value stands for; W workers with b samples each, of all
 /// batches that a step adds up:
 ///   iteration_time_s                 the value
 ///   steps_per_s                      W / value, synchronous 1 / value
-///   samples_per_s                    W b / value
-///   training_time_s                  value W b / n, if the training ends after n samples
+///   samples_per_s                    samples_per_step() / value
+///   training_time_s                  value samples_per_step() / n, if the training ends after n samples
 /// None for other metrics, a training that ends at a loss, and machines of several kinds whose workers do not wait for
 /// one another: each has a step time of its own.
 std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::string& metric, double measured);

@@ -44,8 +44,8 @@ void GraphBuilder::append_backward(const Layer& layer) {
       return append_backward_of_matrix(layer, gradient);
     case Layer::Type::kProduct:
       return append_backward_of_product(layer, gradient);
-    case Layer::Type::kLstm:
-      return append_backward_of_lstm(layer, gradient);
+    case Layer::Type::kRecurrent:
+      return append_backward_of_recurrent(layer, gradient);
     case Layer::Type::kNormalisation: {
       const Tensor& x = layer.inputs[0];
       Operator op{.name = layer.name + "/gradient",
@@ -166,42 +166,44 @@ void GraphBuilder::append_backward_of_product(const Layer& layer, int gradient) 
   }
 }
 
-void GraphBuilder::append_backward_of_lstm(const Layer& layer, int gradient) {
+void GraphBuilder::append_backward_of_recurrent(const Layer& layer, int gradient) {
   const Tensor &x = layer.inputs[0], &y = layer.output;
-  const std::int64_t hidden = y.channels;
+  const std::int64_t hidden = y.channels, all = layer.cell.gates * hidden;
+  const std::int64_t states = layer.cell.gates == 4 ? 2 : 1;  // LSTM: state and cell
   const double samples = workload_.batch, positions = static_cast<double>(x.height);
   const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
-  const Bytes row{workload_.batch * hidden * scalar_bytes_}, gates = 4 * bytes_of(y);
+  const auto outputs = static_cast<double>(all);
+  const Bytes row{workload_.batch * hidden * scalar_bytes_}, gates = layer.cell.gates * bytes_of(y);
   int last = gradient;
   for (std::int64_t position = x.height; position >= 1; --position) {
     const std::string step = layer.name + "/" + std::to_string(position);
     Operator cell{.name = step + "/cell_gradient",
                   .kind = OperatorKind::kActivation,
                   .phase = Phase::kBackward,
-                  .bytes_read = 8 * row,  // gates, two cells, gradients of state and cell
-                  .bytes_written = 5 * row,
-                  .output_shape = {workload_.batch, 4 * hidden}};
+                  .bytes_read = (layer.cell.gates + 2 * states) * row,  // gates, two cells, gradients of state and cell
+                  .bytes_written = (layer.cell.gates + 1) * row,
+                  .output_shape = {workload_.batch, all}};
     Operator recurrent{.name = step + "/recurrent_gradient",
                        .kind = OperatorKind::kRecurrent,
                        .phase = Phase::kBackwardData,
-                       .flops = Flops{2 * samples * state * 4 * state},
-                       .bytes_read = 4 * row + Bytes{hidden * 4 * hidden * scalar_bytes_},
+                       .flops = Flops{2 * samples * state * outputs},
+                       .bytes_read = layer.cell.gates * row + Bytes{hidden * all * scalar_bytes_},
                        .bytes_written = row,
-                       .matrix = {samples, state, 4 * state},
+                       .matrix = {samples, state, outputs},
                        .output_shape = {workload_.batch, hidden}};
     last = append(std::move(cell), std::array{gradient, last});
     last = append(std::move(recurrent), std::array{last});
   }
-  const bool is_split = layer.variables.size() == 4;
+  const bool is_split = layer.cell.is_split;
   const auto weights = [&](const std::string& name, int index, double rows, Bytes read) {
     const Variable& of = variable_at(index);
     Operator op{.name = layer.name + name,
                 .kind = OperatorKind::kDense,
                 .phase = Phase::kBackwardWeights,
-                .flops = Flops{2 * samples * positions * rows * 4 * state},
+                .flops = Flops{2 * samples * positions * rows * outputs},
                 .bytes_read = read + gates,
                 .bytes_written = of.bytes,
-                .matrix = {rows, 4 * state, samples * positions},
+                .matrix = {rows, outputs, samples * positions},
                 .output_shape = of.shape,
                 .produces_gradients = {index}};
     append(std::move(op), std::array{last, x.producer});
@@ -213,21 +215,23 @@ void GraphBuilder::append_backward_of_lstm(const Layer& layer, int gradient) {
     weights("/weight_gradient", layer.variables[0], in + state, bytes_of(x) + bytes_of(y));
   }
   const std::vector<int> biases{layer.variables.begin() + (is_split ? 2 : 1), layer.variables.end()};
-  Operator bias{.name = layer.name + "/bias_gradient",
-                .phase = Phase::kBackwardWeights,
-                .bytes_read = gates,
-                .output_shape = {4 * hidden},
-                .produces_gradients = biases};
-  for (const int index : biases) bias.bytes_written += variable_at(index).bytes;
-  append(std::move(bias), std::array{last});
+  if (!biases.empty()) {
+    Operator bias{.name = layer.name + "/bias_gradient",
+                  .phase = Phase::kBackwardWeights,
+                  .bytes_read = gates,
+                  .output_shape = {all},
+                  .produces_gradients = biases};
+    for (const int index : biases) bias.bytes_written += variable_at(index).bytes;
+    append(std::move(bias), std::array{last});
+  }
   if (!x.needs_gradient) return;
   Operator data{.name = layer.name + "/data_gradient",
                 .kind = OperatorKind::kDense,
                 .phase = Phase::kBackwardData,
-                .flops = Flops{2 * samples * positions * in * 4 * state},
-                .bytes_read = gates + Bytes{x.channels * 4 * hidden * scalar_bytes_},
+                .flops = Flops{2 * samples * positions * in * outputs},
+                .bytes_read = gates + Bytes{x.channels * all * scalar_bytes_},
                 .bytes_written = bytes_of(x),
-                .matrix = {samples * positions, in, 4 * state},
+                .matrix = {samples * positions, in, outputs},
                 .output_shape = shape_of(x)};
   give(x, append(std::move(data), std::array{last}));
 }

@@ -452,56 +452,61 @@ GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, cons
   return y;
 }
 
-GraphBuilder::Tensor GraphBuilder::lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split) {
+GraphBuilder::Tensor GraphBuilder::recurrent(const std::string& name, const Tensor& x, std::int64_t hidden,
+                                             const RecurrentCell& cell) {
+  const std::int64_t all = cell.gates * hidden;  // that a product gives at a position
   Tensor y{x.height, 1, hidden};
-  Tensor gates{x.height, 1, 4 * hidden};
+  Tensor gates{x.height, 1, all};
   check_size("layer " + name, gates);
-  Layer layer{.type = Layer::Type::kLstm, .name = name, .kind = OperatorKind::kRecurrent, .inputs = {x}, .output = {}};
-  if (is_split)
-    layer.variables = {variable(name + "/kernel", {x.channels, 4 * hidden}, true),
-                       variable(name + "/recurrent_kernel", {hidden, 4 * hidden}, true),
-                       variable(name + "/bias", {4 * hidden}, true),
-                       variable(name + "/recurrent_bias", {4 * hidden}, true)};
-  else
-    layer.variables = {variable(name + "/kernel", {x.channels + hidden, 4 * hidden}, true),
-                       variable(name + "/bias", {4 * hidden}, true)};
+  Layer layer{.type = Layer::Type::kRecurrent,
+              .name = name,
+              .kind = OperatorKind::kRecurrent,
+              .inputs = {x},
+              .output = {},
+              .cell = cell};
+  layer.variables = {variable(name + "/kernel", {x.channels + (cell.is_split ? 0 : hidden), all}, true)};
+  if (cell.is_split) layer.variables.push_back(variable(name + "/recurrent_kernel", {hidden, all}, true));
+  if (cell.has_bias) layer.variables.push_back(variable(name + "/bias", {all}, true));
+  if (cell.has_bias && cell.is_split) layer.variables.push_back(variable(name + "/recurrent_bias", {all}, true));
   keep_for_backward(x, workload_.graph.size());
 
   const double samples = workload_.batch, positions = static_cast<double>(x.height);
   const auto in = static_cast<double>(x.channels), state = static_cast<double>(hidden);
+  const auto outputs = static_cast<double>(all);
   Operator projection{.name = name + "/input",
                       .kind = OperatorKind::kDense,
-                      .flops = Flops{2 * samples * positions * in * 4 * state},
-                      .bytes_read = bytes_of(x) + Bytes{x.channels * 4 * hidden * scalar_bytes_},
+                      .flops = Flops{2 * samples * positions * in * outputs},
+                      .bytes_read = bytes_of(x) + Bytes{x.channels * all * scalar_bytes_},
                       .bytes_written = bytes_of(gates),
-                      .matrix = {samples * positions, 4 * state, in},
+                      .matrix = {samples * positions, outputs, in},
                       .output_shape = shape_of(gates),
                       .reads_variables = layer.variables};
   const int projected = append(std::move(projection), std::array{x.producer});
   const Bytes row{workload_.batch * hidden * scalar_bytes_};  // a state
+  const std::int64_t states = cell.gates == 4 ? 2 : 1;        // LSTM: state and cell
   int last = -1;
   for (std::int64_t position = 1; position <= x.height; ++position) {
     const std::string step = name + "/" + std::to_string(position);
     Operator recurrent{.name = step + "/recurrent",
                        .kind = OperatorKind::kRecurrent,
-                       .flops = Flops{2 * samples * state * 4 * state},
-                       .bytes_read = row + Bytes{hidden * 4 * hidden * scalar_bytes_},
-                       .bytes_written = 4 * row,
-                       .matrix = {samples, 4 * state, state},
-                       .output_shape = {workload_.batch, 4 * hidden}};
-    Operator cell{.name = step + "/cell",
+                       .flops = Flops{2 * samples * state * outputs},
+                       .bytes_read = row + Bytes{hidden * all * scalar_bytes_},
+                       .bytes_written = cell.gates * row,
+                       .matrix = {samples, outputs, state},
+                       .output_shape = {workload_.batch, all}};
+    Operator next{.name = step + "/cell",
                   .kind = OperatorKind::kActivation,
-                  .bytes_read = 9 * row,  // both products and the cell
-                  .bytes_written = 2 * row,
+                  .bytes_read = (2 * cell.gates + 1) * row,  // both products and the cell, or state
+                  .bytes_written = states * row,
                   .output_shape = {workload_.batch, hidden}};
     const int product = append(std::move(recurrent), std::array{last});
-    last = append(std::move(cell), std::array{projected, product});
+    last = append(std::move(next), std::array{projected, product});
   }
   y.producer = layer.forward = last;
   y.needs_gradient = true;
   register_value(y);
   keep_for_backward(y, static_cast<std::size_t>(last));
-  keep(5 * bytes_of(y), static_cast<std::size_t>(last));  // four gates and the cell
+  keep((cell.gates + states - 1) * bytes_of(y), static_cast<std::size_t>(last));  // four gates and the cell
   layer.output = y;
   layers_.push_back(std::move(layer));
   return y;

@@ -54,6 +54,13 @@ class GraphBuilder {
     bool has_scale = true, has_bias = true;
   };
 
+  /// How a recurrent layer goes from one position to the next.
+  struct RecurrentCell {
+    std::int64_t gates = 4;  // vectors of the state's size that its products give: LSTM 4, GRU 3, a plain one 1
+    bool is_split = false;   // weights for input and state are two variables, and so are their biases
+    bool has_bias = true;
+  };
+
   /// A matrix of one row for each identifier, looked up, and perhaps used again to score the rows.
   struct Table {
     int variable = 0;
@@ -126,10 +133,15 @@ class GraphBuilder {
   /// Element-wise kernel of inputs and tables that are read as they are, such as the sum with a row for each position.
   Tensor combine(const std::string& name, std::span<const Tensor> inputs, std::span<const Table> tables,
                  const Tensor& output);
-  /// Long short-term memory, as libraries run it: one product for the input of all positions; then for each position a
-  /// recurrent product and an element-wise kernel for gates and cell. Variables: weights [features + hidden, 4 hidden]
-  /// and a bias [4 hidden]; or, `is_split`, weights for input and state apart and two biases.
-  Tensor lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split);
+  /// A recurrent layer, as libraries run it: one product for the input of all positions; then for each position a
+  /// recurrent product and an element-wise kernel for gates and cell. Variables, with G gates: weights [features +
+  /// hidden, G hidden] and a bias [G hidden]; or, split, weights for input and state apart and two biases. Sources:
+  /// Hochreiter and Schmidhuber, Neural Computation 9(8), 1997; Cho et al., arXiv 1406.1078.
+  Tensor recurrent(const std::string& name, const Tensor& x, std::int64_t hidden, const RecurrentCell& cell);
+  /// Long short-term memory.
+  Tensor lstm(const std::string& name, const Tensor& x, std::int64_t hidden, bool is_split) {
+    return recurrent(name, x, hidden, {.is_split = is_split});
+  }
 
   /// The layer `name`, which comes next, has no variables of its own but uses those of the layer `of`, which must have
   /// the same shapes.
@@ -144,7 +156,7 @@ class GraphBuilder {
  private:
   /// A forward layer and what its backward pass needs.
   struct Layer {
-    enum class Type { kMatrix, kProduct, kLstm, kLookup, kNormalisation, kElementwise } type = Type::kElementwise;
+    enum class Type { kMatrix, kProduct, kRecurrent, kLookup, kNormalisation, kElementwise } type = Type::kElementwise;
     std::string name;
     OperatorKind kind = OperatorKind::kElementwise;
     std::vector<Tensor> inputs;
@@ -156,6 +168,7 @@ class GraphBuilder {
     bool is_3x3_stride_1 = false;
     std::optional<ConvolutionShape> convolution;
     std::optional<AttentionShape> attention;
+    RecurrentCell cell{};
     bool is_composite = false;
     bool has_bias = false;
     bool rereads_inputs = false;  // in its backward pass
@@ -200,7 +213,7 @@ class GraphBuilder {
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);
   void append_backward_of_product(const Layer& layer, int gradient);
-  void append_backward_of_lstm(const Layer& layer, int gradient);
+  void append_backward_of_recurrent(const Layer& layer, int gradient);
   /// `vertex` holds (a part of) the gradient of `value`.
   void give(const Tensor& value, int vertex);
   /// The vertex that holds the gradient of a value, adding up the contributions of several consumers first.

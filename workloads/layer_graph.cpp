@@ -63,6 +63,8 @@ constexpr std::array kKinds{
     KindRow{"copy", LayerKind::kCopy, 1, 1, true},
     KindRow{"part", LayerKind::kPart, 1, 1, true},
     KindRow{"lstm", LayerKind::kLstm, 1, 1},
+    KindRow{"gru", LayerKind::kGru, 1, 1},
+    KindRow{"rnn", LayerKind::kRnn, 1, 1},
 };
 
 const KindRow& row_of(LayerKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
@@ -70,6 +72,10 @@ const KindRow& row_of(LayerKind kind) { return *std::ranges::find(kKinds, kind, 
 bool is_convolution(LayerKind kind) {
   return kind == LayerKind::kConvolution || kind == LayerKind::kTransposedConvolution;
 }
+bool is_recurrent(LayerKind kind) {
+  return kind == LayerKind::kLstm || kind == LayerKind::kGru || kind == LayerKind::kRnn;
+}
+std::int64_t gates_of(LayerKind kind) { return kind == LayerKind::kLstm ? 4 : kind == LayerKind::kGru ? 3 : 1; }
 bool is_pool(LayerKind kind) { return kind == LayerKind::kMaxPool || kind == LayerKind::kAveragePool; }
 bool is_norm(LayerKind kind) {
   return kind == LayerKind::kBatchNorm || kind == LayerKind::kGroupNorm || kind == LayerKind::kLayerNorm ||
@@ -123,13 +129,13 @@ GraphLayer read_graph_layer(const JsonReader& json) {
   if (layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kEmbedding)
     layer.features = read_size(json, "features");
   if (layer.kind == LayerKind::kEmbedding) layer.rows = read_large_size(json, "rows");
-  if (layer.kind == LayerKind::kLstm) layer.features = read_size(json, "hidden");
+  if (is_recurrent(layer.kind)) layer.features = read_size(json, "hidden");
   if (layer.kind == LayerKind::kProduct) layer.reduction = read_large_size(json, "reduction");
   if (layer.kind == LayerKind::kConcatenate && json.has("axis")) {
     layer.axis = json.required<int>("axis");
     json.expect(layer.axis >= 0 && layer.axis < static_cast<std::int64_t>(kMostAxes), "axis", "an integer from 0 to 7");
   }
-  if (layer.kind == LayerKind::kLinear || is_convolution(layer.kind) ||
+  if (layer.kind == LayerKind::kLinear || is_convolution(layer.kind) || is_recurrent(layer.kind) ||
       (is_norm(layer.kind) && layer.kind != LayerKind::kRmsNorm))
     layer.has_bias = json.optional<bool>("bias", true);
   if (is_norm(layer.kind)) layer.has_scale = json.optional<bool>("scale", true);
@@ -178,11 +184,11 @@ Json layer_graph_json(const LayerGraph& net) {
     if (is_convolution(layer.kind) && layer.groups > 1) json["groups"] = layer.groups;
     if (layer.kind == LayerKind::kEmbedding) json["rows"] = layer.rows;
     if (layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kEmbedding) json["features"] = layer.features;
-    if (layer.kind == LayerKind::kLstm) json["hidden"] = layer.features;
+    if (is_recurrent(layer.kind)) json["hidden"] = layer.features;
     if (layer.kind == LayerKind::kProduct) json["reduction"] = layer.reduction;
     if (layer.kind == LayerKind::kConcatenate && layer.axis >= 0) json["axis"] = layer.axis;
     const bool may_have_bias = layer.kind == LayerKind::kLinear || is_convolution(layer.kind) ||
-                               (is_norm(layer.kind) && layer.kind != LayerKind::kRmsNorm);
+                               is_recurrent(layer.kind) || (is_norm(layer.kind) && layer.kind != LayerKind::kRmsNorm);
     if (may_have_bias && !layer.has_bias) json["bias"] = false;
     if (is_norm(layer.kind) && !layer.has_scale) json["scale"] = false;
     if (!layer.shares.empty()) json["shares"] = layer.shares;
@@ -483,11 +489,15 @@ class LayerGraphBuilder {
       case LayerKind::kPart:
         return rearranged(layer);
       case LayerKind::kLstm:
+      case LayerKind::kGru:
+      case LayerKind::kRnn:
         break;
     }
     const Shape& shape = input(layer).shape;
     const Tensor x = rows_of(tensor_of(layer.inputs[0], layer.name), shape);
-    return {{x.height, layer.features}, graph_.lstm(layer.name, x, layer.features, true)};
+    return {{x.height, layer.features},
+            graph_.recurrent(layer.name, x, layer.features,
+                             {.gates = gates_of(layer.kind), .is_split = true, .has_bias = layer.has_bias})};
   }
 
   GraphBuilder& graph_;

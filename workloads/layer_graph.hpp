@@ -41,6 +41,8 @@ struct GraphLayer {
     kCopy,     // in another order
     kPart,     // some of them, without a kernel
     kLstm,
+    kGru,
+    kRnn,
   };
   std::string name;
   Kind kind = Kind::kElementwise;

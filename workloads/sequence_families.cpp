@@ -125,6 +125,17 @@ class Stack {
     return net_.has_rotary_positions ? graph_.combine(name, std::vector{x}, {}, x) : x;
   }
 
+  /// Of [positions, heads x features], over the features.
+  Tensor norm_of_heads(const std::string& name, Tensor x) {
+    const std::int64_t positions = x.height, width = x.channels;
+    x.height *= width / net_.head_features;
+    x.channels = net_.head_features;
+    Tensor y = norm(name, x);
+    y.height = positions;
+    y.channels = width;
+    return y;
+  }
+
   Tensor attention(const std::string& name, const Tensor& from, const Tensor& to) {
     const std::int64_t heads = net_.heads, width = heads * net_.head_features,
                        kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
@@ -139,6 +150,10 @@ class Stack {
       keys = graph_.linear(name + "/keys", to, kv_width, has_biases);
       values = graph_.linear(name + "/values", to, kv_width, has_biases);
     }
+    if (net_.has_query_key_norms) {
+      queries = norm_of_heads(name + "/norm_of_queries", queries);
+      keys = norm_of_heads(name + "/norm_of_keys", keys);
+    }
     queries = rotated(name + "/rotated_queries", queries);
     keys = rotated(name + "/rotated_keys", keys);
     if (net_.has_fused_attention) {
@@ -148,7 +163,7 @@ class Stack {
                                                      .queries = from.height,
                                                      .keys = to.height,
                                                      .head_features = net_.head_features,
-                                                     .is_causal = is_own && net_.is_causal()});
+                                                     .is_causal = is_own && net_.is_causal});
       return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
     }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
@@ -196,18 +211,28 @@ void read_head(const JsonReader& json, Transformer& net) {
   static const std::map<std::string, Head> heads{{"language_model", Head::kLanguageModel},
                                                  {"masked_language_model", Head::kMaskedLanguageModel},
                                                  {"pooler", Head::kPooler},
-                                                 {"bert_pretraining", Head::kBertPretraining}};
+                                                 {"bert_pretraining", Head::kBertPretraining},
+                                                 {"hidden_states", Head::kHiddenStates},
+                                                 {"token_classes", Head::kTokenClasses},
+                                                 {"sequence_classes", Head::kSequenceClasses}};
   const auto head = heads.find(json.required<std::string>("head"));
   json.expect(head != heads.end(), "head",
-              "\"language_model\", \"masked_language_model\", \"pooler\" or \"bert_pretraining\"");
+              "\"language_model\", \"masked_language_model\", \"pooler\", \"bert_pretraining\", "
+              "\"hidden_states\", \"token_classes\" or \"sequence_classes\"");
   net.head = head->second;
+  net.is_causal = json.optional<bool>("causal", net.head == Head::kLanguageModel && net.decoder_layers == 0);
+  if (net.head == Head::kTokenClasses || net.head == Head::kSequenceClasses) {
+    net.classes = read_size(json, "classes");
+    net.has_class_biases = json.optional<bool>("class_biases", true);
+  }
   if (net.head == Head::kBertPretraining) {
     net.predictions = read_size(json, "predictions");
     json.expect(net.predictions <= net.sequence_length, "predictions", "at most \"sequence_length\"");
   }
   net.is_tied = json.optional<bool>("tied_embedding", true);
-  json.expect(net.is_tied || net.head == Head::kLanguageModel, "tied_embedding",
-              "false with a \"language_model\" alone");
+  json.expect(net.is_tied || net.head == Head::kLanguageModel || net.head == Head::kMaskedLanguageModel ||
+                  net.head == Head::kBertPretraining,
+              "tied_embedding", "false with logits over the vocabulary alone");
 }
 
 void read_attention(const JsonReader& json, Transformer& net) {
@@ -221,6 +246,7 @@ void read_attention(const JsonReader& json, Transformer& net) {
   net.has_joint_projection = json.optional<bool>("joint_projection", false);
   net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
   net.relative_positions = read_optional_size(json, "relative_positions");
+  net.has_query_key_norms = json.optional<bool>("query_key_norms", false);
   net.has_fused_attention = json.optional<bool>("fused_attention", false);
   json.expect(!net.has_fused_attention || net.relative_positions == 0, "fused_attention",
               "false with \"relative_positions\", which are added to the scores");
@@ -279,13 +305,19 @@ std::vector<Tensor> build(GraphBuilder& graph, const Transformer& net) {
   const auto masked_logits = [&](const Tensor& at) {
     Tensor masked = graph.linear("masked/transform", at, net.width);
     masked = stack.norm("masked/norm", graph.activation("masked/activation", masked, true));
-    return graph.score("masked/logits", masked, words, true);
+    return net.is_tied ? graph.score("masked/logits", masked, words, true)
+                       : graph.linear("masked/logits", masked, net.vocabulary);
   };
   if (net.head == Transformer::Head::kMaskedLanguageModel) return {masked_logits(x)};
+  if (net.head == Transformer::Head::kHiddenStates) return {x};
+  if (net.head == Transformer::Head::kTokenClasses)
+    return {graph.linear("classes", x, net.classes, net.has_class_biases)};
 
   Tensor pooled = graph.linear("pooler", graph.view("pooler", x, 1, net.width), net.width);
   pooled = graph.activation("pooler/tanh", pooled);
   if (net.head == Transformer::Head::kPooler) return {pooled};
+  if (net.head == Transformer::Head::kSequenceClasses)
+    return {graph.linear("classes", pooled, net.classes, net.has_class_biases)};
   const Tensor logits = masked_logits(graph.view("masked", x, net.predictions, net.width));
   return {logits, graph.linear("next_sentence", pooled, 2)};
 }

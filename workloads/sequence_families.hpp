@@ -21,7 +21,10 @@ struct Transformer {
     kLanguageModel,        // logits over the vocabulary at every position
     kMaskedLanguageModel,  // the same behind a dense layer with activation and normalisation, with a bias
     kPooler,               // tanh of a dense layer on the first position
-    kBertPretraining       // kPooler with next-sentence classes, and masked tokens at `predictions` positions
+    kBertPretraining,      // kPooler with next-sentence classes, and masked tokens at `predictions` positions
+    kHiddenStates,         // what the last layer gives, as it is
+    kTokenClasses,         // a dense layer to `classes` at every position
+    kSequenceClasses       // kPooler and a dense layer to `classes`
   };
   int layers = 0;          // of self-attention
   int decoder_layers = 0;  // a second stack that attends to the first; 0: there is only one
@@ -35,6 +38,8 @@ struct Transformer {
   int token_types = 0;  // rows of the token type table; 0: none
   int sequence_length = 0;
   int predictions = 0;
+  int classes = 0;  // that kTokenClasses and kSequenceClasses tell apart
+  bool has_class_biases = true;
   int kv_heads = 0;            // of keys and values, each read by as many heads of queries
   int head_features = 0;       // of each head
   int relative_positions = 0;  // rows of a table for each stack that is added to the scores; 0: none
@@ -47,14 +52,16 @@ struct Transformer {
   bool has_feed_forward_biases = true;
   bool has_gates = false;  // the feed-forward layer's inner values are multiplied by activated others
   bool has_rotary_positions = false;
+  bool has_query_key_norms = false;     // queries and keys of each head are normalised, by one scale for all heads
   bool has_fused_attention = false;     // one kernel from queries, keys and values to their sum, as FlashAttention
   bool has_parallel_sublayers = false;  // attention and feed-forward layer read the same
   bool has_dropout = true;
   bool is_tied = true;  // logits and embedding share their weights
   Head head = Head::kLanguageModel;
 
-  /// Whether a position sees none after it: in a language model of one stack. Only a fused kernel leaves out what is masked.
-  bool is_causal() const { return head == Head::kLanguageModel && decoder_layers == 0; }
+  /// Whether a position sees none after it; unless stated, in a language model of one stack. Only a fused kernel leaves
+  /// out what is masked.
+  bool is_causal = false;
 };
 
 /// Word-level language model: embedding, LSTM layers with dropout between them, dense layer to the vocabulary. Source:

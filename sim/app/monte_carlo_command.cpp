@@ -19,6 +19,7 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadl
   try {
     const MonteCarlo result =
         run_monte_carlo(scenario, {.runs = *command.runs,
+                                   .deadline = deadline,
                                    .pool = pool_of(command.common),
                                    .on_progress = progress.counter(),
                                    .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}});
@@ -35,6 +36,8 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadl
     }
     std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
                stdout);
+    if (const auto remark = remark_on_unfinished(result); remark && !command.common.is_quiet)
+      std::fprintf(stderr, "rehearse: warning: %s\n", remark->c_str());
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;
   } catch (const MonteCarloStopped&) { command.common.budget.stop(); }

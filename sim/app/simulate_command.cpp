@@ -19,6 +19,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
+#include "sim/plan/monte_carlo.hpp"
 #include "sim/record/recording_scope.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/site.hpp"
@@ -37,7 +38,9 @@ void add_options(Options options, SimulateCommand& command) {
       .check(is_seed);
   options.add_count("--runs", command.runs, 1, 1'000'000,
                     "Run the job so many times, each with revocations of its own: finish time, cost, lost work as "
-                    "percentiles; each membership of the cluster is simulated once");
+                    "percentiles; each membership of the cluster is simulated once. A run that is not finished after "
+                    "/training/recovery/give_up_after is given up, as some never end (default: 60 days, or ten times "
+                    "the time without revocations, or --deadline, whichever is last), and means are then lower bounds");
   options.add_option("--deadline", command.deadline, "T",
                      "With --runs: the probability of being finished by then, such as 24h");
   add_parallel(options, command.common);
@@ -189,6 +192,12 @@ int run(const SimulateCommand& command) {
   const Simulated simulated = simulate_once(scenario, options, uncertainty, progress, budget);
   const RunRecord& record = simulated.record;
   const Summary& summary = simulated.summary;
+  if (scenario.has_revocations() && !scenario.training.recovery.give_up_after && record.end > kGivesUpAfter &&
+      !command.common.is_quiet)
+    std::fputs(
+        "rehearse: warning: this run takes longer than 60 days: of many (--runs) those are given up that are not "
+        "finished after that, or after ten times their work (/training/recovery/give_up_after)\n",
+        stderr);
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

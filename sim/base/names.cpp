@@ -17,6 +17,23 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
+std::string digits_of(std::string_view text) {
+  std::string digits;
+  for (const char c : text)
+    if (c >= '0' && c <= '9') digits += c;
+  return digits;
+}
+
+/// `; known: "a", "b"`.
+std::string known_names(std::span<const std::string> candidates) {
+  if (candidates.empty()) return "; none is known here";
+  std::string text = "; known: ";
+  const std::size_t listed = std::min(candidates.size(), kMostListedNames);
+  for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + in_quotes(candidates[i]);
+  if (listed < candidates.size()) text += " and " + std::to_string(candidates.size() - listed) + " more";
+  return text;
+}
+
 /// Length in bytes of the UTF-8 character that `text` starts with; 0 if it is not valid. (RFC 3629, section 4)
 std::size_t utf8_character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -83,11 +100,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates) {
   if (name.size() > kLongestComparedName) return std::nullopt;
-  const std::string wanted = lower_case(name);
+  const std::string wanted = lower_case(name), digits = digits_of(name);
   std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
   const std::string* nearest = nullptr;
   for (const std::string& candidate : candidates) {
     if (candidate.size() >= name.size() + least || name.size() >= candidate.size() + least) continue;
+    if (digits_of(candidate) != digits) continue;
     const std::size_t distance = edit_distance(wanted, lower_case(candidate));
     if (distance < least && distance < std::max(name.size(), candidate.size())) {
       least = distance;
@@ -99,15 +117,20 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 
 std::string unknown_name_message(std::string_view kind, std::string_view name,
                                  std::span<const std::string> candidates) {
-  std::string message = "unknown " + std::string{kind} + " " + in_quotes(name);
+  const std::string message = "unknown " + std::string{kind} + " " + in_quotes(name);
   if (const auto nearest = nearest_name(name, candidates))
     return message + "; did you mean " + in_quotes(*nearest) + "?";
-  if (candidates.empty()) return message + "; none is known here";
-  message += "; known: ";
-  const std::size_t listed = std::min(candidates.size(), kMostListedNames);
-  for (std::size_t i = 0; i < listed; ++i) message += (i == 0 ? "" : ", ") + in_quotes(candidates[i]);
-  if (listed < candidates.size()) message += " and " + std::to_string(candidates.size() - listed) + " more";
-  return message;
+  return message + known_names(candidates);
+}
+
+std::string unknown_network_message(std::string_view kind, std::string_view name,
+                                    std::span<const std::string> candidates) {
+  constexpr std::size_t kMostLetters = 2;
+  const auto nearest = nearest_name(name, candidates);
+  if (nearest && nearest->size() >= name.size() &&
+      edit_distance(lower_case(name), lower_case(*nearest)) <= kMostLetters)
+    return unknown_name_message(kind, name, candidates);
+  return "unknown " + std::string{kind} + " " + in_quotes(name) + known_names(candidates);
 }
 
 std::string shortened(std::string_view text, std::size_t max_size) {

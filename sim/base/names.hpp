@@ -12,11 +12,17 @@ namespace rehearse {
 /// alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `name`, ignoring case; none if more than a third of the letters differ. First wins ties.
+/// The candidate nearest to `name`, ignoring case; none if more than a third of the letters differ, or digits: V1000 and
+/// V100, or 3 and 2 behind the name of a model, are different things. First wins ties.
 std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// `unknown model "resnt15"; did you mean "resnet15"?`, or, if nothing is near, `unknown model "x"; known: "a", "b"`.
 std::string unknown_name_message(std::string_view kind, std::string_view name, std::span<const std::string> candidates);
+
+/// The same of networks, whose names with a letter or two more are other networks, as ResNeXt is no ResNet: a name is
+/// suggested only where letters are missing or exchanged, at most two.
+std::string unknown_network_message(std::string_view kind, std::string_view name,
+                                    std::span<const std::string> candidates);
 
 /// `text` in double quotes for one line of an error message: control characters and invalid UTF-8 as \xNN, invisible
 /// characters and those that change the direction of writing as \uNNNN, at most about `max_size` bytes.

@@ -222,8 +222,8 @@ class MemoisedSession final : public Session {
 
 }  // namespace
 
-Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events) {
-  constexpr Seconds kGivesUpAfter{60 * 86400.0};
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
+                          bool keeps_events) {
   const Training& training = site.scenario.training;
   Trajectory trajectory;
   Clock clock;
@@ -236,11 +236,11 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
                },
            .run =
                [&] {
-                 const Seconds limit = training.recovery.give_up_after.value_or(kGivesUpAfter);
-                 while (!clock.is_empty() && clock.next_date() <= limit) {
+                 while (!clock.is_empty() && clock.next_date() <= gives_up_after) {
                    clock.advance_to(clock.next_date());
                    unwanted.clear();
                  }
+                 if (!clock.is_empty()) clock.advance_to(gives_up_after);  // what is rented is paid for until then
                },
            .on_update = {},
            .on_loss = {}}};

@@ -24,12 +24,13 @@ using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
 /// How a job on spot machines went.
 struct Trajectory {
   JobResult job;
-  bool is_finished = false;  // before Recovery::give_up_after, or 60 days
+  bool is_finished = false;  // before it was given up
   std::vector<EventSpan> events;
 };
 
 /// One job from start to end, with the machine events of `seed`, at known speeds. No byte moves: takes milliseconds.
-/// `keeps_events`: otherwise none are recorded.
-Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, bool keeps_events);
+/// A job that is not done at `gives_up_after` ends there: some never end. `keeps_events`: otherwise none are recorded.
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
+                          bool keeps_events);
 
 }  // namespace rehearse

@@ -1,7 +1,9 @@
 #include "sim/plan/monte_carlo.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -104,6 +106,7 @@ class Speeds {
   }
 
   /// Of the full cluster.
+  double samples_per_s() const { return speed(reference_, measured_.at(reference_)).samples_per_s(); }
   double samples_per_step() const { return speed(reference_, measured_.at(reference_)).samples_per_update; }
 
   /// A membership that has not been simulated yet is remembered as missing, and goes at the reference's speed per
@@ -277,6 +280,23 @@ std::vector<double> finished_times(const MonteCarlo& result) {
   return times;
 }
 
+/// The same of costs; none if a price is unknown.
+std::optional<std::vector<double>> finished_costs(const MonteCarlo& result) {
+  std::vector<double> costs;
+  for (const RunOutcome& run : result.runs) {
+    if (!run.cost_usd) return {};
+    costs.push_back(run.is_finished ? run.cost_usd->total() : kForever);
+  }
+  return costs;
+}
+
+Seconds gives_up_after(const Scenario& job, double samples_per_s, std::optional<Seconds> deadline) {
+  if (const auto& stated = job.training.recovery.give_up_after) return *stated;
+  constexpr double kTimesOfWork = 10;
+  const Seconds work{static_cast<double>(job.training.samples) / samples_per_s};
+  return std::max({kGivesUpAfter, work * kTimesOfWork, deadline.value_or(Seconds{})});
+}
+
 /// percentile() that does not interpolate towards infinity.
 double percentile_of(std::vector<double> values, double percent) {
   std::sort(values.begin(), values.end());
@@ -292,13 +312,14 @@ RunPercentiles percentiles(const std::vector<double>& values) {
 
 namespace {
 
-Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, bool keeps_events) {
+Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, Seconds gives_up_after,
+                         bool keeps_events) {
   return run_trajectory(
-      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, keeps_events);
+      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, gives_up_after, keeps_events);
 }
 
-/// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships": their outcomes, and the
-/// memberships that came besides.
+/// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships", given up after "gives_up_after_s":
+/// their outcomes, and the memberships that came besides.
 const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader& options) {
                            Speeds speeds{std::move(scenario)};
                            speeds.missing().clear();
@@ -307,12 +328,13 @@ const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader&
                            const auto first = options.required<std::uint64_t>("first"),
                                       stride = options.required<std::uint64_t>("stride");
                            const auto runs = options.required<std::uint64_t>("runs");
+                           const Seconds limit{options.required<double>("gives_up_after_s")};
                            options.reject_unknown_keys();
                            const Scenario job = speeds.sized_job();
                            const Site site{job};
                            Json json{Json::array(), Json::array()};
                            for (std::uint64_t i = first; i < runs; i += stride) {
-                             const Trajectory trajectory = trajectory_of(site, job.seed + i, speeds, false);
+                             const Trajectory trajectory = trajectory_of(site, job.seed + i, speeds, limit, false);
                              RunOutcome outcome{.is_finished = trajectory.is_finished,
                                                 .time_s = trajectory.job.end.value(),
                                                 .cost_usd = {},
@@ -336,6 +358,7 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   result.steps = job.training.steps;
   result.samples = job.training.samples;
   result.samples_per_step = speeds.samples_per_step();
+  result.gives_up_after = gives_up_after(job, speeds.samples_per_s(), options.deadline);
   constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
   const auto parallel = static_cast<std::size_t>(options.pool.parallel());
   const std::size_t chunks = std::min(
@@ -348,8 +371,11 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
     const bool has_ended = options.pool.run(
         chunks,
         [&](std::size_t chunk) {
-          return kTrajectories.job(
-              scenario, {{"memberships", known}, {"first", chunk}, {"stride", chunks}, {"runs", options.runs}});
+          return kTrajectories.job(scenario, {{"memberships", known},
+                                              {"first", chunk},
+                                              {"stride", chunks},
+                                              {"runs", options.runs},
+                                              {"gives_up_after_s", result.gives_up_after.value()}});
         },
         [&](std::size_t chunk, const PooledRun& text) {
           if (!text.has_succeeded) {
@@ -369,7 +395,7 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = trajectory_of(Site{job}, scenario.seed + result.sample_index, speeds, true);
+  result.sample = trajectory_of(Site{job}, scenario.seed + result.sample_index, speeds, result.gives_up_after, true);
   result.speeds = speeds.all();
   return result;
 }
@@ -377,12 +403,24 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
 RunPercentiles time_percentiles(const MonteCarlo& result) { return percentiles(finished_times(result)); }
 
 std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result) {
-  std::vector<double> costs;
-  for (const RunOutcome& run : result.runs) {
-    if (!run.cost_usd) return {};
-    costs.push_back(run.cost_usd->total());
-  }
-  return percentiles(costs);
+  const auto costs = finished_costs(result);
+  return costs ? std::optional{percentiles(*costs)} : std::nullopt;
+}
+
+std::size_t unfinished_runs(const MonteCarlo& result) {
+  return static_cast<std::size_t>(
+      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return !run.is_finished; }));
+}
+
+std::optional<std::string> remark_on_unfinished(const MonteCarlo& result) {
+  const std::size_t unfinished = unfinished_runs(result);
+  if (unfinished == 0) return {};
+  std::array<char, 32> days{};
+  std::snprintf(days.data(), days.size(), "%.4g days", result.gives_up_after.value() / 86400);
+  return std::to_string(unfinished) + " of " + std::to_string(result.runs.size()) + " runs had not finished after " +
+         days.data() +
+         " and were given up (/training/recovery/give_up_after sets another time): means over all runs are lower "
+         "bounds, and percentiles among these runs have no value";
 }
 
 double probability_by(const MonteCarlo& result, Seconds deadline) {
@@ -402,26 +440,29 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   };
   const RunPercentiles time = time_percentiles(result);
   const auto cost = cost_percentiles(result);
-  const auto finished =
-      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return run.is_finished; });
+  const std::size_t unfinished = unfinished_runs(result);
   Json json{{"format", 1},
             {"name", scenario.name},
             {"seed", scenario.seed},
             {"runs", result.runs.size()},
-            {"finished", finished},
+            {"finished", result.runs.size() - unfinished},
+            {"unfinished", unfinished},
+            {"given_up_after_s", result.gives_up_after.value()},
+            {"means_are_lower_bounds", unfinished > 0},
             {"steps", result.steps},
             {"samples", result.samples},
             {"time_s", finite(time.p50)},
             {"time_s_p5", finite(time.p5)},
             {"time_s_p95", finite(time.p95)},
-            {"cost_usd", cost ? Json(cost->p50) : Json(nullptr)},
-            {"cost_usd_p5", cost ? Json(cost->p5) : Json(nullptr)},
-            {"cost_usd_p95", cost ? Json(cost->p95) : Json(nullptr)}};
+            {"cost_usd", cost ? finite(cost->p50) : Json(nullptr)},
+            {"cost_usd_p5", cost ? finite(cost->p5) : Json(nullptr)},
+            {"cost_usd_p95", cost ? finite(cost->p95) : Json(nullptr)}};
   if (deadline) {
     json["deadline_s"] = deadline->value();
     json["deadline_probability"] = probability_by(result, *deadline);
   }
-  Json means{{"revocations", mean_of([](const RunOutcome& run) { return run.interruptions.revocations; })},
+  Json means{{"time_s", mean_of([](const RunOutcome& run) { return run.time_s; })},
+             {"revocations", mean_of([](const RunOutcome& run) { return run.interruptions.revocations; })},
              {"replacements", mean_of([](const RunOutcome& run) { return run.interruptions.replacements; })},
              {"restarts", mean_of([](const RunOutcome& run) { return run.interruptions.restarts; })},
              {"pauses", mean_of([](const RunOutcome& run) { return run.interruptions.pauses; })},
@@ -433,6 +474,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
              {"samples_dropped", mean_of([](const RunOutcome& run) { return run.samples.dropped; })},
              {"stopped_s", mean_of([](const RunOutcome& run) { return run.interruptions.stopped.value(); })}};
   if (cost) {
+    means["cost_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->total(); });
     means["workers_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->workers; });
     means["servers_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->servers; });
     means["idle_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->idle; });
@@ -449,6 +491,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
                                    {"samples_per_s", speed * result.samples_per_step}});
   }
   json["warnings"] = scenario.warnings;
+  if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
   return json;
 }
 

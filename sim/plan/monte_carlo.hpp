@@ -30,7 +30,7 @@ struct CostSplit {
 
 struct RunOutcome {
   bool is_finished = false;
-  double time_s = 0;                  // until the end, or until it was given up
+  double time_s = 0;                  // until the end, or until it was given up, and then a lower bound as all else
   std::optional<CostSplit> cost_usd;  // none if a price is unknown
   Interruptions interruptions;
   SampleCounts samples;
@@ -38,6 +38,7 @@ struct RunOutcome {
 
 struct MonteCarlo {
   std::vector<RunOutcome> runs;
+  Seconds gives_up_after{};                // runs that are not finished by then
   std::map<MachineCounts, double> speeds;  // steps per second, of the full cluster's steps
   std::int64_t steps = 0;                  // of the full cluster
   std::int64_t samples = 0;                // of the job
@@ -51,21 +52,32 @@ using SimulatedMemberships = std::map<std::string, std::string>;
 
 struct MonteCarloOptions {
   std::size_t runs = 1000;
+  std::optional<Seconds> deadline = {};  // no run is given up before
   Pool pool = 1;
   SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
   JobLimits limits = {};
 };
 
+/// Runs without Recovery::give_up_after are not given up before.
+inline constexpr Seconds kGivesUpAfter{60 * 86400.0};
+
 /// Thrown when `limits.is_stopped` has ended the runs.
 struct MonteCarloStopped {};
 
 /// The job's samples are those of the scenario, of its target, or of the updates that the full cluster takes to its
 /// loss; an update of another membership then counts A / A' as much, the numerators of the convergence model. Throws
-/// NoResultError if a membership cannot be simulated.
+/// NoResultError if a membership cannot be simulated. Some jobs never end, so runs are given up: after
+/// Recovery::give_up_after; without it after 60 days, or ten times what the full cluster takes without revocations, or at
+/// the deadline, whichever is last.
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options);
 
-/// Percentiles over all runs; one that is not finished takes for ever.
+/// Runs that were given up. Means over all runs are lower bounds if there are any.
+std::size_t unfinished_runs(const MonteCarlo& result);
+/// "160 of 200 runs had not finished after 60 days, ..": none if all had.
+std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
+
+/// Percentiles over all runs; one that is not finished takes for ever, and costs without end.
 struct RunPercentiles {
   double p5 = 0, p50 = 0, p95 = 0;
 };

@@ -93,7 +93,9 @@ PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_n
     for (const auto& [i, scenario] : revocable) {
       try {
         risks[i] = risk_of_many(
-            run_monte_carlo(scenario, {.runs = runs, .pool = means.pool, .known = &known, .limits = means.limits}),
+            run_monte_carlo(
+                scenario,
+                {.runs = runs, .deadline = deadlines[i], .pool = means.pool, .known = &known, .limits = means.limits}),
             deadlines[i]);
       } catch (const NoResultError& error) { risks[i].error = error.what(); } catch (const MonteCarloStopped&) {
         throw ProvisionStopped{};

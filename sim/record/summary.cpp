@@ -78,6 +78,24 @@ std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& r
   return batches;
 }
 
+/// Part of what the workers have computed that the model has: without what backup workers dropped, and without what
+/// revocations lost, with a roll-back or with an update that they prevented. What ends after the last update has no part
+/// in the steady state.
+double useful_share(const Scenario& scenario, const RunRecord& record) {
+  const SampleCounts& samples = record.samples;
+  std::int64_t useless = 0;
+  if (backup_workers(scenario) > 0) useless += samples.dropped;
+  if (record.interruptions.revocations > 0) useless += samples.lost;
+  return samples.computed > 0 ? 1 - static_cast<double>(useless) / static_cast<double>(samples.computed) : 1;
+}
+
+/// Updates in a step of `workers` workers of which a synchronous update needs some, and a part is useful.
+double updates_of_step(const Scenario& scenario, const RunRecord& record, double workers) {
+  const double useful = useful_share(scenario, record);
+  const int late = backup_workers(scenario);
+  return record.is_synchronous && late > 0 ? useful * workers / std::max(1.0, workers - late) : useful;
+}
+
 /// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
 /// unknown.
 std::optional<double> training_cost(const Scenario& scenario, const std::vector<Machine>& machines, Seconds time) {
@@ -201,6 +219,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   const Seconds window = record.window.end - record.window.start;
   const std::vector<double> rates = machine_rates(record);
   const std::vector<double> batches = machine_batches(scenario, record);
+  const double useful = useful_share(scenario, record);
   double workers = 0;                                          // mean over the window
   double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
   double more_samples_per_s = 0;                               // than with the scenario's batch in every group
@@ -226,7 +245,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
       entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m] * share;
       const double batch = batches[m];
-      entry.samples_per_s = rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
+      entry.samples_per_s = useful * rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
       more_samples_per_s += rates[m] * share * (batch - scenario.batch);
       summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
     }
@@ -239,10 +258,11 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
     summary.machines.push_back(std::move(entry));
   }
   summary.gpu_utilization /= workers;
-  summary.samples_per_s = (summary.steps_per_s * scenario.batch + more_samples_per_s) *
+  summary.samples_per_s = useful * (summary.steps_per_s * scenario.batch + more_samples_per_s) *
                           scenario.training.strategy.exchange.accumulation_steps;
   if (record.is_synchronous)
     summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
+  summary.steps_per_s *= updates_of_step(scenario, record, workers);
   if (const PredictionUncertainty& uncertainty = scenario.profile.uncertainty; uncertainty.residual > 0)
     summary.interval = uncertainty.interval(uncertainty_by_parameters);
 

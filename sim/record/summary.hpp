@@ -62,7 +62,8 @@ struct Summary {
   SampleCounts samples;
   /// Steady state: sum over workers of (steps - 1) / (time from first to last end of a step) within the window;
   /// synchronous: the mean over workers. Workers that join or leave count for the part of the window in which they are
-  /// there, or, synchronous, not at all if others are there throughout.
+  /// there, or, synchronous, not at all if others are there throughout. Only what the model has counts: neither what
+  /// backup workers dropped nor what revocations lost, so that samples done = samples_per_s x time.
   double steps_per_s = 0;
   /// What speeds are multiplied by for the ends of their interval of 90 %; times and costs are divided by it.
   std::optional<std::pair<double, double>> interval;

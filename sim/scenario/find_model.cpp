@@ -11,11 +11,13 @@ FoundModel find_model(const std::string& name, const JsonReader& by, const Catal
   std::error_code error;
   for (const std::filesystem::path& path : {by.resolve(name), std::filesystem::path{name}}) {
     if (!path.has_extension() || !std::filesystem::is_regular_file(path, error)) continue;
-    const auto imported = std::make_shared<const Json>(import_model(path).model_file);
+    ImportedModel model = import_model(path);
+    const auto imported = std::make_shared<const Json>(std::move(model.model_file));
     return {.name = path.stem().string(),
             .is_file = true,
             .imported = imported,
-            .json = JsonReader{*imported, path.string()}};
+            .json = JsonReader{*imported, path.string()},
+            .remarks = std::move(model.remarks)};
   }
   return {.name = name, .imported = {}, .json = catalog.model(name, by)};
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
@@ -14,6 +15,7 @@ struct FoundModel {
   bool is_file = false;
   std::shared_ptr<const Json> imported;  // of a file: what `json` refers to
   JsonReader json;                       // a model file's object
+  std::vector<std::string> remarks{};    // what of the file could not be taken over
 };
 
 /// The model that a catalog has under `name`, which has no ending there; or of the file `name`, beside the file of `by`

@@ -15,7 +15,11 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
         found = find_model(n, by, catalog);
         return found->json;
       });
-  if (found && found->is_file) effective["model"]["name"] = name = found->name;
+  if (found && found->is_file) {
+    effective["model"]["name"] = name = found->name;
+    for (const std::string& remark : found->remarks)
+      scenario.warnings.push_back("model " + in_quotes(name) + ": " + remark);
+  }
   scenario.model = read_model(name, model);
   scenario.batch = json.required<int>("batch_per_worker");
   json.expect(scenario.batch >= 1 && scenario.batch <= kMaxBatch, "batch_per_worker", "1 to 65536 samples");

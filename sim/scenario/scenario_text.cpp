@@ -144,7 +144,7 @@ constexpr std::string_view kProperties = R"json({
             "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
             "synchronization": { "enum": ["asynchronous", "synchronous", "stale_synchronous"], "description": "parameter_server" },
             "staleness_bound": { "type": "integer", "minimum": 0, "description": "stale_synchronous: steps that a worker may be ahead of the slowest" },
-            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped" },
+            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped, and their samples count nowhere: a step has those of the others" },
             "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
@@ -202,7 +202,7 @@ constexpr std::string_view kProperties = R"json({
             "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
             "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
-            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result" } }
+            "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result; of many (simulate --runs, provision) it is given up, and means are lower bounds. Default: none for one run; of many 60 days, ten times the time without revocations, or the deadline, whichever is last" } }
         },
         "checkpoint": {
           "type": "object",

@@ -1,6 +1,7 @@
 #include "sim/scenario/scenario_warnings.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -49,6 +51,21 @@ void warn_about_steady_state(Scenario& scenario) {
                               std::to_string(scenario.count(Role::kWorker)) + " workers with " +
                               std::to_string(training.warmup_steps) +
                               " warm-up steps each: speeds are means over the whole run");
+}
+
+/// A step is of fewer samples than the workers compute.
+void warn_about_backup_workers(Scenario& scenario) {
+  const int late = backup_workers(scenario);
+  if (late == 0) return;
+  const int workers = workers_without_standby(scenario);
+  const std::int64_t needed = needed_workers(workers, late);
+  const auto samples = std::to_string(std::llround(samples_per_update(scenario)));
+  const std::int64_t batch = samples_per_step(scenario, scenario.first_workers());
+  scenario.warnings.push_back(
+      "backup workers: of " + std::to_string(workers) + " workers the gradients of " + std::to_string(needed) +
+      " make a step, which has " +
+      (has_unequal_batches(scenario) ? "" : std::to_string(needed) + " x " + std::to_string(batch) + " = ") + samples +
+      " samples; those of the others are dropped and count nowhere: compare by samples/s, not by steps/s");
 }
 
 /// Times of layers do not change with the GPU.
@@ -131,6 +148,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_spot(scenario);
   warn_about_pools(scenario, pool_origins, has_start);
   warn_about_steady_state(scenario);
+  warn_about_backup_workers(scenario);
   warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
   warn_about_links(scenario);

@@ -155,7 +155,7 @@ TEST_CASE("mistakes in a study of kernels are named with their place") {
         std::string::npos);
   CHECK(changed("/tables/0/gpu/names/a", "A1000").find("/tables/0/gpu/names/a: unknown accelerator \"A1000\"") !=
         std::string::npos);
-  CHECK(changed("/tables/0/precision", "bf15").find("did you mean \"bf16\"?") != std::string::npos);
+  CHECK(changed("/tables/0/precision", "b16").find("did you mean \"bf16\"?") != std::string::npos);
   CHECK(changed("/tables/0/sizes/k", 0).find("/tables/0/sizes/k: expected") != std::string::npos);
   CHECK(changed("/tables/0/sizes/m", "mm").find("\"mm\"") != std::string::npos);
   CHECK(changed("/tables/0/where", Json{{"gpu", {"h"}}}).find("/tables/0: no row of") != std::string::npos);

@@ -62,7 +62,7 @@ TEST_CASE("a plan is a group of workers for each of its parts") {
   CHECK(problem_of("") == "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"\"");
   CHECK(problem_of("1*g3.8xlarge;") ==
         "expected a plan such as \"5*g3.8xlarge;3*g3.16xlarge\"; found \"1*g3.8xlarge;\"");
-  CHECK(problem_of("1*g3.9xlarge") == "unknown instance \"g3.9xlarge\"; did you mean \"g3.8xlarge\"?");
+  CHECK(problem_of("1*g3.8xlarg") == "unknown instance \"g3.8xlarg\"; did you mean \"g3.8xlarge\"?");
 }
 
 }  // namespace rehearse

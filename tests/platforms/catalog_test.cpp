@@ -61,8 +61,8 @@ TEST_CASE("an unknown name suggests the nearest, and names cannot leave the cata
   const Catalog catalog = shipped();
   const Json nobody;
   const JsonReader asked_by{nobody, "s.json", "/x"};
-  CHECK_THROWS_WITH_AS((void)catalog.accelerator("V1000", asked_by),
-                       "s.json: /x: unknown accelerator \"V1000\"; did you mean \"V100\"?", InputError);
+  CHECK_THROWS_WITH_AS((void)catalog.accelerator("VV100", asked_by),
+                       "s.json: /x: unknown accelerator \"VV100\"; did you mean \"V100\"?", InputError);
   CHECK_THROWS_AS((void)catalog.model("../../calibration/profiles/cm-dare", asked_by), InputError);
   CHECK_THROWS_AS((void)catalog.model("/etc/passwd", asked_by), InputError);
   CHECK_THROWS_AS((void)catalog.profile("", asked_by), InputError);

@@ -112,8 +112,8 @@ TEST_CASE("every shipped interconnect can be read and has a source") {
     CHECK(interconnect.pcie > 1_GBps);  // its own
     if (interconnect.pcie_root) CHECK(*interconnect.pcie_root >= interconnect.pcie);
   }
-  CHECK_THROWS_WITH_AS((void)catalog.interconnect("dgx-1-v10", JsonReader{nobody, "s.json", "/x"}),
-                       "s.json: /x: unknown interconnect \"dgx-1-v10\"; did you mean \"dgx-1-v100\"?", InputError);
+  CHECK_THROWS_WITH_AS((void)catalog.interconnect("dgx-1v100", JsonReader{nobody, "s.json", "/x"}),
+                       "s.json: /x: unknown interconnect \"dgx-1v100\"; did you mean \"dgx-1-v100\"?", InputError);
 }
 
 TEST_CASE("the hybrid cube mesh: six NVLinks for each V100, four for each P100, the same pairs of GPUs") {

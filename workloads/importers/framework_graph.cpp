@@ -64,7 +64,8 @@ Shape FrameworkGraph::sample_shape(const std::string& name, const Shape& shape) 
     sample = {count_of(sample) / batch_};
   } else {
     throw InputError{where_ + ": " + in_quotes(name) + " has " + std::to_string(count_of(sample)) +
-                     " scalars for a batch of " + std::to_string(batch_)};
+                     " scalars for a batch of " + std::to_string(batch_) +
+                     ", which is the first axis of the first input: expected that axis to be the batch"};
   }
   if (sample.empty()) sample = {1};
   return sample;
@@ -137,15 +138,24 @@ FrameworkGraph::Operands FrameworkGraph::operands_of(const FrameworkOperator& op
   return operands;
 }
 
+std::string FrameworkGraph::words_on_constants(const FrameworkOperator& op) const {
+  std::string words;
+  for (const std::string& input : op.inputs)
+    if (const auto value = values_.find(input); value != values_.end() && value->second.kind == Value::Kind::kConstant)
+      words += "; its input " + in_quotes(input) + " is a constant of the graph, which is not learned";
+  return words;
+}
+
 const std::string& FrameworkGraph::tensor(const FrameworkOperator& op, const Operands& operands, std::size_t i) const {
   if (i >= operands.tensors.size())
-    fail(op, "expected " + std::to_string(i + 1) + " tensors of samples among its inputs");
+    fail(op, "expected " + std::to_string(i + 1) + " tensors of samples among its inputs" + words_on_constants(op));
   return operands.tensors[i];
 }
 
 const std::string& FrameworkGraph::parameter(const FrameworkOperator& op, const Operands& operands,
                                              std::size_t i) const {
-  if (i >= operands.parameters.size()) fail(op, "expected " + std::to_string(i + 1) + " parameters among its inputs");
+  if (i >= operands.parameters.size())
+    fail(op, "expected " + std::to_string(i + 1) + " parameters among its inputs" + words_on_constants(op));
   return operands.parameters[i];
 }
 
@@ -161,11 +171,11 @@ void FrameworkGraph::write(const FrameworkOperator& op, GraphLayer layer) {
   values_[op.name] = {Value::Kind::kTensor, op.shape, name};
 }
 
-void FrameworkGraph::own(GraphLayer& layer, const std::string& weights) {
+void FrameworkGraph::own(GraphLayer& layer, const std::string& weights, const std::string& part) {
   layer.name = unique_name(layer.name);
   --names_[layer.name];  // write_part() takes it
   const std::string& parameter = values_.at(weights).layer;
-  const auto [owner, is_new] = owners_.emplace(parameter, layer.name);
+  const auto [owner, is_new] = owners_.emplace(parameter + part, layer.name);
   if (!is_new) layer.shares = owner->second;
 }
 
@@ -389,16 +399,27 @@ void FrameworkGraph::add_attention_layer(const FrameworkOperator& op, const Oper
   write(op, {.name = op.name, .kind = LayerKind::kLinear, .inputs = {flat}, .features = width, .has_bias = has_bias});
 }
 
-void FrameworkGraph::add_lstm(const FrameworkOperator& op, const Operands& operands) {
+/// Layers one after another, of which each goes over the positions in one direction, or in both.
+void FrameworkGraph::add_recurrent(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
   const std::string& x = tensor(op, operands, 0);
   if (op.hidden < 1 || op.layers < 1 || op.layers > 1000) fail(op, "expected a number of hidden features and layers");
+  const auto parameters = static_cast<std::int64_t>(operands.parameters.size());
+  const std::int64_t of_each = op.layers * (op.is_bidirectional ? 2 : 1);
+  if (!op.has_bias && parameters != 0 && parameters != 2 * of_each && parameters != 4 * of_each)
+    fail(op, "expected 2 or 4 parameters for each layer and direction; found " + std::to_string(parameters) + " for " +
+                 std::to_string(of_each) + "; projections are not supported");
   std::string from = values_.at(x).layer;
   for (std::int64_t i = 1; i <= op.layers; ++i) {
     const std::string name = op.name + "/layer" + std::to_string(i);
     std::vector<std::string> directions;
     for (const char* direction : {"/forward", "/backward"}) {
-      directions.push_back(
-          write_part({.name = name + direction, .kind = LayerKind::kLstm, .inputs = {from}, .features = op.hidden}));
+      GraphLayer layer{.name = name + direction,
+                       .kind = kind,
+                       .inputs = {from},
+                       .features = op.hidden,
+                       .has_bias = op.has_bias.value_or(parameters != 2 * of_each)};
+      if (op.layers == 1 && parameters > 0) own(layer, operands.parameters[0], direction);
+      directions.push_back(write_part(std::move(layer)));
       if (!op.is_bidirectional) break;
     }
     from = directions[0];
@@ -484,7 +505,11 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
     case OperatorAction::kAttentionLayer:
       return add_attention_layer(op, operands);
     case OperatorAction::kLstm:
-      return add_lstm(op, operands);
+      return add_recurrent(op, LayerKind::kLstm, operands);
+    case OperatorAction::kGru:
+      return add_recurrent(op, LayerKind::kGru, operands);
+    case OperatorAction::kRnn:
+      return add_recurrent(op, LayerKind::kRnn, operands);
     case OperatorAction::kConstant:
     case OperatorAction::kIdentity:
       break;

@@ -25,12 +25,13 @@ struct FrameworkOperator {
   std::vector<std::string> inputs;  // values; those that are not known are scalars, which nobody counts
   FrameworkShape shape{};           // of what it gives, with the batch
   FrameworkShape kernel{}, stride{};
-  std::int64_t groups = 0;        // 0: those of the weights
-  std::int64_t hidden = 0;        // of recurrent layers
-  std::int64_t layers = 1;        // the same
-  std::int64_t heads = 1;         // of a layer of attention
-  bool is_bidirectional = false;  // the same
-  bool has_integers = false;      // gives integers or truth values
+  std::int64_t groups = 0;         // 0: those of the weights
+  std::int64_t hidden = 0;         // of recurrent layers
+  std::int64_t layers = 1;         // the same
+  std::int64_t heads = 1;          // of a layer of attention
+  bool is_bidirectional = false;   // the same
+  std::optional<bool> has_bias{};  // the same; none: as its parameters say, those of each layer and direction
+  bool has_integers = false;       // gives integers or truth values
 };
 
 /// Collects operators in their order.
@@ -40,7 +41,8 @@ class FrameworkGraph {
   /// width, inputs, outputs] in NHWC.
   FrameworkGraph(std::string where, Layout layout) : where_{std::move(where)}, layout_{layout} {}
 
-  /// The first axis of the first input is the batch.
+  /// The size of the batch, before inputs are added; without it the first axis of the first input is the batch.
+  void set_batch(std::int64_t batch) { batch_ = batch; }
   void add_input(const std::string& name, const FrameworkShape& shape, bool has_integers);
   void add_parameter(const std::string& name, const FrameworkShape& shape);
   /// What does not depend on samples and is not learned.
@@ -73,13 +75,15 @@ class FrameworkGraph {
   FrameworkShape sample_shape(const std::string& name, const FrameworkShape& shape) const;
   std::string unique_name(const std::string& name);
   Operands operands_of(const FrameworkOperator& op) const;
+  /// "; "w" is a constant, which is not learned": of the inputs that are.
+  std::string words_on_constants(const FrameworkOperator& op) const;
   const std::string& tensor(const FrameworkOperator& op, const Operands& operands, std::size_t i) const;
   const std::string& parameter(const FrameworkOperator& op, const Operands& operands, std::size_t i) const;
   /// Writes a layer whose output is a value of the operator's shape.
   void write(const FrameworkOperator& op, GraphLayer layer);
   std::string write_part(GraphLayer layer);
-  /// Says whose variables a layer with these weights uses.
-  void own(GraphLayer& layer, const std::string& weights);
+  /// Says whose variables a layer with these weights, or this part of them, uses.
+  void own(GraphLayer& layer, const std::string& weights, const std::string& part = "");
   std::string parameter_layer(const std::string& name);
 
   void add_elementwise(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
@@ -91,7 +95,7 @@ class FrameworkGraph {
   void add_rearranged(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
   void add_embedding(const FrameworkOperator& op, const Operands& operands);
   void add_attention_layer(const FrameworkOperator& op, const Operands& operands);
-  void add_lstm(const FrameworkOperator& op, const Operands& operands);
+  void add_recurrent(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
 
   std::string where_;
   Layout layout_;

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kStart = std::size_t{1} << 16U;
 constexpr std::size_t kLargestSource = std::size_t{1} << 30U;
 constexpr std::string_view kGzip = "\x1f\x8b";
+constexpr std::array<std::string_view, 3> kNonFinite{"-Infinity", "Infinity", "NaN"};
 
 /// The first bytes of what was packed; none if it is damaged.
 std::string unpacked_start(const std::string& packed) {
@@ -43,7 +45,38 @@ std::string unpacked_start(const std::string& packed) {
   return start;
 }
 
+/// Python's json module writes NaN, Infinity and -Infinity, which JSON does not have: they become texts, so that whoever
+/// needs a number there says so.
+std::string quote_non_finite(const std::string& text) {
+  if (text.find("Infinity") == std::string::npos && text.find("NaN") == std::string::npos) return text;
+  std::string quoted;
+  bool is_in_text = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (is_in_text && text[at] == '\\' && at + 1 < text.size())
+      quoted += text[at++];
+    else if (text[at] == '"')
+      is_in_text = !is_in_text;
+    const auto* literal = is_in_text ? kNonFinite.end() : std::ranges::find_if(kNonFinite, [&](std::string_view each) {
+      return text.compare(at, each.size(), each) == 0;
+    });
+    if (literal == kNonFinite.end()) {
+      quoted += text[at];
+      continue;
+    }
+    quoted += '"' + std::string{*literal} + '"';
+    at += literal->size() - 1;
+  }
+  return quoted;
+}
+
 bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
+
+/// An SQLite file with the tables of Nsight Systems, whose names its first page has.
+bool is_nsight_export(const Source& source) {
+  const auto has = [&](const char* table) { return source.start().find(table) != std::string::npos; };
+  return source.start().starts_with("SQLite format 3") &&
+         (has("CUPTI_ACTIVITY_KIND_") || has("NVTX_EVENTS") || has("TARGET_INFO_"));
+}
 
 bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
 
@@ -110,7 +143,7 @@ bool Source::is_json() const {
 }
 
 const Json& Source::json() const {
-  if (!json_) json_ = std::make_unique<const Json>(parse_json(content(), name()));
+  if (!json_) json_ = std::make_unique<const Json>(parse_json(quote_non_finite(content()), name()));
   return *json_;
 }
 
@@ -122,6 +155,7 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
+      FormatReader{SourceFormat::kOther, "Nsight Systems export", is_nsight_export, nullptr, "nothing here"},
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
       FormatReader{SourceFormat::kTorchFile, "file of torch.save", is_torch_file, nullptr, kPredictor},
       FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse import --batch N"},

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -18,7 +19,9 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kOpenBatch = 13, kOpenAxis = 128;
-constexpr std::int64_t kMostKnown = 64;  // scalars of a tensor whose values matter
+constexpr int kMostPassed = 64;           // operators on the way from a value to where it comes from
+constexpr std::int64_t kOldestOpset = 7;  // before it, axes are broadcast by attributes
+constexpr std::int64_t kMostKnown = 64;   // scalars of a tensor whose values matter
 enum DataType { kFloat = 1, kInt32 = 6, kInt64 = 7, kBool = 9, kFloat16 = 10, kDouble = 11, kBfloat16 = 16 };
 
 bool is_floating(int type) { return type == kFloat || type == kFloat16 || type == kDouble || type == kBfloat16; }
@@ -47,6 +50,32 @@ std::vector<std::int64_t> small_integers(const onnx_model::Tensor& tensor) {
   return integers;
 }
 
+bool is_recurrent(std::string_view type) { return type == "LSTM" || type == "GRU" || type == "RNN"; }
+
+/// Whether an operator's input `i` has weights if it is the same for all samples.
+bool is_place_of_weights(std::string_view type, int i) {
+  if (type == "MatMul" || type == "Gather") return type == "Gather" ? i == 0 : i <= 1;
+  if (is_recurrent(type)) return (i >= 1 && i <= 3) || i == 7;
+  static const std::set<std::string_view> others{
+      "Conv", "ConvTranspose", "Gemm", "PRelu", "LayerNormalization", "InstanceNormalization", "GroupNormalization"};
+  return others.contains(type) && (i == 1 || i == 2);
+}
+
+/// Whether an operator's input `i` is a setting, such as a bound or a scale of sizes: never learned.
+bool is_place_of_settings(std::string_view type, int i) {
+  if (is_recurrent(type)) return i >= 4 && i <= 6;
+  static const std::set<std::string_view> all{
+      "Resize",         "Upsample",         "Clip",   "Pad",  "Dropout",           "Pow",  "Range",
+      "QuantizeLinear", "DequantizeLinear", "OneHot", "TopK", "NonMaxSuppression", "Tile", "Expand"};
+  return i > 0 && all.contains(type);
+}
+
+/// What is read of an operator whose one input it gives again, in another order or type.
+bool passes_weights_on(std::string_view type) {
+  static const std::set<std::string_view> all{"Identity", "Transpose", "Cast", "Reshape", "Unsqueeze", "Squeeze"};
+  return all.contains(type);
+}
+
 /// Reads one model.
 class OnnxReader {
  public:
@@ -54,6 +83,10 @@ class OnnxReader {
       : source_{source}, proto_{graph}, graph_{source.name(), Layout::kNchw} {}
 
   ImportedModel read() {
+    if (!proto_.sparse_initializer().empty()) throw InputError{source_.name() + ": sparse weights are not supported"};
+    for (const onnx_model::Node& node : proto_.node()) refuse_inner_weights(node);
+    find_places();
+    find_batch_axes();
     for (const onnx_model::Tensor& tensor : proto_.initializer()) add_tensor(tensor.name(), tensor);
     for (const onnx_model::ValueInfo& value : proto_.input()) add_input(value);
     for (const auto* list : {&proto_.value_info(), &proto_.output()})
@@ -64,21 +97,121 @@ class OnnxReader {
     for (const onnx_model::Node& node : proto_.node()) add_node(node);
     std::vector<std::string> outputs;
     for (const onnx_model::ValueInfo& value : proto_.output()) outputs.push_back(value.name());
+    if (scalars_ > 0)
+      graph_.remark(std::to_string(scalars_) +
+                    (scalars_ == 1 ? " scalar without an axis is taken as a constant, not as a parameter"
+                                   : " scalars without an axis are taken as constants, not as parameters"));
+    if (has_initial_states_) graph_.remark("initial states of recurrent layers are taken as constants");
+    if (made_weights_ > 0)
+      graph_.remark("weights that operators Constant or ConstantOfShape give are taken as parameters: " +
+                    std::to_string(made_weights_));
     if (has_open_axis_) graph_.remark("axes that the model leaves open, but for the batch, are taken as 128");
     return graph_.finish(source_, "ONNX model", outputs);
   }
 
  private:
-  /// None if an axis is open, unless `closes` them.
-  std::optional<OnnxShape> shape_of(const onnx_model::Type& type, bool closes) {
+  /// If, Loop and Scan have graphs of their own, which are not counted: they may choose and shape, but not compute.
+  void refuse_inner_weights(const onnx_model::Node& node) const {
+    static const std::set<std::string_view> computing{"MatMul", "Gemm", "Conv", "ConvTranspose", "LSTM", "GRU", "RNN"};
+    for (const onnx_model::Attribute& attribute : node.attribute())
+      for (const onnx_model::Node& inner : attribute.g().node()) {
+        if (computing.contains(inner.op_type()))
+          throw InputError{source_.name() + ": operator " + in_quotes(node.output().empty() ? "" : node.output(0)) +
+                           " (" + shortened(node.op_type()) + "): its own graph computes (" +
+                           shortened(inner.op_type()) + "), which is not supported"};
+        refuse_inner_weights(inner);
+      }
+  }
+
+  /// What the values of initializers and constants are for.
+  void find_places() {
+    for (const onnx_model::Node& node : proto_.node())
+      for (const std::string& output : node.output()) producers_[output] = &node;
+    const auto is_made = [this](const std::string& name) {
+      const auto made = producers_.find(name);
+      return made != producers_.end() &&
+             (made->second->op_type() == "Constant" || made->second->op_type() == "ConstantOfShape");
+    };
+    for (const onnx_model::Node& node : proto_.node())
+      for (int i = 0; i < node.input_size(); ++i) {
+        if (is_place_of_settings(node.op_type(), i)) settings_.insert(node.input(i));
+        if (!is_place_of_weights(node.op_type(), i)) continue;
+        const std::string* name = &node.input(i);
+        for (int passed = 0; passed < kMostPassed; ++passed) {
+          weights_.insert(*name);
+          const auto by = producers_.find(*name);
+          if (by == producers_.end() || by->second->input().empty() || !passes_weights_on(by->second->op_type())) break;
+          name = &by->second->input(0);
+        }
+      }
+    // A bias is added to what a product with such weights gives.
+    for (const onnx_model::Node& node : proto_.node()) {
+      if (node.op_type() != "Add" || node.input_size() != 2) continue;
+      for (int i = 0; i < 2; ++i) {
+        const auto product = producers_.find(node.input(1 - i));
+        if (is_made(node.input(i)) && product != producers_.end() && product->second->op_type() == "MatMul" &&
+            product->second->input_size() == 2 && is_made(product->second->input(1)))
+          weights_.insert(node.input(i));
+      }
+    }
+  }
+
+  /// Recurrent layers of layout 0, the usual one, read [positions, batch, features]: so do inputs that lead to them.
+  void find_batch_axes() {
+    std::set<std::string, std::less<>> inputs;
+    for (const onnx_model::ValueInfo& value : proto_.input()) inputs.insert(value.name());
+    for (const onnx_model::Tensor& tensor : proto_.initializer()) inputs.erase(tensor.name());
+    for (const onnx_model::Node& node : proto_.node()) {
+      if (!is_recurrent(node.op_type())) continue;
+      const OnnxNode read = node_of(node);
+      const auto layout = read.integers.find("layout");
+      const std::size_t axis = layout != read.integers.end() && layout->second[0] != 0 ? 0 : 1;
+      for (int i : {5, 6})
+        if (i < node.input_size() && inputs.contains(node.input(i))) batch_axes_.try_emplace(node.input(i), axis);
+      if (!read.inputs.empty()) trace_batch(read.inputs[0], axis, inputs);
+    }
+  }
+
+  /// From a value back to the input that it comes from, as long as it is clear where the axis goes.
+  void trace_batch(std::string name, std::size_t axis, const std::set<std::string, std::less<>>& inputs) {
+    static const std::set<std::string_view> keeping{
+        "Identity",           "Cast", "Dropout", "Relu", "Tanh", "Sigmoid", "Gelu",
+        "LayerNormalization", "Add",  "Mul",     "Sub",  "Div",  "MatMul"};
+    for (int passed = 0; passed < kMostPassed; ++passed) {
+      if (inputs.contains(name)) {
+        batch_axes_.try_emplace(name, axis);
+        return;
+      }
+      const auto by = producers_.find(name);
+      if (by == producers_.end()) return;
+      const OnnxNode node = node_of(*by->second);
+      if (node.inputs.empty()) return;
+      if (node.type == "Transpose") {
+        const auto order = node.integers.find("perm");
+        if (order == node.integers.end() || axis >= order->second.size() || order->second[axis] < 0) return;
+        axis = static_cast<std::size_t>(order->second[axis]);
+        name = node.inputs[0];
+      } else if (node.type == "Gather" && node.inputs.size() > 1) {
+        name = node.inputs[1];  // of the rows of a table
+      } else if (keeping.contains(node.type)) {
+        name = node.inputs[0];
+      } else {
+        return;
+      }
+    }
+  }
+
+  /// None if an axis is open, unless `closes` them. An open axis is the batch at `batch_axis`.
+  std::optional<OnnxShape> shape_of(const onnx_model::Type& type, bool closes, std::size_t batch_axis = 0) {
     if (!type.tensor_type().has_shape()) return std::nullopt;
     OnnxShape shape;
     for (const onnx_model::Dimension& dimension : type.tensor_type().shape().dim()) {
       std::int64_t size = dimension.dim_value();
       if (size < 1 && !closes) return std::nullopt;
       if (size < 1) {
-        size = shape.empty() ? kOpenBatch : kOpenAxis;
-        has_open_axis_ = has_open_axis_ || !shape.empty();
+        const bool is_batch = shape.size() == batch_axis;
+        size = is_batch ? kOpenBatch : kOpenAxis;
+        has_open_axis_ = has_open_axis_ || !is_batch;
       }
       shape.push_back(size);
     }
@@ -96,7 +229,9 @@ class OnnxReader {
     }
     values_.shapes[name] = shape;
     types_[name] = tensor.data_type();
-    if (is_floating(tensor.data_type()) && count > 1)
+    const bool may_be_learned = is_floating(tensor.data_type()) && count > 0 && !settings_.contains(name);
+    if (may_be_learned && shape.empty()) ++scalars_;
+    if (may_be_learned && !shape.empty())
       graph_.add_parameter(name, shape);
     else
       graph_.add_constant(name, shape);
@@ -107,8 +242,11 @@ class OnnxReader {
 
   void add_input(const onnx_model::ValueInfo& value) {
     if (graph_.has(value.name())) return;  // an initializer
-    const auto shape = shape_of(value.type(), true);
+    const auto axis = batch_axes_.find(value.name());
+    const auto shape = shape_of(value.type(), true, axis == batch_axes_.end() ? 0 : axis->second);
     if (!shape) throw InputError{source_.name() + ": input " + in_quotes(value.name()) + " has no shape"};
+    if (axis != batch_axes_.end() && axis->second < shape->size() && !std::exchange(knows_batch_, true))
+      graph_.set_batch((*shape)[axis->second]);
     values_.shapes[value.name()] = *shape;
     types_[value.name()] = value.type().tensor_type().elem_type();
     graph_.add_input(value.name(), *shape, !is_floating(types_[value.name()]));
@@ -164,6 +302,7 @@ class OnnxReader {
       throw InputError{source_.name() + ": operator " + in_quotes(node.outputs[0]) + " (" + shortened(node.type) +
                        "): " + error.what()};
     }
+    if (is_recurrent(node.type)) return add_recurrent(node);
     types_[node.outputs[0]] = gives_integers(node) ? kInt64 : kFloat;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty() || (i > 0 && node.type != "Split")) continue;
@@ -171,10 +310,50 @@ class OnnxReader {
     }
   }
 
-  /// A constant of the graph's own: never learned.
+  /// Y, and what is read of it: the states after the last position.
+  void add_recurrent(const OnnxNode& node) {
+    const auto fail = [&](const std::string& message) {
+      throw InputError{source_.name() + ": operator " + in_quotes(node.name) + " (" + shortened(node.type) +
+                       "): " + message};
+    };
+    const auto has = [&](std::size_t i) { return i < node.inputs.size() && !node.inputs[i].empty(); };
+    if (has(7)) fail("peepholes are not supported");
+    const OnnxShape* states = has(2) ? find_shape(node.inputs[2]) : nullptr;
+    if (states == nullptr || states->size() != 3)
+      fail("expected weights of states [directions, gates x hidden, hidden]");
+    for (const std::size_t i : {5, 6})
+      if (has(i) && std::ranges::any_of(proto_.initializer(),
+                                        [&](const onnx_model::Tensor& each) { return each.name() == node.inputs[i]; }))
+        has_initial_states_ = true;
+    OnnxNode made = node;
+    made.integers["hidden_size"] = {states->back()};
+    made.inputs.resize(std::min<std::size_t>(made.inputs.size(), 4));
+    if (made.outputs[0].empty()) made.outputs[0] = node.outputs.back() + "/all_positions";
+    infer(made, values_);
+    types_[made.outputs[0]] = kFloat;
+    add_output(made, 0);
+    for (std::size_t i = 1; i < made.outputs.size(); ++i) {
+      if (made.outputs[i].empty()) continue;
+      types_[made.outputs[i]] = kFloat;
+      const OnnxShape* shape = find_shape(made.outputs[i]);
+      if (shape != nullptr)
+        graph_.add({.name = made.outputs[i], .type = "slice", .inputs = {made.outputs[0]}, .shape = *shape});
+    }
+  }
+  const OnnxShape* find_shape(const std::string& name) const {
+    const auto found = values_.shapes.find(name);
+    return found == values_.shapes.end() ? nullptr : &found->second;
+  }
+
+  /// A constant of the graph's own: learned only where weights belong, as some exporters write them.
   void add_constant(const std::string& name, const onnx_model::Tensor& tensor) {
+    const std::size_t scalars = scalars_;
     add_tensor(name, tensor);
-    graph_.add_constant(name, values_.shapes[name]);
+    scalars_ = scalars;
+    if (weights_.contains(name) && graph_.is_parameter(name))
+      ++made_weights_;
+    else
+      graph_.add_constant(name, values_.shapes[name]);
   }
 
   void add_output(const OnnxNode& node, std::size_t i) {
@@ -192,6 +371,8 @@ class OnnxReader {
         .groups = one("group"),
         .hidden = one("hidden_size"),
         .is_bidirectional = node.texts.contains("direction") && node.texts.at("direction") == "bidirectional",
+        .has_bias =
+            is_recurrent(node.type) ? std::optional{node.inputs.size() > 3 && !node.inputs[3].empty()} : std::nullopt,
         .has_integers = types_[node.outputs[0]] == kInt64};
     bool is_known_input = false;
     for (const std::string& input : node.inputs) {
@@ -206,6 +387,10 @@ class OnnxReader {
       return graph_.add_constant(op.name, {});
     }
     op.shape = shape->second;
+    if (node.type == "ConstantOfShape" && weights_.contains(op.name) && !op.shape.empty()) {
+      ++made_weights_;
+      return graph_.add_parameter(op.name, op.shape);
+    }
     if (std::ranges::find(op.shape, 0) != op.shape.end()) return graph_.add_constant(op.name, {});
     graph_.add(op);
   }
@@ -215,6 +400,11 @@ class OnnxReader {
   FrameworkGraph graph_;
   OnnxValues values_;
   std::map<std::string, int> types_;
+  std::map<std::string, const onnx_model::Node*> producers_;
+  std::set<std::string> weights_, settings_;       // values at places for them
+  std::map<std::string, std::size_t> batch_axes_;  // of inputs
+  std::size_t scalars_ = 0, made_weights_ = 0;
+  bool knows_batch_ = false, has_initial_states_ = false;
   bool has_open_axis_ = false;
 };
 
@@ -249,6 +439,10 @@ ImportedModel read_onnx(const Source& source) {
     throw InputError{source.name() + ": expected an ONNX model; its messages are damaged or cut short"};
   if (model.graph().node().empty())
     throw InputError{source.name() + ": expected operators in an ONNX model; found none"};
+  for (const onnx_model::OperatorSet& set : model.opset_import())
+    if ((set.domain().empty() || set.domain() == "ai.onnx") && set.version() < kOldestOpset)
+      throw InputError{source.name() + ": opset " + std::to_string(set.version()) + " is too old: expected " +
+                       std::to_string(kOldestOpset) + " or later, as onnx.version_converter makes it"};
   return OnnxReader{source, model.graph()}.read();
 }
 

@@ -28,6 +28,7 @@ class Inference {
     infer_integers();
     if (node_.outputs.empty()) return;
     if (node_.type == "Split") return split();
+    if (node_.type == "LSTM" || node_.type == "GRU" || node_.type == "RNN") return recurrent();
     const auto shape = first_output();
     if (shape) set(0, *shape);
   }
@@ -298,10 +299,18 @@ class Inference {
     return y;
   }
 
-  std::optional<OnnxShape> recurrent() const {
-    const OnnxShape* x = shape(0);
-    if (x == nullptr || x->size() != 3) return std::nullopt;
-    return OnnxShape{(*x)[0], text("direction") == "bidirectional" ? 2 : 1, (*x)[1], integer("hidden_size", 1)};
+  /// Y, Y_h and, of LSTM, Y_c. Layout 0 has [positions, batch, features], layout 1 the batch first.
+  void recurrent() {
+    const OnnxShape *x = shape(0), *states = shape(2);  // weights of states: [directions, gates x hidden, hidden]
+    if (x == nullptr || x->size() != 3) return;
+    const std::int64_t directions = text("direction") == "bidirectional" ? 2 : 1;
+    const std::int64_t hidden = integer("hidden_size", states != nullptr && states->size() == 3 ? states->back() : 1);
+    const bool has_batch_first = integer("layout", 0) != 0;
+    const std::int64_t batch = (*x)[has_batch_first ? 0 : 1], positions = (*x)[has_batch_first ? 1 : 0];
+    set(0, has_batch_first ? OnnxShape{batch, positions, directions, hidden}
+                           : OnnxShape{positions, directions, batch, hidden});
+    for (const std::size_t last : {1, 2})
+      set(last, has_batch_first ? OnnxShape{batch, directions, hidden} : OnnxShape{directions, batch, hidden});
   }
 
   std::optional<OnnxShape> permuted() const {
@@ -367,7 +376,6 @@ class Inference {
         {"Resize", &Inference::resized},
         {"Upsample", &Inference::resized},
         {"Pad", &Inference::padded},
-        {"LSTM", &Inference::recurrent},
         {"Transpose", &Inference::permuted},
         {"Gather", &Inference::gathered}};
     if (const auto rule = by_type.find(node_.type); rule != by_type.end()) return (this->*rule->second)();
@@ -392,8 +400,8 @@ class Inference {
     if (type.starts_with("Reduce")) return without_axes(*x, axes, integer("keepdims", 1) != 0, false);
     if (type == "Expand") return integers(1) != nullptr ? std::optional{broadcast(*x, *integers(1))} : std::nullopt;
     if (type == "DepthToSpace" || type == "SpaceToDepth" || type == "Tile" || type == "TopK" || type == "Einsum" ||
-        type == "ArgMax" || type == "GRU" || type == "RNN" || type == "NonMaxSuppression" || type == "GatherND" ||
-        type == "GatherElements" || type == "OneHot" || type == "Loop" || type == "If" || type == "Scan")
+        type == "ArgMax" || type == "NonMaxSuppression" || type == "GatherND" || type == "GatherElements" ||
+        type == "OneHot" || type == "Loop" || type == "If" || type == "Scan")
       return std::nullopt;
     return of_all_inputs();
   }

@@ -81,7 +81,9 @@ constexpr std::array kRows{
     Row{Action::kAttention,
         "scaleddotproductattention scaleddotproductflashattention scaleddotproductefficientattention"},
     Row{Action::kAttentionLayer, "multiheadattention"},
-    Row{Action::kLstm, "lstm"}};
+    Row{Action::kLstm, "lstm"},
+    Row{Action::kGru, "gru"},
+    Row{Action::kRnn, "rnn"}};
 
 const std::map<std::string_view, Action>& actions() {
   static const std::map<std::string_view, Action> all = [] {

@@ -35,6 +35,8 @@ enum class OperatorAction : std::uint8_t {
   kAttention,
   kAttentionLayer,  // with its matrices
   kLstm,
+  kGru,
+  kRnn,
 };
 
 /// None if the type is not known. Upper case, underscores, an "aten." before it, an overload such as ".default" and a

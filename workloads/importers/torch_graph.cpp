@@ -1,6 +1,9 @@
 #include "workloads/importers/torch_graph.hpp"
 
+#include <map>
+
 #include "workloads/importers/framework_graph.hpp"
+#include "workloads/importers/operator_actions.hpp"
 
 namespace rehearse {
 
@@ -61,6 +64,35 @@ void add_node(FrameworkGraph& graph, const JsonReader& node, std::vector<std::st
   }
 }
 
+/// nn.LSTM and its kin read [positions, batch, features] unless "batch_first": then the batch of the input that leads to
+/// them is its second axis.
+void find_batch(FrameworkGraph& graph, const std::vector<JsonReader>& nodes) {
+  std::map<std::string, const JsonReader*> by_name;
+  for (const JsonReader& node : nodes) by_name[node.required<std::string>("name")] = &node;
+  for (const JsonReader& node : nodes) {
+    const auto action = action_of(node.optional<std::string>("type", ""));
+    if (action != OperatorAction::kLstm && action != OperatorAction::kGru && action != OperatorAction::kRnn) continue;
+    if (!node.has("batch_first")) {
+      graph.remark("the file does not say whether sequences come first: the batch is taken as the first axis");
+      return;
+    }
+    if (node.required<bool>("batch_first")) continue;
+    const JsonReader* at = &node;
+    constexpr int kMostPassed = 64;
+    for (int passed = 0; passed < kMostPassed; ++passed) {
+      if (at->required<std::string>("op") == "placeholder") {
+        if (const FrameworkShape shape = sizes(*at, "shape"); shape.size() > 1 && shape[1] > 0)
+          graph.set_batch(shape[1]);
+        return;
+      }
+      const auto inputs = at->optional<std::vector<std::string>>("inputs", {});
+      const auto before = inputs.empty() ? by_name.end() : by_name.find(inputs[0]);
+      if (before == by_name.end()) return;
+      at = before->second;
+    }
+  }
+}
+
 }  // namespace
 
 bool is_torch_graph(const Source& source) {
@@ -74,6 +106,7 @@ ImportedModel read_torch_graph(const Source& source) {
   const std::vector<JsonReader> nodes = root.children("nodes");
   root.expect(nodes.size() <= kMostTorchNodes, "nodes", "at most 100000 nodes");
   std::vector<std::string> outputs;
+  find_batch(graph, nodes);
   for (const JsonReader& node : nodes) add_node(graph, node, outputs);
   return graph.finish(source, "PyTorch graph of " + root.optional<std::string>("model", "a model") + ",", outputs);
 }

@@ -58,6 +58,7 @@ def module_of(module, path, names):
         if isinstance(size, (int, tuple)) and not isinstance(size, bool):
             found[name] = [size] if isinstance(size, int) else list(size)
     for key, name in [("groups", "groups"), ("hidden_size", "hidden"), ("num_layers", "layers"), ("bidirectional", "bidirectional"),
+                      ("batch_first", "batch_first"),
                       ("num_heads", "heads")]:
         if isinstance(getattr(module, key, None), (int, bool)):
             found[name] = getattr(module, key)

@@ -13,6 +13,9 @@ namespace {
 
 std::string number(double value) { return std::isfinite(value) ? display(value) : "never"; }
 
+/// A mean over all runs, of which some may have been given up.
+std::string mean_text(double mean, bool is_lower_bound) { return (is_lower_bound ? ">= " : "") + display(mean); }
+
 /// F(x) of the values as a line of steps.
 Series distribution(std::string name, std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -27,9 +30,10 @@ Series distribution(std::string name, std::vector<double> values) {
 }
 
 Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline) {
-  Section section{.title = "Distributions",
-                  .paragraphs = {"Share of the runs that were finished by a time, or cost no more. Runs that never "
-                                 "finish are missing at the top."}};
+  Section section{
+      .title = "Distributions",
+      .paragraphs = {"Share of the runs that were finished by a time, or cost no more. Runs that were given "
+                     "up are missing at the top."}};
   std::vector<double> hours, usd;
   for (const RunOutcome& run : result.runs) {
     if (!run.is_finished) continue;
@@ -45,6 +49,7 @@ Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline)
   if (!usd.empty()) {
     Plot cost{.title = "Cost", .x_label = "USD", .y_label = "share of runs"};
     cost.series.push_back(distribution("runs", usd));
+    for (double& y : cost.series[0].y) y *= static_cast<double>(usd.size()) / static_cast<double>(result.runs.size());
     section.plots.push_back(std::move(cost));
     Plot both{.title = "Time and cost of each run", .x_label = "hours", .y_label = "USD"};
     both.series.push_back({.name = "runs", .x = hours, .y = usd, .is_points = true});
@@ -128,8 +133,7 @@ Section memberships(const Scenario& scenario, const MonteCarlo& result) {
 Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline) {
   Table table{.header = {"", "p5", "p50", "p95", "mean"}, .rows = {}};
   const auto count = static_cast<double>(result.runs.size());
-  const auto finished = static_cast<double>(
-      std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return run.is_finished; }));
+  const std::size_t unfinished = unfinished_runs(result);
   const auto mean_of = [&](auto value) {
     double sum = 0;
     for (const RunOutcome& run : result.runs) sum += static_cast<double>(value(run));
@@ -137,15 +141,16 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   };
   const RunPercentiles time = time_percentiles(result);
   const auto hours = [](double seconds) { return number(seconds / 3600); };
-  table.rows.push_back(
-      {"finish time, h", hours(time.p5), hours(time.p50), hours(time.p95),
-       finished == count ? hours(mean_of([](const RunOutcome& run) { return run.time_s; })) : "never"});
+  table.rows.push_back({"finish time, h", hours(time.p5), hours(time.p50), hours(time.p95),
+                        mean_text(mean_of([](const RunOutcome& run) { return run.time_s / 3600; }), unfinished > 0)});
   if (const auto cost = cost_percentiles(result)) {
-    table.rows.push_back({"cost, USD", number(cost->p5), number(cost->p50), number(cost->p95),
-                          display(mean_of([](const RunOutcome& run) { return run.cost_usd->total(); }))});
+    table.rows.push_back(
+        {"cost, USD", number(cost->p5), number(cost->p50), number(cost->p95),
+         mean_text(mean_of([](const RunOutcome& run) { return run.cost_usd->total(); }), unfinished > 0)});
     const auto part = [&](const char* name, double CostSplit::*of) {
       table.rows.push_back(
-          {name, "", "", "", display(mean_of([of](const RunOutcome& run) { return (*run.cost_usd).*of; }))});
+          {name, "", "", "",
+           mean_text(mean_of([of](const RunOutcome& run) { return (*run.cost_usd).*of; }), unfinished > 0)});
     };
     part("  workers, while they train", &CostSplit::workers);
     part("  servers", &CostSplit::servers);
@@ -153,7 +158,7 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
     part("  start-up of workers", &CostSplit::startup);
   }
   const auto mean_row = [&](const char* name, auto value) {
-    table.rows.push_back({name, "", "", "", display(mean_of(value))});
+    table.rows.push_back({name, "", "", "", mean_text(mean_of(value), unfinished > 0)});
   };
   mean_row("revocations", [](const RunOutcome& run) { return run.interruptions.revocations; });
   mean_row("restarts", [](const RunOutcome& run) { return run.interruptions.restarts; });
@@ -162,10 +167,12 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   mean_row("samples repeated", [](const RunOutcome& run) { return run.samples.repeated; });
   mean_row("job stood still, s", [](const RunOutcome& run) { return run.interruptions.stopped.value(); });
   mean_row("checkpoints", [](const RunOutcome& run) { return run.interruptions.checkpoints; });
-  if (finished < count) table.rows.push_back({"runs that never finish", "", "", "", percent_text(1 - finished / count)});
+  if (unfinished > 0)
+    table.rows.push_back({"given up after " + hours(result.gives_up_after.value()) + " h", "", "", "",
+                          percent_text(static_cast<double>(unfinished) / count)});
   if (deadline)
-    table.rows.push_back(
-        {"finished within " + hours(deadline->value()) + " h", "", "", "", percent_text(probability_by(result, *deadline))});
+    table.rows.push_back({"finished within " + hours(deadline->value()) + " h", "", "", "",
+                          percent_text(probability_by(result, *deadline))});
   return table;
 }
 
@@ -185,7 +192,9 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   document.sections.push_back(distributions(result, deadline));
   for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));
   document.sections.push_back(memberships(scenario, result));
-  if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
+  std::vector<std::string> warnings = scenario.warnings;
+  if (const auto remark = remark_on_unfinished(result)) warnings.push_back(*remark);
+  if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});
   return render_html(document);
 }
 

@@ -614,7 +614,7 @@ TEST_CASE("iteration rules") {
       {"3log2N", 19}, {"4log2N", 26}, {"3sqrtN", 30}, {"log10N", 2}, {"7", 7}};
   for (const auto& [rule, count] : at_100) CHECK(iteration_count(rule, 100) == count);
   CHECK(iteration_count("Nover2", 1) == 1);
-  CHECK_THROWS_WITH_AS(iteration_count("Nover4", 9), "unknown iteration rule \"Nover4\"; did you mean \"Nover2\"?",
+  CHECK_THROWS_WITH_AS(iteration_count("Novr2", 9), "unknown iteration rule \"Novr2\"; did you mean \"Nover2\"?",
                        InputError);
 }
 

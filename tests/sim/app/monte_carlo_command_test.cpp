@@ -53,6 +53,10 @@ TEST_CASE("runs that do not end are said to take for ever") {
                                         "'/cluster/groups/1/replacement={\"with\": \"none\"}'");
   CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
   CHECK(outcome.out.find("never") != std::string::npos);
+  CHECK(outcome.out.find("given up after 1440 h") != std::string::npos);
+  CHECK(outcome.out.find(">= ") != std::string::npos);
+  CHECK(outcome.err.find("runs had not finished after 60 days and were given up (/training/recovery/give_up_after") !=
+        std::string::npos);
 }
 
 TEST_CASE("--deadline asks for runs") {

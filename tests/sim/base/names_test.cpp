@@ -50,6 +50,19 @@ TEST_CASE("an unknown name gets the nearest one, or a list") {
   CHECK(unknown_name_message("model", "x", {}) == R"(unknown model "x"; none is known here)");
 }
 
+TEST_CASE("a hint never leads to a thing whose number is another, nor to another network") {
+  const std::vector<std::string> names{"resnet50", "bert_base", "vgg16", "V100", "qwen2", "g3.8xlarge", "gpt2"};
+  for (const char* name : {"resnet51", "vgg19", "V1000", "V10", "qwen3", "g3.9xlarge", "gpt", "gpt3", "qwen"}) {
+    CHECK_FALSE(nearest_name(name, names));
+    CHECK(unknown_name_message("thing", name, names).find("; known: \"resnet50\", ") != std::string::npos);
+  }
+  CHECK(nearest_name("resnt50", names) == "resnet50");
+  for (const char* name : {"resnext50", "albert_base", "rbert_base", "resnest50", "gpt22"})
+    CHECK(unknown_network_message("model", name, names).find("did you mean") == std::string::npos);
+  CHECK(unknown_network_message("model", "resnt50", names) == R"(unknown model "resnt50"; did you mean "resnet50"?)");
+  CHECK(unknown_network_message("model", "x", {}) == R"(unknown model "x"; none is known here)");
+}
+
 TEST_CASE("a long list of known names is cut, and says so") {
   std::vector<std::string> names;
   for (int i = 0; i < 25; ++i) names.push_back("instance-type-" + std::to_string(i));

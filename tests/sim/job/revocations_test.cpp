@@ -234,7 +234,7 @@ TEST_CASE("when all have left at their notice the job restarts with those that c
       replayed(scenario, 0, {{0.05, "remove", "n0"}, {0.05, "remove", "n1"}, {0.1, "add", "a"}, {0.1, "add", "b"}});
   scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
   CHECK(run(scenario).value("time", 0.0) == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
-  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, false);
+  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, kLongEnough, false);
   CHECK(known.job.end.value() == doctest::Approx(0.1 + 0.01 + 40 * ring_step(2)).epsilon(1e-9));
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("losses that cost no update do not put off checkpoints") {
     events.push_back({0.07 * i + 0.01, "add", "m" + std::to_string(i)});
   }
   scenario = replayed(scenario, 0, events);
-  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, false);
+  const Trajectory known = run_trajectory(Site{test::resolved(scenario)}, 1, ring_speed, kLongEnough, false);
   const auto expected = static_cast<int>(known.job.end.value() / 0.105);
   CHECK(known.job.interruptions.checkpoints >= expected - 2);
   CHECK(run(scenario).value("restarts", -1) == 0);
@@ -369,7 +369,7 @@ TEST_CASE("jobs that restart take as long as Daly's formula says") {
         [](const MachineCounts&) {
           return TrainingSpeed{1 / kStep, 4};
         },
-        false);
+        kLongEnough, false);
     REQUIRE(run.is_finished);
     REQUIRE(run.job.done.updates == 100);
     sum += run.job.end.value();
@@ -395,7 +395,7 @@ TEST_CASE("at known speeds a job goes as it does message by message") {
       json["seed"] = seed;
       const Json detail = run(json);
       const Scenario scenario = test::resolved(json);
-      const Trajectory known = run_trajectory(Site{scenario}, seed, ring_speed, false);
+      const Trajectory known = run_trajectory(Site{scenario}, seed, ring_speed, kLongEnough, false);
       CHECK(known.job.end.value() == doctest::Approx(detail.value("time", 0.0)).epsilon(0.01));
       CHECK(known.job.interruptions.revocations == doctest::Approx(detail.value("revocations", 0)).epsilon(0.1));
     }

@@ -229,6 +229,70 @@ TEST_CASE("a run that does not end takes for ever: percentiles that it reaches a
   CHECK_FALSE(json.contains("deadline_probability"));
 }
 
+TEST_CASE("a run that is given up costs at least what it has cost, and so do means, which say so") {
+  // Two machines at a dollar a second. Without checkpoints work of w seconds takes (exp(w / m) - 1) m with a mean m
+  // between losses, and a restart of no time: 30 s of work with m = 10 s take 191 s in the mean.
+  Json scenario = revocable(ring(2, static_cast<int>(30 / ring_step(2))), "20s");
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "0s"}, {"timeout", "0s"}};
+  const auto given_up_after = [&](const char* limit) {
+    scenario["training"]["recovery"]["give_up_after"] = limit;
+    return runs_of(scenario, 1500);
+  };
+  const MonteCarlo whole = given_up_after("100000s"), cut = given_up_after("150s");
+  CHECK(unfinished_runs(whole) == 0);
+  CHECK_FALSE(remark_on_unfinished(whole));
+  const auto json_of = [&](const MonteCarlo& result) { return to_json(test::resolved(scenario), result, {}); };
+  CHECK(json_of(whole)["mean"]["time_s"].get<double>() == doctest::Approx((std::exp(3) - 1) * 10).epsilon(0.1));
+  CHECK_FALSE(json_of(whole)["means_are_lower_bounds"].get<bool>());
+  for (std::size_t i = 0; i < cut.runs.size(); ++i) {
+    const RunOutcome &early = cut.runs[i], &late = whole.runs[i];
+    CHECK(early.is_finished == (late.time_s <= 150));
+    CHECK(early.time_s == std::min(late.time_s, 150.0));
+    if (early.is_finished)
+      CHECK(early.cost_usd->total() == late.cost_usd->total());
+    else
+      CHECK(early.cost_usd->total() <= late.cost_usd->total());
+  }
+  const Json json = json_of(cut);
+  const std::size_t unfinished = unfinished_runs(cut);
+  REQUIRE(unfinished > 450);
+  REQUIRE(unfinished < 750);
+  CHECK(json["unfinished"] == unfinished);
+  CHECK(json["finished"] == 1500 - unfinished);
+  CHECK(json["given_up_after_s"] == 150.0);
+  CHECK(json["means_are_lower_bounds"] == true);
+  CHECK(json["mean"]["cost_usd"].get<double>() < json_of(whole)["mean"]["cost_usd"].get<double>());
+  CHECK(json["time_s"].is_number());
+  CHECK(json["time_s_p95"].is_null());  // as the cost, which grows with time
+  CHECK(json["cost_usd"].is_number());
+  CHECK(json["cost_usd_p95"].is_null());
+  CHECK(json["warnings"].back().get<std::string>().starts_with(std::to_string(unfinished) +
+                                                               " of 1500 runs had not finished after 0.001736 days"));
+}
+
+TEST_CASE("runs are given up after 60 days, ten times their work, or the deadline, unless the scenario says when") {
+  Json scenario = revocable(ring(2, 1000), "20s");
+  constexpr double kDay = 86400;
+  const auto limit = [&](std::optional<Seconds> deadline) {
+    return run_monte_carlo(test::resolved(scenario), {.runs = 1, .deadline = deadline, .pool = 1})
+               .gives_up_after.value() /
+           kDay;
+  };
+  CHECK(limit({}) == 60);
+  CHECK(limit(Seconds{50 * kDay}) == 60);
+  CHECK(limit(Seconds{90 * kDay}) == 90);
+  scenario["training"]["recovery"] = {{"give_up_after", "24h"}};
+  CHECK(limit({}) == 1);
+  CHECK(limit(Seconds{90 * kDay}) == 1);
+  Json& training = scenario["training"];
+  training.erase("recovery");
+  training.erase("steps");
+  training["samples"] = static_cast<std::int64_t>(20 * kDay / ring_step(2)) * 2;  // 20 days of work, a sample a worker
+  scenario["cluster"]["groups"][0].erase("spot_pool");
+  scenario["cluster"]["groups"][0]["market"] = "on-demand";
+  CHECK(limit({}) == doctest::Approx(200).epsilon(1e-3));
+}
+
 TEST_CASE("another executor gives the same runs") {
   const Scenario scenario = test::resolved(revocable(asynchronous(3, 4000), "40s"));
   std::vector<std::string> texts;

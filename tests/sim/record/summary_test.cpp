@@ -94,6 +94,49 @@ TEST_CASE("with a backup worker nobody waits for the slowest one") {
   CHECK(result["wait"].get<double>() == doctest::Approx(1e-3 / 5).epsilon(1e-3));
 }
 
+TEST_CASE("samples that backup workers drop do not count: samples done are the rate by the time") {
+  Json strategy{{"kind", "parameter_server"}, {"synchronization", "synchronous"}};
+  const auto run = [&](int workers, int backup, const char* overlap) {
+    strategy["backup_workers"] = backup;
+    strategy["overlap"] = overlap;
+    Json scenario = with_servers(timed_scenario(workers, {{"1000B"}}, strategy), 1);
+    scenario["training"].update({{"steps", 400}, {"step_time_variation", 0.3}, {"warmup_steps", 5}});
+    const Json summary = summary_of(scenario, {});
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    return summary;
+  };
+  for (const char* overlap : {"backward", "forward"})
+    for (const auto& [workers, backup] : {std::pair{4, 1}, {5, 2}, {4, 0}, {3, 2}}) {
+      CAPTURE(overlap);
+      CAPTURE(workers);
+      CAPTURE(backup);
+      const Json summary = run(workers, backup, overlap);
+      const double time = summary["time_s"].get<double>(), done = summary["samples_done"].get<double>();
+      CHECK(done == 400 * (workers - backup));
+      CHECK(summary["samples_per_s"].get<double>() == doctest::Approx(done / time).epsilon(0.02));
+      CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(400 / time).epsilon(0.02));
+      CHECK(summary["samples_per_s"].get<double>() ==
+            doctest::Approx(summary["steps_per_s"].get<double>() * (workers - backup)).epsilon(1e-9));
+      CHECK((summary["samples_dropped"].get<double>() > 0) == (backup > 0));
+    }
+}
+
+TEST_CASE("samples that a revocation makes worthless do not count in the rate") {
+  // A job of 3 ms a step that restarts from the beginning when a worker is lost after 1.2 s of 3 s.
+  Json scenario = timed_scenario(2, {{"1000B"}}, {{"kind", "all_reduce"}});
+  scenario["training"].update(
+      {{"steps", 1000}, {"recovery", {{"lost_worker", "restart"}, {"restart_time", "0s"}, {"timeout", "0s"}}}});
+  Json& machines = scenario["cluster"]["groups"][0];
+  machines["market"] = "spot";
+  machines["spot_pool"] = {{"replay", {{0, "add", "a"}, {0, "add", "b"}, {1.2, "remove", "b"}, {1.2, "add", "c"}}}};
+  const Json summary = summary_of(scenario, {});
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  REQUIRE(summary["samples_repeated"].get<double>() > 700);
+  const double time = summary["time_s"].get<double>();
+  CHECK(summary["samples_per_s"].get<double>() == doctest::Approx(2000 / time).epsilon(0.02));
+  CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(1000 / time).epsilon(0.02));
+}
+
 TEST_CASE("synchronous: a step lasts until the next one, for a worker that waits at the barrier as well") {
   // The first worker has its server on its own machine; the second sends 100 MB each way through its NIC of 1 GB/s.
   Json scenario =

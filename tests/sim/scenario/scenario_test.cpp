@@ -51,9 +51,9 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
 }
 
 TEST_CASE("an unknown region says how to describe it") {
-  const std::string message = refusal({{"/cluster/groups/0/region", "us-west9"}});
+  const std::string message = refusal({{"/cluster/groups/0/region", "us-wets1"}});
   CHECK(message ==
-        "s.json: /cluster/groups/0/region: unknown region \"us-west9\"; did you mean \"us-west1\"?, or describe it in "
+        "s.json: /cluster/groups/0/region: unknown region \"us-wets1\"; did you mean \"us-west1\"?, or describe it in "
         "/cluster/network/links with its latency");
 }
 

@@ -117,4 +117,179 @@ TEST_CASE("ONNX models that cannot be read are refused by operator") {
         }) == "m.onnx: expected an ONNX model; its messages are damaged or cut short");
 }
 
+namespace {
+
+/// A model in the text form of protobuf.
+ImportedModel imported_text(const std::string& graph, int opset = 11) {
+  return imported(
+      model_of_text("ir_version: 7 graph { " + graph + " } opset_import { version: " + std::to_string(opset) + " }"));
+}
+/// A value of floats, such as an input; an axis of 0 is open.
+std::string value(const std::string& name, const std::vector<int>& shape) {
+  std::string text = "name: \"" + name + "\" type { tensor_type { elem_type: 1 shape {";
+  for (const int size : shape) text += size > 0 ? " dim { dim_value: " + std::to_string(size) + " }" : " dim { }";
+  return text + " } } }";
+}
+std::string weights(const std::string& name, const std::vector<int>& shape) {
+  std::string text = "initializer { name: \"" + name + "\" data_type: 1";
+  for (const int size : shape) text += " dims: " + std::to_string(size);
+  return text + " } ";
+}
+std::string node(const std::string& type, const std::vector<std::string>& inputs,
+                 const std::vector<std::string>& outputs, const std::string& attributes = "") {
+  std::string text = "node { op_type: \"" + type + "\"";
+  for (const std::string& input : inputs) text += " input: \"" + input + "\"";
+  for (const std::string& output : outputs) text += " output: \"" + output + "\"";
+  return text + " " + attributes + " } ";
+}
+std::string integer(const std::string& name, int i) {
+  return "attribute { name: \"" + name + "\" i: " + std::to_string(i) + " } ";
+}
+std::string integers_of(const std::string& name, const std::vector<int>& list) {
+  std::string text = "attribute { name: \"" + name + "\"";
+  for (const int i : list) text += " ints: " + std::to_string(i);
+  return text + " } ";
+}
+std::string word(const std::string& name, const std::string& s) {
+  return "attribute { name: \"" + name + "\" s: \"" + s + "\" } ";
+}
+std::string input(const std::string& value) { return "input { " + value + " } "; }
+std::string output(const std::string& name) { return "output { name: \"" + name + "\" } "; }
+
+/// A recurrent layer of 4 features and 8 states over `shape`, with these inputs after the weights.
+std::string recurrent(const std::string& type, const std::vector<int>& shape, const std::string& attributes = "",
+                      std::vector<std::string> more = {}, int directions = 1) {
+  const int gates = type == "LSTM" ? 4 : type == "GRU" ? 3 : 1;
+  std::vector<std::string> inputs{"x", "w", "r"};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return node(type, inputs, {"y", "last"}, attributes) + weights("w", {directions, 8 * gates, 4}) +
+         weights("r", {directions, 8 * gates, 8}) + weights("b", {directions, 16 * gates}) + input(value("x", shape)) +
+         output("y");
+}
+
+}  // namespace
+
+TEST_CASE("a bias of one element is a parameter; scalars without an axis and settings are none") {
+  const std::string linear = input(value("x", {2, 16})) + weights("w", {1, 16}) + weights("b", {1}) + output("y");
+  const ImportedModel model = imported_text(node("Gemm", {"x", "w", "b"}, {"y"}, integer("transB", 1)) + linear);
+  CHECK(workload_of(model).parameters() == 17);
+  CHECK(model.remarks.empty());
+  const std::string product = input(value("x", {2, 16})) + weights("w", {16, 1}) + output("y");
+  CHECK(workload_of(imported_text(node("MatMul", {"x", "w"}, {"a"}) + node("Add", {"a", "b"}, {"y"}) + product +
+                                  weights("b", {1})))
+            .parameters() == 17);
+  const ImportedModel scalar =
+      imported_text(node("MatMul", {"x", "w"}, {"a"}) + node("Mul", {"a", "b"}, {"y"}) + product + weights("b", {}));
+  CHECK(workload_of(scalar).parameters() == 16);
+  CHECK(scalar.remarks ==
+        std::vector<std::string>{"1 scalar without an axis is taken as a constant, not as a parameter"});
+  CHECK(workload_of(imported_text(node("MatMul", {"x", "w"}, {"a"}) + node("Clip", {"a", "b", "b"}, {"y"}) + product +
+                                  weights("b", {1})))
+            .parameters() == 16);
+}
+
+TEST_CASE("recurrent layers have the parameters and the work of their layout, direction and biases") {
+  // W [G h, in], R [G h, h], B [2 G h] with G = 4 gates of an LSTM, 3 of a GRU, 1 of a plain one; h = 8, in = 4.
+  const auto workload = [](const std::string& graph) { return workload_of(imported_text(graph)); };
+  for (const auto& [type, gates] : {std::pair{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}}) {
+    INFO(type);
+    const int of_matrices = gates * 8 * (4 + 8);
+    // Positions first, as the operator's default is: 20 positions, 2 samples.
+    const Workload plain = workload(recurrent(type, {20, 2, 4}));
+    CHECK(plain.parameters() == of_matrices);
+    CHECK(plain.forward_flops().value() == 2.0 * 20 * of_matrices);
+    CHECK(plain.training_flops().value() == 2.0 * 20 * of_matrices * 3 - 2.0 * 20 * gates * 8 * 4);  // none of x
+    CHECK(workload(recurrent(type, {20, 2, 4}, "", {"b"})).parameters() == of_matrices + 2 * gates * 8);
+    const Workload first = workload(recurrent(type, {2, 20, 4}, integer("layout", 1)));
+    CHECK(first.parameters() == of_matrices);
+    CHECK(first.forward_flops().value() == 2.0 * 20 * of_matrices);
+    const Workload both = workload(recurrent(type, {20, 2, 4}, word("direction", "bidirectional"), {"b"}, 2));
+    CHECK(both.parameters() == 2 * (of_matrices + 2 * gates * 8));
+    CHECK(both.forward_flops().value() == 2 * 2.0 * 20 * of_matrices);
+    CHECK(workload(recurrent(type, {20, 2, 4}, word("direction", "reverse"))).parameters() == of_matrices);
+  }
+  // 384 parameters and 15.36 kFLOP for each sample, however large the batch.
+  CHECK(workload(recurrent("LSTM", {20, 2, 4})).parameters() == 384);
+  CHECK(workload(recurrent("LSTM", {20, 2, 4})).forward_flops().value() == 15'360);
+  CHECK(workload_of(imported_text(recurrent("LSTM", {20, 2, 4})), 8).forward_flops().value() == 8 * 15'360);
+}
+
+TEST_CASE("states of a recurrent layer may be inputs, and the last ones its only output") {
+  const auto layer = recurrent("LSTM", {0, 0, 4}, "", {"", "", "state"}) + input(value("state", {1, 0, 8}));
+  const ImportedModel with_state = imported_text(layer);  // 128 positions, taken for the open axis
+  CHECK(workload_of(with_state).parameters() == 384);
+  CHECK(workload_of(with_state).forward_flops().value() == 2.0 * 128 * 384);
+  CHECK(with_state.remarks ==
+        std::vector<std::string>{"axes that the model leaves open, but for the batch, are taken as 128"});
+  // A classifier behind the last state.
+  const std::string head = node("Squeeze", {"last"}, {"s"}, integers_of("axes", {0})) +
+                           node("Gemm", {"s", "v", "c"}, {"z"}) + weights("v", {8, 3}) + weights("c", {3});
+  std::string graph = recurrent("LSTM", {20, 2, 4});
+  graph.replace(graph.find(output("y")), output("y").size(), output("z"));
+  CHECK(workload_of(imported_text(graph + head)).parameters() == 384 + 27);
+  std::string without_all = graph;
+  without_all.replace(without_all.find("output: \"y\""), std::string_view{"output: \"y\""}.size(), "output: \"\"");
+  CHECK(workload_of(imported_text(without_all + head)).parameters() == 384 + 27);
+  // Of a batch that comes first, turned before the layer.
+  std::string turned = recurrent("GRU", {2, 20, 4});
+  turned.replace(turned.find("input: \"x\""), std::string_view{"input: \"x\""}.size(), "input: \"t\"");
+  const Workload swapped =
+      workload_of(imported_text(node("Transpose", {"x"}, {"t"}, integers_of("perm", {1, 0, 2})) + turned));
+  CHECK(swapped.parameters() == 288);
+  CHECK(swapped.forward_flops().value() == 2.0 * 20 * 288);
+  CHECK(test::error_of([&] {
+          (void)imported_text(recurrent("LSTM", {20, 2, 4}, "", {"b", "", "", "", "p"}) + weights("p", {1, 24}));
+        }) == "m.onnx: operator \"\" (LSTM): peepholes are not supported");
+}
+
+TEST_CASE("weights that Constant and ConstantOfShape give are parameters, and said") {
+  const auto constant = [](const std::string& name, const std::string& dims) {
+    return node("Constant", {}, {name}, "attribute { name: \"value\" t { data_type: 1 " + dims + " } } ");
+  };
+  const std::string x = input(value("x", {2, 16})) + output("y");
+  const ImportedModel model = imported_text(constant("w", "dims: 16 dims: 48") + node("MatMul", {"x", "w"}, {"y"}) + x);
+  CHECK(workload_of(model).parameters() == 768);
+  CHECK(model.remarks ==
+        std::vector<std::string>{"weights that operators Constant or ConstantOfShape give are taken as parameters: 1"});
+  CHECK(workload_of(imported_text(constant("w", "dims: 16 dims: 48") + constant("b", "dims: 48") +
+                                  node("MatMul", {"x", "w"}, {"a"}) + node("Add", {"a", "b"}, {"y"}) + x))
+            .parameters() == 768 + 48);
+  CHECK(workload_of(imported_text(constant("w", "dims: 48 dims: 16") +
+                                  node("Transpose", {"w"}, {"t"}, integers_of("perm", {1, 0})) +
+                                  node("MatMul", {"x", "t"}, {"y"}) + x))
+            .parameters() == 768);
+  // Added to samples a constant stays one.
+  CHECK(workload_of(imported_text(constant("c", "dims: 48") + node("MatMul", {"x", "w"}, {"a"}) +
+                                  node("Add", {"a", "c"}, {"y"}) + weights("w", {16, 48}) + x))
+            .parameters() == 768);
+  const ImportedModel light =
+      imported_text(node("ConstantOfShape", {"sizes"}, {"w"}) + node("Conv", {"x", "w"}, {"y"}) +
+                    "initializer { name: \"sizes\" data_type: 7 dims: 4 int64_data: [8, 7, 2, 2] } " +
+                    input(value("x", {2, 7, 9, 9})) + output("y"));
+  CHECK(workload_of(light).parameters() == 224);
+  CHECK(light.remarks.size() == 1);
+}
+
+TEST_CASE("initial states in the file are remarked, and graphs inside operators that compute are refused") {
+  const ImportedModel model = imported_text(recurrent("GRU", {20, 2, 4}, "", {"", "", "h"}) + weights("h", {1, 2, 8}));
+  CHECK(workload_of(model).parameters() == 288);
+  CHECK(model.remarks == std::vector<std::string>{"initial states of recurrent layers are taken as constants"});
+  CHECK(test::error_of([&] {
+          (void)imported_text(
+              node("If", {"c"}, {"y"},
+                   "attribute { name: \"then_branch\" g { " + node("MatMul", {"x", "w"}, {"z"}) + " } }") +
+              input(value("x", {2, 16})) + output("y"));
+        }) == "m.onnx: operator \"y\" (If): its own graph computes (MatMul), which is not supported");
+}
+
+TEST_CASE("old operator sets and sparse weights are refused by what they are") {
+  const std::string graph =
+      node("MatMul", {"x", "w"}, {"y"}) + input(value("x", {2, 16})) + weights("w", {16, 4}) + output("y");
+  CHECK(test::error_of([&] { (void)imported_text(graph, 6); }) ==
+        "m.onnx: opset 6 is too old: expected 7 or later, as onnx.version_converter makes it");
+  CHECK(workload_of(imported_text(graph, 7)).parameters() == 64);
+  CHECK(test::error_of([&] { (void)imported_text(graph + "sparse_initializer { } "); }) ==
+        "m.onnx: sparse weights are not supported");
+}
+
 }  // namespace rehearse

@@ -46,7 +46,9 @@ TEST_CASE("a graph of a residual network is the network of the family resnet") {
 
 TEST_CASE("attention, recurrent layers, tied tables and parameters by themselves are understood") {
   const ImportedModel imported = torch_graph("small_gpt");
-  CHECK(imported.remarks.empty());
+  CHECK(imported.remarks ==
+        std::vector<std::string>{
+            "the file does not say whether sequences come first: the batch is taken as the first axis"});
   const Workload workload = workload_of(imported, 2);
   CHECK(workload.parameters() == 232'704);  // as PyTorch counts them
   const double length = 16, width = 64;
@@ -54,6 +56,36 @@ TEST_CASE("attention, recurrent layers, tied tables and parameters by themselves
   const double recurrent = 2 * 2 * length * (width * 4 * 32 + 32 * 4 * 32);
   const double attention = length * 4 * width * width + 2 * length * length * width;
   CHECK(workload.forward_flops().value() == 2 * 2 * (2 * block + recurrent + attention + length * width * 1000));
+}
+
+TEST_CASE("sequences come first in recurrent modules unless the batch does; each has the parameters of its kind") {
+  const auto graph = [](const std::string& type, int gates, const std::string& order, const std::string& shape,
+                        bool has_bias) {
+    const auto sizes = [](int rows, int columns) {
+      return "[" + std::to_string(rows) + (columns > 0 ? ", " + std::to_string(columns) : "") + "]";
+    };
+    std::string parameters = R"({"name": "w", "shape": )" + sizes(8 * gates, 4) + R"(}, {"name": "r", "shape": )" +
+                             sizes(8 * gates, 8) + "}";
+    for (const char* bias : {"b", "c"})
+      if (has_bias) parameters += R"(, {"name": ")" + std::string{bias} + R"(", "shape": )" + sizes(8 * gates, 0) + "}";
+    return R"({"torch_graph": 1, "nodes": [{"name": "x", "op": "placeholder", "shape": )" + shape +
+           R"(, "dtype": "float32"}, {"name": "y", "op": "call_module", "inputs": ["x"], "hidden": 8, "type": ")" +
+           type + "\", " + order + R"("parameters": [)" + parameters + R"(], "shape": )" +
+           shape.substr(0, shape.size() - 2) + R"(8]}, {"name": "output", "op": "output", "inputs": ["y"]}]})";
+  };
+  for (const auto& [type, gates] : {std::pair{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}}) {
+    const int matrices = gates * 8 * 12;
+    const auto work = [&](const std::string& order, const std::string& shape, bool has_bias) {
+      return test::workload_of(import_model(Source{"g.json", graph(type, gates, order, shape, has_bias)}));
+    };
+    CHECK(work(R"("batch_first": false, )", "[20, 2, 4]", true).parameters() == matrices + 16 * gates);
+    CHECK(work(R"("batch_first": false, )", "[20, 2, 4]", false).parameters() == matrices);
+    CHECK(work(R"("batch_first": false, )", "[20, 2, 4]", true).forward_flops().value() == 2.0 * 20 * matrices);
+    CHECK(work(R"("batch_first": true, )", "[2, 20, 4]", true).forward_flops().value() == 2.0 * 20 * matrices);
+  }
+  CHECK(import_model(Source{"g.json", graph("LSTM", 4, "", "[2, 20, 4]", true)}).remarks ==
+        std::vector<std::string>{
+            "the file does not say whether sequences come first: the batch is taken as the first axis"});
 }
 
 TEST_CASE("what is not understood is kept and told") {
