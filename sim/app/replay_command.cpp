@@ -152,7 +152,8 @@ void print_steps(const ReplayReport& report, bool is_changed) {
                 measured_text(report, "%.3f ms", step.measured.value() * 1e3).c_str(), step.replayed.value() * 1e3,
                 measured_text(report, "%+.2f %%", 100 * step.error()).c_str());
     if (is_changed)
-      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3, 100 * (step.changed / step.replayed - 1));
+      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3,
+                  step.replayed > Seconds{} ? 100 * (step.changed / step.replayed - 1) : 0.0);
     std::printf("\n");
   };
   for (const ReplayedStep& step : report.steps) print(step, std::to_string(step.rank));

@@ -20,10 +20,34 @@ constexpr Nanoseconds kListedGap = 1'000'000;
 
 bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
 
+Seconds seconds_between(const Span& first, const Span& next, bool to_its_end) {
+  return (to_its_end ? next.end : next.start) - first.start;
+}
+
+void add_gpu_steps(std::vector<ReplayedStep>& steps, const RecordedRun& run, const ReplayedRank& replayed,
+                   const GpuSteps& of) {
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    const auto first = static_cast<std::size_t>(of.first[s]), next = static_cast<std::size_t>(of.first[s + 1]);
+    const bool to_its_end = of.ends_with_last && s + 1 == run.steps.size();
+    const auto recorded = [&](std::size_t i) {
+      return Span{seconds(run.operations[i].recorded_start - run.operations[first].recorded_start),
+                  seconds(run.operations[i].recorded_end - run.operations[first].recorded_start)};
+    };
+    steps.push_back({.name = run.steps[s].name,
+                     .rank = run.rank,
+                     .measured = seconds_between(recorded(first), recorded(next), to_its_end),
+                     .replayed = seconds_between(replayed.operations[first], replayed.operations[next], to_its_end)});
+  }
+}
+
 std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay) {
   std::vector<ReplayedStep> steps;
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
+    if (const GpuSteps of = gpu_steps(run); !of.first.empty()) {
+      add_gpu_steps(steps, run, replay.ranks[r], of);
+      continue;
+    }
     const std::vector<Seconds>& dates = replay.ranks[r].steps;
     for (std::size_t s = 0; s < run.steps.size(); ++s)
       steps.push_back({.name = run.steps[s].name,
@@ -140,6 +164,11 @@ void add_remarks(std::vector<std::string>& remarks, const RecordedJob& job) {
 
 }  // namespace
 
+double ReplayedStep::error() const {
+  if (measured > Seconds{}) return replayed / measured - 1;
+  return replayed > Seconds{1e-6} ? 1 : 0;
+}
+
 std::string ReplayReport::refusal() const {
   if (!is_measured) return "no dates are recorded with which the replay could be compared: no what-ifs";
   std::array<char, 160> text{};
@@ -172,6 +201,11 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
       if (unexplained.gaps[i].time >= kListedGap) report.gaps.push_back(describe_gap(run, unexplained.gaps[i]));
   }
   add_remarks(report.remarks, job);
+  if (std::ranges::any_of(job.ranks, [](const RecordedRun& run) { return !gpu_steps(run).first.empty(); }))
+    report.remarks.emplace_back(
+        "the GPU falls behind the host, whose marks say nothing about the length of a step: a step is from its first "
+        "work "
+        "on the GPU to that of the next");
   return report;
 }
 

@@ -15,7 +15,8 @@ struct ReplayedStep {
   std::string name;
   int rank = 0;
   Seconds measured{}, replayed{}, changed{};  // measured: 0 where no dates are recorded; changed: of a what-if
-  double error() const { return replayed / measured - 1; }
+  /// 0 where there was nothing to do and nothing is done.
+  double error() const;
 };
 
 /// Kernels and copies of all ranks.

@@ -90,7 +90,8 @@ const Patterns& patterns() {
 
 bool fits(const Pattern& pattern, const NameWords& words, const KernelName& name) {
   const auto has = [](const NameWords& in) { return [&in](std::string_view word) { return in.has(word); }; };
-  return std::ranges::all_of(pattern.words, has(words)) && std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
+  return std::ranges::all_of(pattern.words, has(words)) &&
+         std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
          std::ranges::none_of(pattern.absent, has(words)) && std::ranges::none_of(pattern.absent, has(name.path));
 }
 

@@ -68,7 +68,8 @@ std::size_t after_brackets(std::string_view text, std::size_t at) {
 
 /// Whether types of parameters end the name, rather than being part of it as in "enable_if<T>(int)0&&is<T>::value".
 bool ends_name(std::string_view rest) {
-  return rest.empty() || !(is_digit(rest.front()) || is_lower(rest.front()) || is_upper(rest.front()) || rest.front() == '&');
+  return rest.empty() ||
+         !(is_digit(rest.front()) || is_lower(rest.front()) || is_upper(rest.front()) || rest.front() == '&');
 }
 
 void add_each(std::vector<NameWords>& each, std::string_view arguments) {

@@ -32,10 +32,10 @@ class NameWords {
 };
 
 struct KernelName {
-  NameWords own, path;   // of the function: without and with its namespaces
-  NameWords arguments;   // of its template
+  NameWords own, path;          // of the function: without and with its namespaces
+  NameWords arguments;          // of its template
   std::vector<NameWords> each;  // of the names in them
-  NameWords parameters;  // their types
+  NameWords parameters;         // their types
 };
 
 /// Names may be mangled (Itanium ABI), demangled by c++filt or CUPTI, or those of Triton; cut off after any character.
