@@ -121,10 +121,16 @@ bool RunBuilder::may_wait(EventIndex call) const {
 }
 
 void RunBuilder::add_gpu_work() {
-  std::map<std::int32_t, OperationIndex> latest;  // [streams]
+  std::map<std::int32_t, OperationIndex> latest;        // [streams]
+  std::unordered_map<std::int32_t, KernelClass> kinds;  // [names]
   for (const EventIndex i : gpu_) {
     const KinetoEvent& work = event(i);
-    const KernelClass kernel = work.kind == Kind::kKernel ? kernel_class(name(i)) : KernelClass::kCopy;
+    KernelClass kernel = KernelClass::kCopy;
+    if (work.kind == Kind::kKernel) {
+      const auto [kind, is_new] = kinds.try_emplace(work.name);
+      if (is_new) kind->second = kernel_class(name(i));
+      kernel = kind->second;
+    }
     const OperationIndex added = add({.kind = RecordedOperation::Kind::kGpu,
                                       .kernel = kernel,
                                       .lane = work.lane,

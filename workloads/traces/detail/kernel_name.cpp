@@ -1,10 +1,6 @@
 #include "workloads/traces/detail/kernel_name.hpp"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 namespace rehearse {
 
@@ -18,36 +14,42 @@ void erase_all(std::string& text, std::string_view part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// The identifiers of a mangled name that is cut off: those before the first template are the function's.
+/// The identifiers of a mangled name, each behind its length: those before the first template argument, or before the end
+/// of a nested name, are the function's. Names are not demangled, since what substitutions stand for can grow without bound.
 KernelName read_mangled(std::string_view text) {
   KernelName name;
+  const bool is_nested = text.starts_with('N');
   bool is_argument = false;
   std::string_view last;
+  const auto add_argument = [&](std::string_view argument) {
+    name.arguments.add(argument);
+    name.each.emplace_back().add(argument);
+  };
   for (std::size_t at = 0; at < text.size();) {
     if (!is_digit(text[at])) {
-      is_argument = is_argument || (text[at] == 'I' && !last.empty());
-      ++at;
+      is_argument = is_argument || ((text[at] == 'I' || text[at] == 'E') && !last.empty());
+      if (is_argument && text.substr(at).starts_with("DF16b")) add_argument("bfloat16");
+      if (is_argument && (text.substr(at).starts_with("DF16_") || text.substr(at).starts_with("Dh")))
+        add_argument("half");
+      at += text.substr(at).starts_with("DF16") ? 5 : 1;
       continue;
     }
     std::size_t length = 0;
     while (at < text.size() && is_digit(text[at]) && length < text.size())
       length = 10 * length + static_cast<std::size_t>(text[at++] - '0');
-    const std::string_view identifier = text.substr(at, length);
+    const std::string_view identifier = text.substr(std::min(at, text.size()), length);
     at += identifier.size();
-    if (identifier.starts_with("_GLOBAL__N")) continue;
-    (is_argument ? name.arguments : name.path).add(identifier);
-    if (is_argument) name.each.emplace_back().add(identifier);
-    if (!is_argument) last = identifier;
+    if (identifier.empty() || identifier.starts_with("_GLOBAL__N")) continue;
+    if (is_argument) {
+      add_argument(identifier);
+      continue;
+    }
+    name.path.add(identifier);
+    last = identifier;
+    is_argument = !is_nested;
   }
   name.own.add(last);
   return name;
-}
-
-std::string demangled(const std::string& text) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> result{abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
-                                                           &std::free};
-  return status == 0 && result ? std::string{result.get()} : std::string{};
 }
 
 /// The place after the bracket that closes the one at `at`; npos if none does. A > within () is a comparison.
@@ -160,11 +162,8 @@ bool NameWords::consists_of(std::span<const std::string_view> words) const {
 KernelName kernel_name(std::string_view name) {
   std::string text{name.substr(0, name.find(" [clone"))};
   if (text.ends_with(".kd")) text.resize(text.size() - 3);
-  if (text.starts_with("_Z")) {
-    std::string readable = demangled(text);
-    if (readable.empty()) return read_mangled(std::string_view{text}.substr(2));
-    text = std::move(readable);
-  }
+  if (text.starts_with("_ZL")) return read_mangled(std::string_view{text}.substr(3));
+  if (text.starts_with("_Z")) return read_mangled(std::string_view{text}.substr(2));
   for (const std::string_view part : {"(anonymous namespace)::", "<unnamed>::", "{anonymous}::"}) erase_all(text, part);
   return read_demangled(text);
 }
