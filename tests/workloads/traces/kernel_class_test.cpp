@@ -2,12 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "sim/base/files.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace rehearse;
@@ -51,6 +52,21 @@ TEST_CASE("of real kernels 99 % have their class, and none another one") {
   }
   MESSAGE(right, " of ", kernels.size(), " right");
   CHECK(static_cast<double>(right) >= 0.99 * static_cast<double>(kernels.size()));
+}
+
+TEST_CASE("the README counts the names that there are") {
+  const std::vector<RealKernel> kernels = real_kernels();
+  const auto with = [&](const std::string& source) {
+    return std::to_string(std::ranges::count_if(
+        kernels, [&](const RealKernel& kernel) { return kernel.source.find(source) != std::string::npos; }));
+  };
+  const std::string readme = read_file(source_folder() + "/workloads/traces/README.md", 4 * kMiB);
+  const auto states = [&](const std::string& text) { return readme.find(text) != std::string::npos; };
+  const std::string all = std::to_string(kernels.size());
+  CHECK(states(" has " + all.substr(0, 1) + "," + all.substr(1) + " names of real kernels"));
+  CHECK(states("Of\n" + with(".json.gz") + ", in the traces"));
+  CHECK(states(with("left out first") + " names of hipBLASLt"));
+  CHECK(states("Of " + with("tried blind") + " names of reports"));
 }
 
 TEST_CASE("the precision of real kernels is that of their operands") {

@@ -191,26 +191,33 @@ TEST_CASE("synchronizations wait by the names of each vendor, and memory is free
         Trace{}.call(0, "hipLaunchKernel", 0, 5, 1).call(0, name, 10, 110).kernel(0, "k1", 8, 92, 1).run();
     CHECK(reasons(run, host_until(run, 120)) == "thread, sync k1");
   }
-  const RecordedRun free = Trace{}
-                               .call(0, "cudaLaunchKernel", 0, 5, 1)
+  const RecordedRun free = Trace{}  // that returns while a kernel runs
+                               .call(0, "cudaLaunchKernel", 0, 3, 1)
+                               .call(0, "cudaLaunchKernel", 5, 3, 2)
                                .call(0, "cudaFree", 10, 30)
-                               .call(0, "cudaLaunchKernel", 50, 5, 2)
-                               .kernel(0, "k1", 8, 92, 1)
-                               .kernel(0, "k2", 101, 9, 2)
+                               .kernel(0, "k1", 8, 15, 1)
+                               .kernel(0, "k2", 24, 90, 2)
                                .run();
   CHECK(std::ranges::none_of(free.dependencies,
                              [](const Dependency& d) { return d.reason == Dependency::Reason::kSync; }));
 }
 
 TEST_CASE("the launch latency is that of kernels that wait for nothing else") {
-  Trace trace;  // a kernel on an idle stream, and two all-reduces that wait for the computation, by events
-  trace.call(0, "cudaLaunchKernel", 0, 3, 1).kernel(0, "k1", 6, 1000, 1);
-  for (int i = 0; i < 2; ++i) {
-    trace.call(0, "cudaStreamWaitEvent", 10 + 10 * i, 1).call(0, "cudaLaunchKernel", 12 + 10 * i, 3, 2 + i);
-    trace.kernel(1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1010 + 500 * i, 400, 2 + i);
-  }
-  const RecordedRun run = trace.run();
-  CHECK(run.launch_latency == 6000);
+  // A kernel of 1 ms on an idle GPU, and two all-reduces that begin after it, though launched before: by events or not.
+  const auto latency = [](bool is_launched, bool by_events) {
+    Trace trace;
+    if (is_launched) trace.call(0, "cudaLaunchKernel", 0, 3, 1);
+    trace.kernel(0, "k1", 6, 1000, is_launched ? 1 : -1);
+    for (int i = 0; i < 2; ++i) {
+      if (by_events) trace.call(0, "cudaStreamWaitEvent", 10 + 10 * i, 1);
+      trace.call(0, "cudaLaunchKernel", 12 + 10 * i, 3, 2 + i);
+      trace.kernel(1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1010 + 500 * i, 400, 2 + i);
+    }
+    return trace.run().launch_latency;
+  };
+  CHECK(latency(true, true) == 6000);
+  CHECK(latency(true, false) == 6000);
+  CHECK(latency(false, true) == 10'000);  // none is measured
 }
 
 TEST_CASE("a step is as long as on the GPU where that falls behind the host") {
