@@ -152,7 +152,8 @@ void print_steps(const ReplayReport& report, bool is_changed) {
                 measured_text(report, "%.3f ms", step.measured.value() * 1e3).c_str(), step.replayed.value() * 1e3,
                 measured_text(report, "%+.2f %%", 100 * step.error()).c_str());
     if (is_changed)
-      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3, 100 * (step.changed / step.replayed - 1));
+      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3,
+                  step.replayed > Seconds{} ? 100 * (step.changed / step.replayed - 1) : 0.0);
     std::printf("\n");
   };
   for (const ReplayedStep& step : report.steps) print(step, std::to_string(step.rank));
@@ -195,6 +196,58 @@ void print_shares(const ReplayReport& report, bool is_changed) {
   }
 }
 
+/// The mean over ranks; of what-ifs in a last column.
+void print_gpus(const ReplayReport& report, bool is_changed) {
+  GpuBreakdown measured, replayed, changed;
+  for (const ReplayedGpu& gpu : report.gpus) {
+    measured += gpu.measured;
+    replayed += gpu.replayed;
+    changed += gpu.changed;
+  }
+  const auto ranks = static_cast<double>(report.gpus.size());
+  const auto cell = [&](const GpuBreakdown& of, Seconds time) {
+    std::array<char, 48> text{};
+    std::snprintf(text.data(), text.size(), "%.3f ms %5.1f %%", time.value() * 1e3 / ranks,
+                  of.window > Seconds{} ? 100 * (time / of.window) : 0.0);
+    return std::string{text.data()};
+  };
+  std::printf("\n%-32s  %22s  %22s%s\n", report.gpus.size() > 1 ? "GPU, in the mean over ranks" : "GPU", "measured",
+              "replayed", is_changed ? "                 what if" : "");
+  const auto print = [&](const char* name, const auto& time_of) {
+    std::printf("%-32s  %22s  %22s", name, report.is_measured ? cell(measured, time_of(measured)).c_str() : "-",
+                cell(replayed, time_of(replayed)).c_str());
+    if (is_changed) std::printf("  %22s", cell(changed, time_of(changed)).c_str());
+    std::printf("\n");
+  };
+  print("first work to last", [](const GpuBreakdown& of) { return of.window; });
+  print("busy", [](const GpuBreakdown& of) { return of.busy; });
+  print("  computation", [](const GpuBreakdown& of) { return of.computation; });
+  print("  communication", [](const GpuBreakdown& of) { return of.communication; });
+  print("    overlapped by computation", [](const GpuBreakdown& of) { return of.overlapped; });
+  print("    exposed", [](const GpuBreakdown& of) { return of.exposed; });
+  print("  copies and fills of memory", [](const GpuBreakdown& of) { return of.memory; });
+  print("idle", [](const GpuBreakdown& of) { return of.idle(); });
+  print("  waits for the host", [](const GpuBreakdown& of) { return of.host_wait; });
+  print("  from kernel to kernel", [](const GpuBreakdown& of) { return of.kernel_wait; });
+  print("  for another reason", [](const GpuBreakdown& of) { return of.other_wait; });
+}
+
+void print_verdict(const ReplayReport& report) {
+  if (report.is_measured) std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
+  for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
+  std::printf(
+      "not scaled by what-ifs on another GPU: %.1f %% of the time of kernels, whose kind is not known, and %.1f %%, "
+      "whose precision is not\n",
+      100 * report.unscaled.kind, 100 * report.unscaled.precision);
+  const std::string refusal = report.refusal(), warning = report.unscaled_warning();
+  if (!refusal.empty() || warning.empty())
+    std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
+  else
+    std::printf(
+        "%s; good enough for those of the host, collectives, delays and all kernels alike (--scale kernels=X)\n",
+        warning.c_str());
+}
+
 void print_report(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
   std::printf("%s: %zu of %d ranks, %s\n", job.ranks.front().file_name.c_str(), job.ranks.size(),
               job.ranks.front().world_size,
@@ -203,10 +256,8 @@ void print_report(const RecordedJob& job, const ReplayReport& report, bool is_ch
   std::printf("\n");
   print_steps(report, is_changed);
   print_shares(report, is_changed);
-  if (report.is_measured) std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
-  for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
-  const std::string refusal = report.refusal();
-  std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
+  print_gpus(report, is_changed);
+  print_verdict(report);
 }
 
 void write_folder(const ReplayCommand& command, const RecordedJob& job, const ReplayReport& report,

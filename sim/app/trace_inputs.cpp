@@ -143,6 +143,8 @@ ImportedModel import_traces(const std::vector<std::filesystem::path>& files, con
   for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);
   remarks.insert(remarks.end(), model.remarks.begin(), model.remarks.end());
   remarks.insert(remarks.end(), changed.remarks.begin(), changed.remarks.end());
+  if (const std::string warning = report.unscaled_warning(); !warning.empty() && !import.change.is_empty())
+    remarks.push_back("the trace is " + warning);
   remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + "; the model takes " +
                     in_milliseconds(model.compute) + ", without the exchange of gradients");
   const std::string gpu = job.ranks.front().gpu;

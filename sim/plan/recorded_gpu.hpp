@@ -14,12 +14,20 @@ namespace rehearse {
 /// it; empty if there is none.
 std::string catalog_name(std::string_view recorded, const std::vector<std::string>& names);
 
+/// Shares of the time of kernels, but for collectives and copies, that what-ifs by class or on another GPU do not scale.
+struct UnscaledShare {
+  double kind = 0;  // of kernels whose class is not known
+  double precision =
+      0;  // of products, convolutions and attention whose precision is not known, or has no rate in the catalog; `kind` is not in it
+};
+UnscaledShare unscaled_share(const RecordedJob& job);
+
 /// Scales the times of kernels, by class, in a precision that stays as it was:
-///   matrix products, convolutions, attention   peak(from) / peak(to), of the matrix units if the kernel's name says so
+///   matrix products, convolutions, attention   peak(from) / peak(to), in the precision that the kernel's name says
 ///   copies from and to the host                host link(from) / host link(to)
 ///   all others but collectives                 memory bandwidth(from) / memory bandwidth(to)
-/// A class takes the mean over its recorded time. Host, collectives, and kernels of which nothing is known stay as they
-/// are. Returns what was done, a line each, with the share of kernel time that is not scaled. Source: the roofline model
+/// A class takes the mean over its recorded time. Host, collectives, and kernels whose kind or precision is not known stay
+/// as they are. Returns what was done, a line each, with the share of kernel time that is not scaled. Source: the roofline model
 /// (Williams et al., CACM 2009), each class at the roof that bounds it.
 std::vector<std::string> move_to_gpu(RecordedChange& change, const RecordedJob& job, const Accelerator& from,
                                      const Accelerator& to);

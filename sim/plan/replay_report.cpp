@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -15,15 +16,40 @@ namespace {
 
 constexpr double kLargestError = 0.05;
 constexpr double kMostUnexplained = 0.10;
+constexpr double kMostUnscaled = 0.10;
 constexpr std::size_t kListedGaps = 3;
 constexpr Nanoseconds kListedGap = 1'000'000;
 
 bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
 
+Seconds seconds_between(const Span& first, const Span& next, bool to_its_end) {
+  return (to_its_end ? next.end : next.start) - first.start;
+}
+
+void add_gpu_steps(std::vector<ReplayedStep>& steps, const RecordedRun& run, const ReplayedRank& replayed,
+                   const GpuSteps& of) {
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    const auto first = static_cast<std::size_t>(of.first[s]), next = static_cast<std::size_t>(of.first[s + 1]);
+    const bool to_its_end = of.ends_with_last && s + 1 == run.steps.size();
+    const auto recorded = [&](std::size_t i) {
+      return Span{seconds(run.operations[i].recorded_start - run.operations[first].recorded_start),
+                  seconds(run.operations[i].recorded_end - run.operations[first].recorded_start)};
+    };
+    steps.push_back({.name = run.steps[s].name,
+                     .rank = run.rank,
+                     .measured = seconds_between(recorded(first), recorded(next), to_its_end),
+                     .replayed = seconds_between(replayed.operations[first], replayed.operations[next], to_its_end)});
+  }
+}
+
 std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay) {
   std::vector<ReplayedStep> steps;
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
+    if (const GpuSteps of = gpu_steps(run); !of.first.empty()) {
+      add_gpu_steps(steps, run, replay.ranks[r], of);
+      continue;
+    }
     const std::vector<Seconds>& dates = replay.ranks[r].steps;
     for (std::size_t s = 0; s < run.steps.size(); ++s)
       steps.push_back({.name = run.steps[s].name,
@@ -126,6 +152,26 @@ std::string describe_gap(const RecordedRun& run, const UnexplainedTime::Gap& gap
 /// Seconds, without what sums in another order differ by.
 double in_nanoseconds(Seconds time) { return std::round(time.value() * 1e9) * 1e-9; }
 
+/// As results name them.
+constexpr std::pair<const char*, Seconds GpuBreakdown::*> kParts[] = {
+    {"window", &GpuBreakdown::window},
+    {"busy", &GpuBreakdown::busy},
+    {"computation", &GpuBreakdown::computation},
+    {"communication", &GpuBreakdown::communication},
+    {"overlapped_communication", &GpuBreakdown::overlapped},
+    {"exposed_communication", &GpuBreakdown::exposed},
+    {"memory", &GpuBreakdown::memory},
+    {"idle_host_wait", &GpuBreakdown::host_wait},
+    {"idle_kernel_wait", &GpuBreakdown::kernel_wait},
+    {"idle_other_wait", &GpuBreakdown::other_wait},
+};
+
+Json breakdown_json(const GpuBreakdown& breakdown) {
+  Json json = Json::object();
+  for (const auto& [name, part] : kParts) json[std::string{name} + "_s"] = in_nanoseconds(breakdown.*part);
+  return json;
+}
+
 /// What is said of all ranks is said once.
 void add_remarks(std::vector<std::string>& remarks, const RecordedJob& job) {
   std::map<std::string, std::size_t> ranks;
@@ -139,6 +185,11 @@ void add_remarks(std::vector<std::string>& remarks, const RecordedJob& job) {
 }
 
 }  // namespace
+
+double ReplayedStep::error() const {
+  if (measured > Seconds{}) return replayed / measured - 1;
+  return replayed > Seconds{1e-6} ? 1 : 0;
+}
 
 std::string ReplayReport::refusal() const {
   if (!is_measured) return "no dates are recorded with which the replay could be compared: no what-ifs";
@@ -156,22 +207,43 @@ std::string ReplayReport::refusal() const {
   return text.data();
 }
 
+std::string ReplayReport::unscaled_warning() const {
+  const double share = unscaled.kind + unscaled.precision;
+  if (share <= kMostUnscaled) return "";
+  std::array<char, 200> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "not good enough for what-ifs %son another GPU: they leave %.1f %% of the time of kernels as it is, more "
+      "than 10 %%",
+      unscaled.kind > kMostUnscaled ? "by class of kernels or " : "", 100 * share);
+  return text.data();
+}
+
 ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
   ReplayReport report{.is_measured = std::ranges::all_of(job.ranks, &RecordedRun::has_dates),
                       .steps = steps_of(job, replay),
                       .whole = whole_of(job, replay),
                       .classes = classes_of(job),
                       .meetings = meetings_of(job, replay),
+                      .unscaled = unscaled_share(job),
                       .remarks = job.remarks};
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
     add_streams(report.streams, run, replay.ranks[r]);
+    report.gpus.push_back({.rank = run.rank,
+                           .measured = run.has_dates ? gpu_breakdown(run, recorded_spans(run)) : GpuBreakdown{},
+                           .replayed = gpu_breakdown(run, replay.ranks[r].operations)});
     const UnexplainedTime unexplained = unexplained_time(run);
     report.unexplained = std::max(report.unexplained, unexplained.share());
     for (std::size_t i = 0; i < std::min(kListedGaps, unexplained.gaps.size()); ++i)
       if (unexplained.gaps[i].time >= kListedGap) report.gaps.push_back(describe_gap(run, unexplained.gaps[i]));
   }
   add_remarks(report.remarks, job);
+  if (std::ranges::any_of(job.ranks, [](const RecordedRun& run) { return !gpu_steps(run).first.empty(); }))
+    report.remarks.emplace_back(
+        "the GPU falls behind the host, whose marks say nothing about the length of a step: a step is from its first "
+        "work "
+        "on the GPU to that of the next");
   return report;
 }
 
@@ -188,6 +260,7 @@ void add_changed(ReplayReport& report, const RecordedJob& job, const Replay& cha
         times[static_cast<std::size_t>(operations[i].kernel)] +=
             changed.ranks[r].operations[i].end - changed.ranks[r].operations[i].start;
     add_streams(streams, job.ranks[r], changed.ranks[r]);
+    report.gpus[r].changed = gpu_breakdown(job.ranks[r], changed.ranks[r].operations);
   }
   for (ReplayedClass& work : report.classes) work.changed = times[static_cast<std::size_t>(work.kernel)];
   for (std::size_t i = 0; i < streams.size(); ++i) report.streams[i].busy_changed = streams[i].busy_replayed;
@@ -264,6 +337,11 @@ Json replay_summary(const RecordedJob& job, const ReplayReport& report, bool is_
     std::ranges::replace(key, '-', '_');
     json[key + "_time_s"] = in_nanoseconds(is_changed ? work.changed : work.time);
   }
+  GpuBreakdown all;
+  for (const ReplayedGpu& gpu : report.gpus) all += is_changed ? gpu.changed : gpu.replayed;
+  for (const auto& [name, part] : kParts)
+    json["gpu_" + std::string{name} + "_time_s"] = in_nanoseconds(all.*part / static_cast<double>(report.gpus.size()));
+  json["unscaled_share"] = report.unscaled.kind + report.unscaled.precision;
   Seconds wait{};
   for (const ReplayedMeeting& meeting : report.meetings)
     wait += is_changed ? meeting.wait_changed : meeting.wait_replayed;
@@ -278,12 +356,14 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
             {"world_size", job.ranks.front().world_size},
             {"gpu", job.ranks.front().gpu},
             {"unexplained_share", report.is_measured ? Json(report.unexplained) : Json()},
-            {"allows_what_ifs", report.refusal().empty()},
+            {"unscaled_share", {{"kind", report.unscaled.kind}, {"precision", report.unscaled.precision}}},
+            {"allows_what_ifs", report.refusal().empty() && report.unscaled_warning().empty()},
             {"remarks", report.remarks},
             {"whole", nullptr},
             {"steps", Json::array()},
             {"classes", Json::array()},
             {"streams", Json::array()},
+            {"gpus", Json::array()},
             {"collectives", Json::array()}};
   const auto times = [is_changed, is_measured = report.is_measured](const ReplayedStep& step) {
     Json json_of_step{{"replayed_s", step.replayed.value()}};
@@ -308,6 +388,12 @@ Json replay_json(const RecordedJob& job, const ReplayReport& report, bool is_cha
                                {"busy_replayed", stream.busy_replayed}});
     if (report.is_measured) json["streams"].back()["busy_measured"] = stream.busy_measured;
     if (is_changed) json["streams"].back()["busy_changed"] = stream.busy_changed;
+  }
+  for (const ReplayedGpu& gpu : report.gpus) {
+    Json json_of_gpu{{"rank", gpu.rank}, {"replayed", breakdown_json(gpu.replayed)}};
+    if (report.is_measured) json_of_gpu["measured"] = breakdown_json(gpu.measured);
+    if (is_changed) json_of_gpu["changed"] = breakdown_json(gpu.changed);
+    json["gpus"].push_back(std::move(json_of_gpu));
   }
   for (const ReplayedMeeting& meeting : report.meetings) {
     json["collectives"].push_back({{"name", meeting.name},

@@ -299,7 +299,10 @@ class NodeRunBuilder {
         dependency.reason = static_cast<Reason>((*own)[n]);
       run_.dependencies.push_back(dependency);
     }
-    if (!is_own_) add_threads();
+    if (!is_own_) {
+      add_threads();
+      add_waits_of_collectives();
+    }
     std::ranges::sort(run_.dependencies, {}, [](const Dependency& d) {
       return std::tuple{d.later, d.earlier, d.reason};
     });
@@ -322,6 +325,50 @@ class NodeRunBuilder {
       if (is_first) continue;
       run_.dependencies.push_back({before->second, i, Reason::kThread});
       before->second = i;
+    }
+  }
+
+  /// The call that launches each kernel; -1 if none is stated.
+  std::vector<OperationIndex> launches() const {
+    std::vector<OperationIndex> calls(run_.operations.size(), -1);
+    for (const Dependency& wait : run_.dependencies)
+      if (wait.reason == Reason::kLaunch) calls[at(wait.later)] = std::max(calls[at(wait.later)], wait.earlier);
+    return calls;
+  }
+
+  /// A collective that waits for no kernel waits for what was launched before it on each other stream: frameworks make
+  /// its stream wait for that of the computation before they launch it (PyTorch's ProcessGroupNCCL, syncStream()). Where
+  /// dates are recorded, for what had ended when it began.
+  void add_waits_of_collectives() {
+    const std::vector<OperationIndex> calls = launches();
+    std::vector<bool> is_stated(run_.operations.size());
+    for (const Dependency& wait : run_.dependencies)
+      if (run_.operations[at(wait.earlier)].kind == WorkKind::kGpu &&
+          run_.operations[at(wait.earlier)].lane != run_.operations[at(wait.later)].lane)
+        is_stated[at(wait.later)] = true;
+    const auto launched = [&](OperationIndex i) { return calls[at(i)] >= 0 ? calls[at(i)] : i; };
+    std::map<std::int32_t, std::vector<OperationIndex>> kernels;  // [streams]
+    for (OperationIndex i = 0; at(i) < run_.operations.size(); ++i) {
+      const RecordedOperation& operation = run_.operations[at(i)];
+      if (operation.kind != WorkKind::kGpu) continue;
+      if (operation.collective < 0) {
+        kernels[operation.lane].push_back(i);
+        continue;
+      }
+      if (is_stated[at(i)]) continue;
+      bool waits = false;
+      for (const auto& [stream, list] : kernels) {
+        if (stream == operation.lane) continue;
+        const auto is_before = [&](OperationIndex k) {
+          return launched(k) < launched(i) &&
+                 (!run_.has_dates || run_.operations[at(k)].recorded_end <= operation.recorded_start);
+        };
+        const auto latest = std::find_if(list.rbegin(), list.rend(), is_before);
+        if (latest == list.rend()) continue;
+        run_.dependencies.push_back({*latest, i, Reason::kEvent});
+        waits = true;
+      }
+      inferred_ += waits ? 1 : 0;
     }
   }
 
@@ -351,6 +398,10 @@ class NodeRunBuilder {
     }
     say(untimed_, "of " + std::to_string(trace_.nodes.size()) +
                       " nodes have no duration, or one below a microsecond: they take none");
+    say(inferred_,
+        "collectives state no kernel for which they wait: taken as for what was launched before them on other streams, "
+        "as "
+        "PyTorch's ProcessGroupNCCL does; what waits for their results is not recorded");
     say(calls_, "control dependencies are calls of PyTorch's operators: nobody waits for them");
     if (!has_threads_) run_.remarks.emplace_back("no thread is recorded: the host does one thing after the other");
     if (!has_streams_)
@@ -364,7 +415,7 @@ class NodeRunBuilder {
   std::unordered_map<std::uint64_t, OperationIndex> place_of_;  // in ChakraTrace::nodes
   std::vector<Dependency> waits_;                               // of nodes
   std::vector<OperationIndex> order_;                           // [operations] their node
-  std::int64_t calls_ = 0, untimed_ = 0;
+  std::int64_t calls_ = 0, untimed_ = 0, inferred_ = 0;
   bool has_threads_ = false, has_streams_ = false;
 };
 

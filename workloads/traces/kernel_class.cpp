@@ -1,62 +1,111 @@
 #include "workloads/traces/kernel_class.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <stdexcept>
 #include <utility>
+#include <vector>
+
+#include "workloads/traces/detail/kernel_name.hpp"
 
 namespace rehearse {
 
-namespace {
+extern const char* const kKernelNamePatterns;  // kernel_names.txt
 
-/// The first row of which the name, in lower case, has the word.
-constexpr std::pair<std::string_view, KernelClass> kWords[] = {
-    {"nccl", KernelClass::kCollective},
-    {"rccl", KernelClass::kCollective},
-    {"memcpy", KernelClass::kCopy},
-    {"memset", KernelClass::kCopy},
-    {"flash", KernelClass::kAttention},
-    {"fmha", KernelClass::kAttention},
-    {"attention", KernelClass::kAttention},
-    {"softmax", KernelClass::kSoftmax},
-    {"multi_tensor_apply", KernelClass::kOptimizer},
-    {"adam", KernelClass::kOptimizer},
-    {"embedding", KernelClass::kEmbedding},
-    {"bn_", KernelClass::kNormalization},
-    {"batch_norm", KernelClass::kNormalization},
-    {"batchnorm", KernelClass::kNormalization},
-    {"layer_norm", KernelClass::kNormalization},
-    {"layernorm", KernelClass::kNormalization},
-    {"welford", KernelClass::kNormalization},
-    {"pool", KernelClass::kPooling},
-    {"convertt", KernelClass::kCopy},  // cuDNN changes the layout of a tensor
-    {"nchwtonhwc", KernelClass::kCopy},
-    {"nhwctonchw", KernelClass::kCopy},
-    {"wgrad", KernelClass::kConvolution},
-    {"dgrad", KernelClass::kConvolution},
-    {"fprop", KernelClass::kConvolution},
-    {"scudnn", KernelClass::kConvolution},
-    {"winograd", KernelClass::kConvolution},
-    {"conv", KernelClass::kConvolution},
-    {"computeoffsets", KernelClass::kConvolution},
-    {"gemm", KernelClass::kMatrixProduct},
-    {"gemv", KernelClass::kMatrixProduct},
-    {"cutlass", KernelClass::kMatrixProduct},
-    {"dot_kernel", KernelClass::kMatrixProduct},
-    {"splitk", KernelClass::kMatrixProduct},
-    {"reduce", KernelClass::kReduction},
-    {"catarray", KernelClass::kCopy},
-    {"copy", KernelClass::kCopy},
-    {"index", KernelClass::kEmbedding},
-    {"gather", KernelClass::kEmbedding},
-    {"scatter", KernelClass::kEmbedding},
-    {"elementwise", KernelClass::kElementwise},
-    {"vectorized", KernelClass::kElementwise},
-};
+namespace {
 
 constexpr std::pair<std::string_view, CollectiveWork> kCollectiveWords[] = {
     {"allreduce", CollectiveWork::kAllReduce}, {"reducescatter", CollectiveWork::kReduceScatter},
     {"allgather", CollectiveWork::kAllGather}, {"broadcast", CollectiveWork::kBroadcast},
     {"alltoall", CollectiveWork::kAllToAll},
 };
+
+/// A row of kernel_names.txt: a label and the words that a name has to have, or must not have.
+struct Pattern {
+  std::size_t label = 0;
+  std::vector<std::string_view> words, arguments, absent;
+};
+
+/// By what the rows of a section are called: a class, a precision, or "generic".
+struct Patterns {
+  std::vector<Pattern> classes, precisions;
+  std::vector<std::string_view> generic;  // names of functions that say nothing: their arguments do
+};
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string_view::npos) return words;
+    const std::size_t end = std::min(line.find(' ', begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    line.remove_prefix(end);
+  }
+}
+
+template <std::size_t size>
+std::optional<std::size_t> label_of(std::string_view word, const std::array<std::string_view, size>& names) {
+  const auto found = std::ranges::find(names, word);
+  return found == names.end() ? std::nullopt : std::optional{static_cast<std::size_t>(found - names.begin())};
+}
+
+void add_row(Patterns& patterns, std::string_view line) {
+  const std::vector<std::string_view> row = split(line.substr(0, line.find('#')));
+  if (row.empty()) return;
+  if (row.front() == "generic") {
+    patterns.generic.insert(patterns.generic.end(), row.begin() + 1, row.end());
+    return;
+  }
+  const auto kernel = label_of(row.front(), kKernelClassNames);
+  const auto precision = label_of(row.front(), kKernelPrecisionNames);
+  if ((!kernel && !precision) || row.size() < 2)
+    throw std::logic_error{"kernel_names.txt: " + std::string{line} + ": neither a class nor a precision"};
+  Pattern pattern;
+  pattern.label = kernel ? *kernel : *precision;
+  for (const std::string_view word : std::span{row}.subspan(1)) {
+    if (word.starts_with('<'))
+      pattern.arguments.push_back(word.substr(1));
+    else if (word.starts_with('!'))
+      pattern.absent.push_back(word.substr(1));
+    else
+      pattern.words.push_back(word);
+  }
+  (kernel ? patterns.classes : patterns.precisions).push_back(std::move(pattern));
+}
+
+const Patterns& patterns() {
+  static const Patterns all = [] {
+    Patterns read;
+    std::string_view text = kKernelNamePatterns;
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      add_row(read, text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return read;
+  }();
+  return all;
+}
+
+bool fits(const Pattern& pattern, const NameWords& words, const KernelName& name) {
+  const auto has = [](const NameWords& in) { return [&in](std::string_view word) { return in.has(word); }; };
+  return std::ranges::all_of(pattern.words, has(words)) &&
+         std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
+         std::ranges::none_of(pattern.absent, has(words)) && std::ranges::none_of(pattern.absent, has(name.path));
+}
+
+const Pattern* first_fit(const std::vector<Pattern>& rows, const NameWords& words, const KernelName& name) {
+  const auto found = std::ranges::find_if(rows, [&](const Pattern& pattern) { return fits(pattern, words, name); });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+/// Of a function that says nothing: its arguments name what it runs first.
+const Pattern* fit_of_arguments(const std::vector<Pattern>& rows, const KernelName& name) {
+  for (const NameWords& words : name.each)
+    if (const Pattern* found = first_fit(rows, words, name)) return found;
+  return nullptr;
+}
 
 }  // namespace
 
@@ -68,10 +117,23 @@ std::string lower_case(std::string_view name) {
 }
 
 KernelClass kernel_class(std::string_view name) {
-  const std::string lower = lower_case(name);
-  for (const auto& [word, kernel] : kWords)
-    if (lower.find(word) != std::string::npos) return kernel;
-  return KernelClass::kOther;
+  const KernelName parts = kernel_name(name);
+  const std::vector<Pattern>& rows = patterns().classes;
+  const Pattern* found = first_fit(rows, parts.own, parts);
+  if (found == nullptr && parts.own.consists_of(patterns().generic)) found = fit_of_arguments(rows, parts);
+  if (found == nullptr) found = first_fit(rows, parts.path, parts);
+  return found == nullptr ? KernelClass::kOther : static_cast<KernelClass>(found->label);
+}
+
+KernelPrecision kernel_precision(std::string_view name) {
+  const KernelName parts = kernel_name(name);
+  auto narrowest = KernelPrecision::kUnknown;
+  for (const NameWords* words : {&parts.path, &parts.arguments, &parts.parameters}) {
+    for (const Pattern& pattern : patterns().precisions)
+      if (fits(pattern, *words, parts)) narrowest = std::min(narrowest, static_cast<KernelPrecision>(pattern.label));
+    if (words != &parts.path && narrowest != KernelPrecision::kUnknown) break;
+  }
+  return narrowest;
 }
 
 CollectiveWork collective_work(std::string_view name) {

@@ -1,5 +1,6 @@
 #pragma once
-// What kind of work a kernel does, by its name: cuDNN, cuBLAS, NCCL and PyTorch each have their words.
+// What kind of work a kernel does, and in which precision, by its name. The patterns are data: kernel_names.txt, whose
+// head says how they are written; the program has them inside.
 
 #include <array>
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 namespace rehearse {
 
+/// The numbers stand in exported traces: new classes come last.
 enum class KernelClass : std::uint8_t {
   kMatrixProduct,
   kConvolution,
@@ -21,14 +23,25 @@ enum class KernelClass : std::uint8_t {
   kOptimizer,
   kCopy,
   kCollective,
-  kOther,
+  kOther,  // the name tells nothing
+  kSort,
 };
 
-inline constexpr std::array<std::string_view, 13> kKernelClassNames{
+inline constexpr std::array<std::string_view, 14> kKernelClassNames{
     "matrix-product", "convolution", "attention", "normalization", "softmax",    "element-wise", "reduction",
-    "pooling",        "embedding",   "optimizer", "copy",          "collective", "other"};
+    "pooling",        "embedding",   "optimizer", "copy",          "collective", "other",        "sort"};
 
 inline std::string_view to_text(KernelClass kernel) { return kKernelClassNames[static_cast<std::size_t>(kernel)]; }
+
+/// What the operands of products are, from the narrowest to the widest.
+enum class KernelPrecision : std::uint8_t { kFp4, kFp8, kInt8, kBf16, kFp16, kTf32, kFp32, kFp64, kUnknown };
+
+inline constexpr std::array<std::string_view, 9> kKernelPrecisionNames{"fp4",  "fp8",  "int8", "bf16",   "fp16",
+                                                                       "tf32", "fp32", "fp64", "unknown"};
+
+inline std::string_view to_text(KernelPrecision precision) {
+  return kKernelPrecisionNames[static_cast<std::size_t>(precision)];
+}
 
 /// What ranks do together. The numbers are those of Chakra's traces.
 enum class CollectiveWork : std::int8_t {
@@ -58,8 +71,11 @@ inline std::string_view to_text(CollectiveWork work) {
 /// Kinds of events and classes of kernels are told by names in lower case (ASCII).
 std::string lower_case(std::string_view name);
 
-/// kOther if the name has none of the words.
+/// Of a kernel's name as a profiler writes it: demangled, mangled or cut off. kOther if no pattern fits.
 KernelClass kernel_class(std::string_view name);
+
+/// The narrowest type that the name has, since sums are kept in wider ones; kUnknown if it has none.
+KernelPrecision kernel_precision(std::string_view name);
 
 /// Of a collective's kernel, or of what the framework calls it, such as "nccl:_all_gather_base"; kOther if the name does
 /// not say, as that of a kernel that sends and receives.

@@ -28,10 +28,25 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;
   static const std::unordered_map<std::string, Kind> kinds{
-      {"cpu_op", Kind::kOperator},   {"operator", Kind::kOperator}, {"user_annotation", Kind::kAnnotation},
-      {"cuda_runtime", Kind::kCall}, {"runtime", Kind::kCall},      {"cuda_driver", Kind::kCall},
-      {"cuda_sync", Kind::kSync},    {"kernel", Kind::kKernel},     {"gpu_memcpy", Kind::kCopy},
-      {"memcpy", Kind::kCopy},       {"gpu_memset", Kind::kSet},    {"memset", Kind::kSet},
+      {"cpu_op", Kind::kOperator},
+      {"operator", Kind::kOperator},
+      {"user_annotation", Kind::kAnnotation},
+      {"cuda_runtime", Kind::kCall},
+      {"runtime", Kind::kCall},
+      {"cuda_driver", Kind::kCall},
+      {"hip_runtime", Kind::kCall},
+      {"xpu_runtime", Kind::kCall},
+      {"xpu_driver", Kind::kCall},
+      {"musa_runtime", Kind::kCall},
+      {"musa_driver", Kind::kCall},
+      {"privateuse1_runtime", Kind::kCall},
+      {"privateuse1_driver", Kind::kCall},
+      {"cuda_sync", Kind::kSync},
+      {"kernel", Kind::kKernel},
+      {"gpu_memcpy", Kind::kCopy},
+      {"memcpy", Kind::kCopy},
+      {"gpu_memset", Kind::kSet},
+      {"memset", Kind::kSet},
   };
   if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") return Kind::kAnnotation;
   const auto found = kinds.find(lower_case(category));

@@ -1,6 +1,7 @@
 #include "workloads/traces/recorded_run.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -157,6 +158,47 @@ UnexplainedTime unexplained_time(const RecordedRun& run) {
   }
   std::ranges::stable_sort(unexplained.gaps, std::ranges::greater{}, &UnexplainedTime::Gap::time);
   return unexplained;
+}
+
+namespace {
+
+constexpr double kFallsBehind = 0.05;  // of the time
+
+}  // namespace
+
+GpuSteps gpu_steps(const RecordedRun& run) {
+  if (!run.has_dates || run.steps.empty()) return {};
+  const std::size_t count = run.steps.size();
+  const auto mark = [&](std::size_t s) {
+    return s < count ? run.steps[s].recorded_start : run.steps.back().recorded_end;
+  };
+  constexpr Nanoseconds kNone = std::numeric_limits<Nanoseconds>::min();
+  std::vector<std::int32_t> first(count + 1, -1), last(count + 1, -1);  // of what was launched in each, and afterwards
+  std::vector<Nanoseconds> done(count + 1, kNone);  // by the GPU, of what was launched before a mark
+  const auto operation_at = [&](std::int32_t i) -> const RecordedOperation& {
+    return run.operations[static_cast<std::size_t>(i)];
+  };
+  for (const Dependency& launch : run.dependencies) {
+    if (launch.reason != Dependency::Reason::kLaunch) continue;
+    const Nanoseconds called = operation_at(launch.earlier).recorded_end;
+    const RecordedOperation& work = operation_at(launch.later);
+    std::size_t step = 0;
+    while (step <= count && mark(step) <= called) ++step;
+    if (step <= count) done[step] = std::max(done[step], work.recorded_end);
+    if (step == 0) continue;
+    std::int32_t& earliest = first[step - 1];
+    if (earliest < 0 || work.recorded_start < operation_at(earliest).recorded_start) earliest = launch.later;
+    std::int32_t& latest = last[step - 1];
+    if (latest < 0 || work.recorded_end > operation_at(latest).recorded_end) latest = launch.later;
+  }
+  for (std::size_t s = 1; s <= count; ++s) done[s] = std::max(done[s], done[s - 1]);
+  const auto behind = [&](std::size_t s) { return std::max<Nanoseconds>(done[s] == kNone ? 0 : done[s] - mark(s), 0); };
+  const std::size_t from = count > 2 ? 1 : 0;  // what was launched before the recording is not in it
+  const auto most = static_cast<Nanoseconds>(kFallsBehind * static_cast<double>(mark(count) - mark(from)));
+  if (behind(count) - behind(from) <= std::max(most, kClearlyApart)) return {};
+  GpuSteps steps{.first = first, .ends_with_last = first[count] < 0};
+  if (steps.ends_with_last) steps.first[count] = last[count - 1];
+  return std::ranges::find(steps.first, -1) == steps.first.end() ? steps : GpuSteps{};
 }
 
 RecordedRun recorded_run(const KinetoTrace& trace) { return RunBuilder{trace}.build(); }

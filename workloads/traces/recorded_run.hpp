@@ -10,7 +10,8 @@
 //   stream     what is on a stream comes in its order, with a gap between two kernels
 //   full GPU   a kernel that was ready began when one of another stream ended that has more threads than the GPU holds
 //   event      a stream waits for an event: cudaStreamWaitEvent
-//   sync       the host waits for the GPU: synchronizations, copies from and to pageable memory
+//   sync       the host waits for the GPU: synchronizations, memory that is freed, copies from and to pageable memory, and
+//              any call that lasts until what it has started there has ended, whatever its name
 //   queue      the GPU takes so many launches, not more, until one of them has ended (about a thousand on CUDA)
 // Sources: the CUDA programming guide (streams, events, API synchronization behavior); latency, gap and queue are those
 // of the trace itself.
@@ -105,6 +106,19 @@ struct RecordedRun {
 
 /// The operation of the collective that begins first in the step; -1 if it has none.
 std::int32_t first_collective(const RecordedRun& run, const RecordedStep& step);
+
+/// Steps as the GPU does them, where it falls behind the host, whose marks then say nothing about their length: [steps + 1]
+/// operations on the GPU, of each step the first that it launches. A step lasts from the start of its own to that of the
+/// next; the last one to the start of what was launched after it, or, if that is nothing, to the end of its own last work,
+/// which is then the last of these. Empty if the host's marks count: the GPU is, from the second on, never by more than 5 %
+/// of the time further behind.
+struct GpuSteps {
+  std::vector<std::int32_t> first;
+  bool ends_with_last = false;  // the last one counts by its end
+
+  friend bool operator==(const GpuSteps&, const GpuSteps&) = default;
+};
+GpuSteps gpu_steps(const RecordedRun& run);
 
 /// Dates on the GPU that differ by more are apart for a reason: no latency of its own is as long.
 inline constexpr Nanoseconds kClearlyApart = 20'000;

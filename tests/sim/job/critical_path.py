@@ -18,6 +18,8 @@ CATEGORIES = {"operator": "cpu_op", "runtime": "cuda_runtime", "cuda_driver": "c
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 TOLERATED = 0.02  # of a step
 HAND_OVER, APART, CLOCK = 30_000, 20_000, 1_000  # ns: silence of a thread; more than a latency; between clocks
+SILENCE = 1_000_000  # ns: the longest that counts as work
+BEHIND = 0.05  # of the time: the GPU falls behind the host
 
 
 def nanoseconds(text):
@@ -83,6 +85,34 @@ def median(values, otherwise):
     return sorted(values)[len(values) // 2] if values else otherwise
 
 
+def frees_memory(call):
+    return call.endswith(("Free", "MemFree_v2", "HostFree")) and "Async" not in call
+
+
+def is_sync(call):
+    return any(word in call for word in ("Synchronize", "QueueFinish", "EventWait")) or frees_memory(call)
+
+
+def waits_for_all(call):
+    return any(word in call for word in ("Device", "Ctx", "Context", "Thread")) or frees_memory(call)
+
+
+def lasts_until_end(call, work):
+    """Whether the call has waited for what it started."""
+    if work is None:
+        return False
+    blocks = "Memcpy" in call["name"] and "Async" not in call["name"]
+    if not work["end"] - CLOCK <= call["end"] <= work["end"] + SILENCE:
+        return False
+    is_copy = work["category"] == "gpu_memcpy"
+    if blocks:
+        return True
+    if is_copy and ("DtoD" in work["name"] or "Pinned" in work["name"]):
+        return False
+    is_short = work["end"] < call["start"] + APART if is_copy else work["end"] - work["start"] < APART
+    return not is_short and call["end"] <= work["end"] + APART
+
+
 class Recording:
     def __init__(self, path):
         self.events = load(path)
@@ -106,7 +136,7 @@ class Recording:
                 threads[e["thread"]].append(e)
         self.busy = {}
         for thread, events in threads.items():
-            if not any(e["category"] == "cpu_op" or e["correlation"] in self.started or "Synchronize" in e["name"]
+            if not any(e["category"] == "cpu_op" or e["correlation"] in self.started or is_sync(e["name"])
                        for e in events):
                 continue  # asks only
             intervals = []
@@ -117,18 +147,37 @@ class Recording:
                     intervals.append([e["start"], e["end"]])
             self.busy[thread] = intervals
 
+    def waiting_for_events(self):
+        """What is launched first after its thread has told the stream to wait."""
+        stated = {e["correlation"]: e["stream"] for e in self.events
+                  if e["category"] == "cuda_sync" and e["record"] is not None}
+        waiting, told = set(), collections.defaultdict(set)
+        for call in self.calls:
+            if "StreamWaitEvent" in call["name"]:
+                told[call["thread"]].add(stated.get(call["correlation"], "next"))
+            work = self.started.get(call["correlation"])
+            if work is None:
+                continue
+            if told[call["thread"]] & {"next", work["stream"]}:
+                waiting.add(id(work))
+            told[call["thread"]] -= {"next", work["stream"]}
+        return waiting
+
     def find_latencies(self):
-        latencies, gaps, free = [], [], {}
+        alone, latencies, gaps, free = [], [], [], {}
+        waiting = self.waiting_for_events()
         for work in self.on_gpu:
             before = free.get(work["stream"])
             call = self.call_of.get(id(work))
-            if call is not None:
+            if call is not None and id(work) not in waiting:
                 if before is None or call["start"] > before + APART:
                     latencies.append(max(work["start"] - call["start"], 0))
+                    if not free or call["start"] > max(free.values()) + APART:
+                        alone.append(latencies[-1])
                 elif call["start"] < before - APART:
                     gaps.append(max(work["start"] - before, 0))
             free[work["stream"]] = max(before or 0, work["end"])
-        self.latency = median(latencies, 10_000)
+        self.latency = median(alone or latencies, 10_000)
         self.gap = min(median(gaps, 1_000), self.latency)
         ends = sorted(work["end"] for _, work, _ in self.launched)
         depth = max((i + 1 - bisect.bisect_right(ends, start) for i, (start, _, _) in enumerate(self.launched)),
@@ -150,7 +199,7 @@ class Recording:
                     yield end, 3, "sleep", thread, None
         last = {}
         for call in self.calls:
-            matters = (call["correlation"] in self.started or "Synchronize" in call["name"]
+            matters = (call["correlation"] in self.started or is_sync(call["name"])
                        or "StreamWaitEvent" in call["name"])
             if call["thread"] in self.busy and matters and call["start"] >= last.get(call["thread"], 0):
                 last[call["thread"]] = call["end"]
@@ -192,8 +241,10 @@ class Recording:
                 work = self.started.get(what["correlation"])
                 staged = work is not None and "Pageable" in work["name"] and (
                     "DtoH" in work["name"] or work["bytes"] > 65536)
-                if "Synchronize" in what["name"] or staged or (self.depth and work is not None):
-                    returning.append((go_on(thread, what["end"]), what, work if staged else None))
+                lasts = lasts_until_end(what, work)
+                syncs = is_sync(what["name"]) and not (frees_memory(what["name"]) and what["end"] - what["start"] <= APART)
+                if syncs or staged or lasts or (self.depth and work is not None):
+                    returning.append((go_on(thread, what["end"]), what, work if staged or lasts else None))
         self.add_gpu(began)
         self.add_returns(returning)
 
@@ -272,13 +323,16 @@ class Recording:
             if staged is not None:
                 own = self.node[id(staged)]
                 awaited = [own if staged["end"] <= call["end"] else self.stream_before[own]]
-            elif "Synchronize" in call["name"]:
+            elif is_sync(call["name"]):
                 streams = list(self.on_stream)
-                if "Device" not in call["name"]:
+                if not waits_for_all(call["name"]):
                     mine = [work["stream"] for when, work, other in self.launched
                             if other["thread"] == call["thread"] and when < call["start"]]
                     streams = mine[-1:]
                 awaited = [self.latest_on(stream, call["start"], call["end"] + CLOCK) for stream in streams]
+                if frees_memory(call["name"]) and awaited != [self.latest_on(stream, call["start"], float("inf"))
+                                                              for stream in streams]:
+                    awaited = []  # it did not wait
             work = self.started.get(call["correlation"])
             if self.depth and work is not None and place[id(work)] >= self.depth - 1:
                 awaited.append(self.node[id(order[place[id(work)] - self.depth + 1])])
@@ -289,6 +343,28 @@ class Recording:
                 left = graph.recorded[node][1] - graph.recorded[earlier][1]
                 graph.lengths[node] = max(0, min(graph.lengths[node], left))
 
+    def gpu_steps(self):
+        """The first work on the GPU of each step and of what comes after, where the host's marks say nothing."""
+        count = len(self.steps)
+        marks = [step["start"] for step in self.steps] + [self.steps[-1]["end"]]
+        done, launched = [None] * (count + 1), [[] for _ in range(count + 1)]
+        for start, work, _ in self.launched:
+            step = bisect.bisect_right(marks, start)
+            if step <= count:
+                done[step] = max(done[step] or 0, work["end"])
+            if step > 0:
+                launched[step - 1].append(work)
+        for i in range(1, count + 1):
+            done[i] = max(done[i] or 0, done[i - 1] or 0) or None
+        behind = [max((when or mark) - mark, 0) for when, mark in zip(done, marks)]
+        since = 1 if count > 2 else 0
+        if behind[count] - behind[since] <= max(BEHIND * (marks[count] - marks[since]), APART):
+            return None
+        if not all(launched[:count]):
+            return None
+        first = [min(works, key=lambda work: work["start"]) for works in launched if works]
+        return first, None if launched[count] else max(launched[count - 1], key=lambda work: work["end"])
+
     def step_times(self, factor=lambda event: 1, delayed_stream=None, delay=0):
         """Of each marked step, or of the whole recording if there is none."""
         delayed = {}
@@ -298,6 +374,13 @@ class Recording:
         if not self.steps:
             return [max(ends) * 1e-9]
         marks = [ends[self.marks[i]] for i in range(len(self.marks))]
+        on_gpu = self.gpu_steps()
+        if on_gpu is not None:
+            first, last = on_gpu
+            length = lambda work: self.graph.lengths[self.node[id(work)]] * factor(work)
+            marks = [ends[self.node[id(work)]] - length(work) for work in first]
+            if last is not None:
+                marks.append(ends[self.node[id(last)]])
         return [(b - a) * 1e-9 for a, b in zip(marks, marks[1:])]
 
 

@@ -78,6 +78,24 @@ TEST_CASE("to the GPU that was recorded nothing changes, and back again neither"
   }
 }
 
+TEST_CASE("16-bit kernels take the 16-bit rate, and what has no precision in its name stays as it is") {
+  RecordedChange change;
+  const RecordedJob job = job_of({{"void flash_fwd_kernel<Flash_fwd_kernel_traits<128, cutlass::bfloat16_t> >(Params)",
+                                   KernelClass::kAttention, 300},
+                                  {"_attn_fwd", KernelClass::kAttention, 100},
+                                  {"sm80_xmma_gemm_tf32f32_tf32f32_f32_tn_n", KernelClass::kMatrixProduct, 100},
+                                  {"unheard_of", KernelClass::kOther, 50},
+                                  {"ncclDevKernel_AllReduce", KernelClass::kCollective, 1000}});
+  const std::vector<std::string> said = move_to_gpu(change, job, kOld, kNew);
+  CHECK(factor(change, KernelClass::kAttention) == doctest::Approx((300 * 0.25 + 100) / 400));
+  CHECK(factor(change, KernelClass::kMatrixProduct) == doctest::Approx(0.5));  // no TF32: in fp32
+  CHECK(said[0].find("attention 0.438 (bf16 0.250, unknown 1.000)") != std::string::npos);
+  CHECK(said.size() == 3);
+  const UnscaledShare unscaled = unscaled_share(job);
+  CHECK(unscaled.kind == doctest::Approx(50.0 / 550));
+  CHECK(unscaled.precision == doctest::Approx(100.0 / 550));
+}
+
 TEST_CASE("a recorded GPU is the catalog's with the most of its words") {
   const std::vector<std::string> names{"A100", "A100 80GB", "V100", "RTX 2080 Ti", "T4"};
   CHECK(catalog_name("NVIDIA A100-SXM4-80GB", names) == "A100 80GB");

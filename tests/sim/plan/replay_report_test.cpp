@@ -57,4 +57,30 @@ TEST_CASE("a what-if is said of classes and streams, beside what was replayed") 
   CHECK(!recorded.contains("measured_iteration_time_s"));  // Chakra says when nothing began but the first
 }
 
+TEST_CASE("with more than 10 % of the time of kernels of unknown kind a replay is not good enough for all what-ifs") {
+  ChakraTrace trace{.file_name = "t.et", .names = {"sgemm", "unheard_of"}};
+  trace.nodes.push_back({.id = 1, .type = ChakraType::kCompute, .start = 1000, .duration = 8'000'000, .stream = 7});
+  trace.nodes.push_back(
+      {.id = 2, .name = 1, .type = ChakraType::kCompute, .start = 8'001'000, .duration = 2'000'000, .stream = 7});
+  RecordedJob job = recorded_job({recorded_run(trace)});
+  const ReplayReport report = replay_report(job, replay(job));
+  CHECK(report.refusal().empty());
+  CHECK(report.unscaled.kind == doctest::Approx(0.2));
+  CHECK(report.unscaled_warning().starts_with(
+      "not good enough for what-ifs by class of kernels or on another GPU: they leave 20.0 %"));
+  const Json json = replay_json(job, report, false);
+  CHECK(!json["allows_what_ifs"].get<bool>());
+  CHECK(json["gpus"][0]["measured"]["busy_s"].get<double>() == doctest::Approx(10e-3));
+  CHECK(json["gpus"][0]["replayed"]["idle_host_wait_s"] == 0);
+  CHECK(replay_summary(job, report, false)["gpu_computation_time_s"].get<double>() == doctest::Approx(10e-3));
+  trace.nodes[1].duration = 800'000;
+  job = recorded_job({recorded_run(trace)});
+  CHECK(replay_report(job, replay(job)).unscaled_warning().empty());
+}
+
+TEST_CASE("a step in which nothing is done is replayed without an error") {
+  CHECK(ReplayedStep{}.error() == 0);
+  CHECK(ReplayedStep{.name = "", .measured = Seconds{}, .replayed = Seconds{1e-3}}.error() == 1);
+}
+
 }  // namespace rehearse

@@ -89,6 +89,24 @@ TEST_CASE("nodes wait for data dependencies, for what their thread does before, 
   CHECK(waits(Nodes{}.kernel(1, {}).host(2, {1}).run()) == "n1:; n2: sync n1");
 }
 
+TEST_CASE("a collective that states no kernel waits for what was launched before it on other streams") {
+  Nodes nodes;
+  nodes.host(1, {}).kernel(2, {1}).host(3, {1}).kernel(4, {3}).host(5, {3}).all_reduce(6, {5}, "0", 30);
+  nodes.host(7, {5}).kernel(8, {7});
+  CHECK(waits(nodes.run()) ==
+        "n1:; n2: launch n1; n3: thread n1; n4: launch n3; n5: thread n3; n6: event n4 launch n5; n7: thread n5; "
+        "n8: launch n7");
+  const std::vector<std::string> remarks = nodes.run().remarks;
+  CHECK(std::ranges::any_of(remarks, [](const std::string& remark) {
+    return remark.starts_with("1 collectives state no kernel for which they wait");
+  }));
+
+  Nodes stated;  // for the first kernel: that is what it waits for
+  stated.host(1, {}).kernel(2, {1}).host(3, {1}).kernel(4, {3}).host(5, {3}).all_reduce(6, {5, 2}, "0", 30);
+  CHECK(waits(stated.run()).find("n6: event n2 launch n5") != std::string::npos);
+  CHECK(waits(stated.run()).find("event n4") == std::string::npos);
+}
+
 TEST_CASE("control dependencies are waited for, unless they are calls") {
   CHECK(waits(Nodes{}.kernel(1, {}).kernel(2, {}).calls(1).run()) == "n1:; n2: stream n1");
   const RecordedRun run = Nodes{}.kernel(1, {}).kernel(2, {}).calls(77).converted().run();

@@ -140,6 +140,117 @@ TEST_CASE("a copy to memory that the GPU cannot reach makes its call wait") {
   CHECK(host_until(run, 120).duration == 10'000);
 }
 
+TEST_CASE("a call that lasts until its copy has ended waits for it, by whichever name") {
+  for (const char* name : {"cudaMemcpy", "cuMemcpyDtoH_v2", "hipMemcpy", "hipMemcpyWithStream", "hipMemcpyDtoH",
+                           "musaMemcpy", "hipMemcpyAsync", "cudaMemcpyAsync", "zeCommandListAppendMemoryCopy"}) {
+    CAPTURE(name);
+    const RecordedRun run = Trace{}
+                                .call(0, "hipLaunchKernel", 0, 5, 1)
+                                .call(0, name, 10, 110, 2)
+                                .kernel(0, "k1", 8, 92, 1)
+                                .copy("Memcpy DtoH (Device -> Host)", 101, 9, 2, 4)
+                                .run();
+    CHECK(reasons(run, host_until(run, 120)) == "thread, sync Memcpy DtoH (Device -> Host)");
+    CHECK(host_until(run, 120).duration == 10'000);
+  }
+}
+
+TEST_CASE("a call that only enqueues a copy does not wait for it") {
+  const auto waits = [](const char* call, const char* copy, int call_duration, int start, int duration) {
+    const RecordedRun run = Trace{}
+                                .call(0, "cudaLaunchKernel", 0, 5, 1)
+                                .call(0, call, 10, call_duration, 2)
+                                .call(0, "cudaLaunchKernel", 300, 5, 3)
+                                .kernel(0, "k1", 8, 5, 1)
+                                .copy(copy, start, duration, 2, 4)
+                                .kernel(0, "k2", 308, 5, 3)
+                                .run();
+    return std::ranges::any_of(run.dependencies,
+                               [](const Dependency& d) { return d.reason == Dependency::Reason::kSync; });
+  };
+  CHECK(!waits("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pinned)", 60, 20, 50));  // states that it does not
+  CHECK(!waits("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", 8, 16, 50));      // has returned before
+  CHECK(!waits("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", 15, 20, 4));      // by chance
+  CHECK(!waits("cudaMemcpyAsync", "Memcpy DtoD (Device -> Device)", 60, 20, 50));
+  CHECK(waits("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", 61, 20, 50));
+  CHECK(waits("hipMemcpy", "Memcpy DtoH (Device -> Host)", 15, 20, 4));
+}
+
+TEST_CASE("a program that launches one kernel at a time waits for each") {
+  const RecordedRun run = Trace{}.call(0, "cudaLaunchKernel", 0, 105, 1).kernel(0, "k1", 8, 95, 1).run();
+  CHECK(reasons(run, host_until(run, 105)) == "thread, sync k1");
+  CHECK(host_until(run, 105).duration == 2000);
+}
+
+TEST_CASE("synchronizations wait by the names of each vendor, and memory is freed when all work is done") {
+  for (const char* name :
+       {"hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize", "cuCtxSynchronize",
+        "musaDeviceSynchronize", "zeCommandQueueSynchronize", "urQueueFinish", "urEventWait", "cudaFree", "hipFree"}) {
+    CAPTURE(name);
+    const RecordedRun run =
+        Trace{}.call(0, "hipLaunchKernel", 0, 5, 1).call(0, name, 10, 110).kernel(0, "k1", 8, 92, 1).run();
+    CHECK(reasons(run, host_until(run, 120)) == "thread, sync k1");
+  }
+  const RecordedRun free = Trace{}  // that returns while a kernel runs
+                               .call(0, "cudaLaunchKernel", 0, 3, 1)
+                               .call(0, "cudaLaunchKernel", 5, 3, 2)
+                               .call(0, "cudaFree", 10, 30)
+                               .kernel(0, "k1", 8, 15, 1)
+                               .kernel(0, "k2", 24, 90, 2)
+                               .run();
+  CHECK(std::ranges::none_of(free.dependencies,
+                             [](const Dependency& d) { return d.reason == Dependency::Reason::kSync; }));
+}
+
+TEST_CASE("the launch latency is that of kernels that wait for nothing else") {
+  // A kernel of 1 ms on an idle GPU, and two all-reduces that begin after it, though launched before: by events or not.
+  const auto latency = [](bool is_launched, bool by_events) {
+    Trace trace;
+    if (is_launched) trace.call(0, "cudaLaunchKernel", 0, 3, 1);
+    trace.kernel(0, "k1", 6, 1000, is_launched ? 1 : -1);
+    for (int i = 0; i < 2; ++i) {
+      if (by_events) trace.call(0, "cudaStreamWaitEvent", 10 + 10 * i, 1);
+      trace.call(0, "cudaLaunchKernel", 12 + 10 * i, 3, 2 + i);
+      trace.kernel(1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1010 + 500 * i, 400, 2 + i);
+    }
+    return trace.run().launch_latency;
+  };
+  CHECK(latency(true, true) == 6000);
+  CHECK(latency(true, false) == 6000);
+  CHECK(latency(false, true) == 10'000);  // none is measured
+}
+
+TEST_CASE("a step is as long as on the GPU where that falls behind the host") {
+  Trace trace;
+  for (int i = 0; i < 5; ++i)
+    trace.call(0, "cudaLaunchKernel", 40 * i, 20, i).kernel(0, "gemm", 1000 + 15'000 * i, 15'000, i);
+  const RecordedRun run = trace.run();
+  REQUIRE(run.steps.size() == 4);
+  const GpuSteps steps = gpu_steps(run);
+  REQUIRE(steps.first.size() == 5);
+  CHECK(!steps.ends_with_last);  // the fifth kernel begins then
+  for (std::size_t s = 0; s < 5; ++s)
+    CHECK(run.operations[static_cast<std::size_t>(steps.first[s])].recorded_start ==
+          1'000'000 + 15'000'000 * static_cast<Nanoseconds>(s));
+
+  Trace marked;  // the host waits for the GPU in each
+  for (int i = 0; i < 3; ++i)
+    marked.annotation("ProfilerStep#" + std::to_string(i), 1000 * i, 1000)
+        .call(0, "cudaLaunchKernel", 1000 * i + 10, 20, i)
+        .kernel(0, "gemm", 1000 * i + 20, 900, i)
+        .call(0, "cudaDeviceSynchronize", 1000 * i + 50, 880);
+  CHECK(gpu_steps(marked.run()).first.empty());
+
+  Trace unmarked;  // the host does not wait, and marks its steps
+  for (int i = 0; i < 3; ++i)
+    unmarked.annotation("ProfilerStep#" + std::to_string(i), 100 * i, 100)
+        .call(0, "cudaLaunchKernel", 100 * i + 10, 20, i)
+        .kernel(0, "gemm", 20 + 900 * i, 900, i);
+  const GpuSteps behind = gpu_steps(unmarked.run());
+  REQUIRE(behind.first.size() == 4);
+  CHECK(behind.ends_with_last);
+}
+
 TEST_CASE("a stream waits for another one: for the latest that had ended of what was launched before") {
   const RecordedRun run = Trace{}
                               .call(0, "cudaLaunchKernel", 0, 5, 1)

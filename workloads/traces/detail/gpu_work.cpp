@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "sim/base/errors.hpp"
 #include "workloads/traces/detail/run_builder.hpp"
@@ -8,8 +10,9 @@ namespace rehearse {
 
 namespace {
 
-constexpr float kFullMultiprocessor = 64;     // warps: CUDA programming guide, compute capabilities 7.0, 8.0, 9.0
-constexpr double kTail = 0.05;                // of a kernel that fills the GPU: its last threads leave room
+constexpr float kFullMultiprocessor = 64;  // warps: CUDA programming guide, compute capabilities 7.0, 8.0, 9.0
+constexpr double kTail = 0.05;             // of a kernel that fills the GPU: its last threads leave room
+constexpr Nanoseconds kAnyDate = std::int64_t{1} << 62;
 constexpr int kFullQueue = 1000;              // launches under way that are no coincidence
 constexpr std::int64_t kStagedCopy = 65'536;  // bytes: larger copies from pageable memory keep the host waiting
 
@@ -32,22 +35,51 @@ void RunBuilder::find_gpu_work() {
   if (gpu_.empty()) throw InputError{trace_.file_name + ": has no kernel or copy on a GPU"};
 }
 
+std::unordered_set<RunBuilder::EventIndex> RunBuilder::waiting_for_events() const {
+  std::unordered_set<EventIndex> waiting;
+  for (const std::vector<EventIndex>& calls : calls_) {
+    bool is_told = false;
+    std::set<std::int32_t> told;  // streams, where that is stated
+    for (const EventIndex i : calls) {
+      if (is_stream_wait(name(i))) {
+        const auto stated = stated_waits_.find(event(i).correlation);
+        if (stated == stated_waits_.end())
+          is_told = true;
+        else
+          told.insert(event(stated->second).lane);
+      }
+      const std::span<const EventIndex> started = started_by(event(i));
+      if (started.empty()) continue;
+      const bool waits = told.erase(event(started.front()).lane) > 0 || is_told;
+      if (waits) waiting.insert(started.front());
+      is_told = false;
+    }
+  }
+  return waiting;
+}
+
 void RunBuilder::measure_latencies() {
-  std::vector<Nanoseconds> latencies, gaps;
-  std::map<std::int32_t, Nanoseconds> free;  // [streams]
+  const std::unordered_set<EventIndex> waiting = waiting_for_events();
+  std::vector<Nanoseconds> alone, latencies, gaps;  // alone: nothing else is on the GPU
+  std::map<std::int32_t, Nanoseconds> free;         // [streams]
+  std::optional<Nanoseconds> all_free;
   for (const EventIndex i : gpu_) {
     const auto launch = launch_.find(i);
     const auto before = free.find(event(i).lane);
-    if (launch != launch_.end()) {
+    if (launch != launch_.end() && !waiting.contains(i)) {
       const Nanoseconds called = event(launch->second).start;
-      if (before == free.end() || called > before->second + kClearlyApart)
-        latencies.push_back(std::max<Nanoseconds>(event(i).start - called, 0));
-      else if (called < before->second - kClearlyApart)
+      const Nanoseconds latency = std::max<Nanoseconds>(event(i).start - called, 0);
+      if (before == free.end() || called > before->second + kClearlyApart) {
+        latencies.push_back(latency);
+        if (!all_free || called > *all_free + kClearlyApart) alone.push_back(latency);
+      } else if (called < before->second - kClearlyApart) {
         gaps.push_back(std::max<Nanoseconds>(event(i).start - before->second, 0));
+      }
     }
     free[event(i).lane] = before == free.end() ? event(i).end() : std::max(before->second, event(i).end());
+    all_free = all_free ? std::max(*all_free, event(i).end()) : event(i).end();
   }
-  run_.launch_latency = median(latencies, 10'000);
+  run_.launch_latency = median(alone.empty() ? latencies : alone, 10'000);
   run_.kernel_gap = std::min(median(gaps, 1'000), run_.launch_latency);
 }
 
@@ -69,11 +101,36 @@ bool RunBuilder::is_staged(std::span<const EventIndex> started) const {
   });
 }
 
+bool RunBuilder::lasts_until_end(EventIndex call) const {
+  const std::span<const EventIndex> started = started_by(event(call));
+  if (started.empty()) return false;
+  const KinetoEvent& last = event(started.back());
+  const bool blocks = has(name(call), "Memcpy") && !has(name(call), "Async");
+  if (event(call).end() + kClockError < last.end() || event(call).end() > last.end() + kLongestSilence) return false;
+  if (last.kind == Kind::kCopy && has(name(started.back()), "DtoD") && !blocks) return false;
+  if (last.kind == Kind::kCopy && has(name(started.back()), "Pinned") && !blocks) return false;
+  if (blocks) return true;
+  const bool is_short =
+      last.kind == Kind::kCopy ? last.end() < event(call).start + kClearlyApart : last.duration < kClearlyApart;
+  return !is_short && event(call).end() <= last.end() + kClearlyApart;
+}
+
+bool RunBuilder::may_wait(EventIndex call) const {
+  if (frees_memory(name(call))) return event(call).duration > kClearlyApart;
+  return is_sync(name(call)) || is_staged(started_by(event(call))) || lasts_until_end(call);
+}
+
 void RunBuilder::add_gpu_work() {
-  std::map<std::int32_t, OperationIndex> latest;  // [streams]
+  std::map<std::int32_t, OperationIndex> latest;        // [streams]
+  std::unordered_map<std::int32_t, KernelClass> kinds;  // [names]
   for (const EventIndex i : gpu_) {
     const KinetoEvent& work = event(i);
-    const KernelClass kernel = work.kind == Kind::kKernel ? kernel_class(name(i)) : KernelClass::kCopy;
+    KernelClass kernel = KernelClass::kCopy;
+    if (work.kind == Kind::kKernel) {
+      const auto [kind, is_new] = kinds.try_emplace(work.name);
+      if (is_new) kind->second = kernel_class(name(i));
+      kernel = kind->second;
+    }
     const OperationIndex added = add({.kind = RecordedOperation::Kind::kGpu,
                                       .kernel = kernel,
                                       .lane = work.lane,
@@ -113,7 +170,6 @@ RunBuilder::OperationIndex RunBuilder::latest_on(std::int32_t stream, Nanosecond
 }
 
 void RunBuilder::add_stream_waits() {
-  constexpr Nanoseconds kAny = std::int64_t{1} << 62;
   std::map<std::int64_t, Nanoseconds> records;
   for (const KinetoEvent& call : trace_.events)
     if (call.kind == Kind::kCall && !stated_waits_.empty()) records.emplace(call.correlation, call.start);
@@ -130,7 +186,7 @@ void RunBuilder::add_stream_waits() {
         const auto record = records.find(sync.waits_for);
         const auto list = on_stream_.find(sync.lane);
         if (record == records.end() || list == on_stream_.end()) continue;
-        const OperationIndex earlier = latest_on(sync.on_stream, record->second, kAny);
+        const OperationIndex earlier = latest_on(sync.on_stream, record->second, kAnyDate);
         const auto later = std::ranges::upper_bound(list->second, event(i).start, {}, &Launched::when);
         if (earlier >= 0 && later != list->second.end()) wait(earlier, later->operation, Reason::kEvent);
         continue;
@@ -191,13 +247,18 @@ void RunBuilder::add_syncs() {
     const KinetoEvent& call = event(waiting.call);
     const std::span<const EventIndex> started = started_by(call);
     std::vector<OperationIndex> earlier;
-    if (!started.empty() && is_staged(started)) {
+    if (lasts_until_end(waiting.call)) {
+      earlier.push_back(operation_.at(started.back()));
+    } else if (!started.empty() && is_staged(started)) {
       earlier.push_back(staged(call, started.front()));
-    } else if (is_sync(name(waiting.call))) {
+    } else if (may_wait(waiting.call)) {
+      bool is_all_done = true;
       for (const auto& [stream, list] : on_stream_) {
-        const bool is_awaited = has(name(waiting.call), "Device") || stream == stream_of_sync(waiting.call);
-        if (is_awaited) earlier.push_back(latest_on(stream, call.start, call.end() + kClockError));
+        if (!waits_for_all(name(waiting.call)) && stream != stream_of_sync(waiting.call)) continue;
+        earlier.push_back(latest_on(stream, call.start, call.end() + kClockError));
+        is_all_done = is_all_done && earlier.back() == latest_on(stream, call.start, kAnyDate);
       }
+      if (frees_memory(name(waiting.call)) && !is_all_done) earlier.clear();  // it did not wait
     }
     for (const OperationIndex operation : earlier) returns_after(waiting.operation, operation, Reason::kSync);
     if (run_.queue_depth > 0 && !started.empty()) {

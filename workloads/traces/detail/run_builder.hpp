@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,19 @@ class RunBuilder {
     return static_cast<std::size_t>(index);
   }
   static bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-  static bool is_sync(std::string_view call) { return has(call, "Synchronize"); }
+  /// Calls that wait for the GPU, by their names in CUDA, HIP, MUSA, Level Zero and SYCL.
+  static bool is_sync(std::string_view call) {
+    return has(call, "Synchronize") || has(call, "QueueFinish") || has(call, "EventWait") || frees_memory(call);
+  }
+  /// cudaFree() and its kin wait for all that the GPU has been given, unless they are ordered on a stream.
+  static bool frees_memory(std::string_view call) {
+    return (call.ends_with("Free") || call.ends_with("MemFree_v2") || call.ends_with("HostFree")) &&
+           !has(call, "Async");
+  }
+  /// Whether it waits for all streams, not only for the one on which its thread has launched last.
+  static bool waits_for_all(std::string_view call) {
+    return has(call, "Device") || has(call, "Ctx") || has(call, "Context") || has(call, "Thread") || frees_memory(call);
+  }
   static bool is_stream_wait(std::string_view call) { return has(call, "StreamWaitEvent"); }
 
   /// Calls that matter and when each thread did anything. Threads that only ask whether something has ended, such as
@@ -78,7 +91,11 @@ class RunBuilder {
   /// Steps that nobody has marked: what the GPU is given repeats. One begins after the longest pause, in the mean.
   void find_period_of_launches();
 
+  /// Of kernels that wait for nothing but their launch.
   void measure_latencies();
+
+  /// What is launched first after its thread has told the stream to wait for an event.
+  std::unordered_set<EventIndex> waiting_for_events() const;
 
   /// How many launches are under way at most.
   void measure_queue();
@@ -116,6 +133,12 @@ class RunBuilder {
 
   /// Of memory that the GPU cannot reach: the host takes part.
   bool is_staged(std::span<const EventIndex> started) const;
+
+  /// Whether the call lasts until what it has started on the GPU has ended: a copy that blocks, by whichever name, or any
+  /// work of a program that launches one thing at a time. A call that only enqueues returns long before, and by chance
+  /// at that date only after work that takes less than kClearlyApart.
+  bool lasts_until_end(EventIndex call) const;
+  bool may_wait(EventIndex call) const;
 
   void add_gpu_work();
 

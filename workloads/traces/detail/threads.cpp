@@ -204,8 +204,7 @@ void RunBuilder::add_call(const Point& point) {
   if (const auto step = step_of_launch_.find(point.event); step != step_of_launch_.end())
     begin_step(step->second, before);
   const std::span<const EventIndex> started = started_by(call);
-  const bool waits = is_sync(name(point.event)) || (!started.empty() && (run_.queue_depth > 0 || is_staged(started)));
-  if (!waits) return;
+  if (!may_wait(point.event) && (started.empty() || run_.queue_depth == 0)) return;
   const OperationIndex rest = add_until(point.thread, std::max(call.end(), call.start));
   run_.operations[at(rest)].name = call.name;
   waiting_.push_back({rest, point.event});
