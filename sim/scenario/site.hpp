@@ -22,6 +22,7 @@ struct Machine {
   int nics = 1;
   BytesPerSecond nic{};  // payload rate of one NIC, each direction
   Bytes nic_burst{};     // payload
+  int nvlink_domain = -1;  // as TopologyMachine's
 };
 
 /// Resolved once for a run, and handed on. The scenario has to outlive it.
