@@ -376,7 +376,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" },
         "pcie_step": { "$ref": "#/$defs/time" }, "network_step": { "$ref": "#/$defs/time" },
         "efficiency": { "$ref": "#/$defs/share" },
-        "algorithm": { "type": "string", "description": "for which it is; default: all" },
+        "algorithm": { "type": "string", "description": "for which it is (rehearse list algorithms); default: all" },
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
         "eager_limit": { "type": "string", "description": "larger messages between machines wait for an answer of their receiver, their ranks begin at random within launch; default: none do" },

@@ -186,7 +186,7 @@ void Job::receive(MachineIndex machine) {
   try_to_resume();
 }
 
-/// When the step under way has ended: at once if there is none, as it will go on with those that wait.
+/// When the step under way has ended; without a session when the next one has begun.
 void Job::ask_for_rendezvous(const std::string& reason) {
   if (rendezvous_reason_.empty() && session_) session_->stop_after_step();
   rendezvous_reason_ = reason;
@@ -196,13 +196,13 @@ void Job::step_ended() {
   if (!session_ || is_done_ || rendezvous_reason_.empty()) return;
   const Seconds written = state_.checkpoints.written_until();
   if (written > state_.clock.now()) return provider_.schedule(written, [this] { step_ended(); });
-  interrupt(true, recovery_.minimum_workers.value_or(1), recovery_.restart_time, rendezvous_reason_);
+  stops_for_rendezvous_ = true;
+  interrupt(true, recovery_.minimum_workers.value_or(1), recovery_.restart_time, std::exchange(rendezvous_reason_, {}));
 }
 
 /// The date has come at which the group leaves.
 void Job::leave_on_purpose(const Group& group) {
-  if (!session_) return;
-  if (recovery_.change == Recovery::Change::kRendezvous) return ask_for_rendezvous("workers leave");
+  if (session_ && recovery_.change == Recovery::Change::kRendezvous) return ask_for_rendezvous("workers leave");
   for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     const auto machine = static_cast<MachineIndex>(m);
     if (&site_.group(machine) != &group || !state_.membership.is_there(machine)) continue;
@@ -210,7 +210,7 @@ void Job::leave_on_purpose(const Group& group) {
     state_.membership.vanish(machine);
     if (state_.checkpoints.chief == machine) choose_chief();
   }
-  interrupt(false, recovery_.minimum_workers.value_or(1), {}, "workers leave");
+  if (session_) interrupt(false, recovery_.minimum_workers.value_or(1), {}, "workers leave");
 }
 
 void Job::revoke(MachineIndex machine) {
@@ -245,6 +245,7 @@ void Job::revoke(MachineIndex machine) {
   if (is_resuming_) resumption_.retire();
   is_resuming_ = false;
   broadcast_.reset();
+  bring_in();
   if (keeps_updates_ &&
       (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
     roll_back();
@@ -292,7 +293,8 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
   if (training_.on_stop) training_.on_stop();
-  counts_rendezvous_ = false;
+  rendezvous_reason_.clear();
+  is_stopped_for_rendezvous_ = std::exchange(stops_for_rendezvous_, false);
   stopped_at_ = noticed_from_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
@@ -304,13 +306,19 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
     survivors_[m] = state_.membership.is_there(machine);
     has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
   }
-  for (std::size_t m = 0; m < apart_.size(); ++m)
-    if (std::exchange(apart_[m], false)) state_.membership.arrive(static_cast<MachineIndex>(m));
+  bring_in();
   if (keeps_updates && has_survivor)
     ++result_.interruptions.pauses;
   else
     roll_back();
   try_to_resume();
+}
+
+/// Those that have waited for the step to end.
+void Job::bring_in() {
+  for (std::size_t m = 0; m < apart_.size(); ++m)
+    if (apart_[m]) state_.membership.arrive(static_cast<MachineIndex>(m));
+  apart_.assign(apart_.size(), false);
 }
 
 void Job::roll_back() {
@@ -339,13 +347,13 @@ void Job::try_to_resume() {
     if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
   const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
-  counts_rendezvous_ = !rendezvous_reason_.empty();
+  const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
+  counts_rendezvous_ = needs_rendezvous || is_stopped_for_rendezvous_;
   if (!keeps_updates_) {
     delay = recovery_.restart_time;
     if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
-  } else if (has_newcomers() && !counts_rendezvous_) {
+  } else if (needs_rendezvous) {
     delay += recovery_.restart_time;
-    counts_rendezvous_ = true;
   }
   is_resuming_ = true;
   resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};

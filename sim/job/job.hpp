@@ -88,6 +88,7 @@ class Job final : public SessionOwner {
   void resume();
   void broadcast();
   std::vector<MachineIndex> set_newcomers_apart();
+  void bring_in();
   void go_on();
   void end_rental(std::size_t machine, Seconds now, bool is_by_provider);
   void record(MachineIndex machine, const char* kind, const std::string& detail);
@@ -114,7 +115,9 @@ class Job final : public SessionOwner {
   Seconds delay_{};
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   bool is_resuming_ = false;
-  bool counts_rendezvous_ = false;                // the delay until the resumption has one
+  bool stops_for_rendezvous_ = false;             // the interruption that begins, and
+  bool is_stopped_for_rendezvous_ = false;        // the one that lasts: delay_ is that of a rendezvous
+  bool counts_rendezvous_ = false;                // in the delay of the resumption under way
   std::unique_ptr<ModelBroadcast> broadcast_;     // under way, before the resumption
   Seconds broadcast_at_{};
   // Until the step under way ends:

@@ -54,7 +54,9 @@ class Substitution {
     architectures();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
+    const std::vector<const Group*> unknown = groups_of_unknown_copies();
     collectives();
+    for (const Group* group : unknown) widen_for_copies(*group);
   }
 
  private:
@@ -164,6 +166,54 @@ class Substitution {
     if (strategy->variables == VariableHome::kWorkerProcess && profile_.contains("servers") &&
         !profile_["servers"].contains("in_process"))
       take_section("servers", "what arithmetic on variables in the workers' process costs", "in_process");
+  }
+
+  // Copies between GPUs over PCIe
+
+  /// Groups whose GPUs exchange over PCIe alone where nobody has measured it: of machines that are not said to stage copies in host
+  /// memory, and of another GPU than those that the profile's protocols were fitted to.
+  std::vector<const Group*> groups_of_unknown_copies() const {
+    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+    if (servers != nullptr && servers->aggregation != Aggregation::kGpu && servers->variables != VariableHome::kGpus)
+      return {};
+    std::vector<const Group*> unknown;
+    std::set<std::string> named;
+    for (const Group& group : scenario_.groups) {
+      const Interconnect& inside = group.interconnect;
+      if (group.role != Role::kWorker || group.instance.accelerators < 2 || kind_of(inside) != LinkKind::kPcie ||
+          inside.stages_copies_in_host || !named.insert(inside.name).second)
+        continue;
+      const std::vector<std::string>& fitted = scenario_.profile.fitted_accelerators;
+      const Json library = profile_.contains("collectives") ? profile_["collectives"] : Json::object();
+      const Json entry = library_on(library, inside.name, inside.generation, *group.accelerator);
+      const bool has_measured = std::ranges::find(fitted, group.accelerator->name) != fitted.end() &&
+                                entry.contains("protocols") && !entry["protocols"].empty();
+      if (!has_measured) unknown.push_back(&group);
+    }
+    return unknown;
+  }
+
+  /// NCCL copies through host memory where GPUs have no peer access: boards of consumers, GPUs at two processors, many virtual
+  /// machines. A fifth of the rate is the 5th percentile then.
+  void widen_for_copies(const Group& group) {
+    constexpr double kSlowest = 5, kNormal = 1.645;
+    const std::string& name = group.interconnect.name;
+    const std::string text = "the GPUs of " + in_quotes(group.instance.name) +
+                             " are joined by PCIe alone: whether they copy to one another directly is not known; through host "
+                             "memory an exchange among them takes up to five times as long";
+    for (const Json& known : profile_.value("substitutes", Json::array()))
+      if (known["text"] == text) return;  // of a scenario that is run again as it was completed
+    std::string pointer = "/collectives";
+    Json* entry = &profile_["collectives"];
+    if (!name.empty()) {
+      pointer = extend_json_pointer(pointer + "/by_interconnect", name);
+      if (!entry->contains("by_interconnect") || !(*entry)["by_interconnect"].contains(name))
+        (*entry)["by_interconnect"][name] =
+            library_on(*entry, name, group.interconnect.generation, *group.accelerator);
+      entry = &(*entry)["by_interconnect"][name];
+    }
+    if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
+    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}});
   }
 
   // Compute
@@ -560,7 +610,8 @@ class Substitution {
                                     const Need& need) {
     if (!completion.entry.contains("protocols")) return;
     Json& protocols = completion.entry["protocols"];
-    for (const auto& [label, protocol] : Json(protocols).items()) {
+    const Json before = protocols;
+    for (const auto& [label, protocol] : before.items()) {
       if (protocol.contains("algorithm") || protocol.contains("operation") ||
           std::ranges::all_of(need.keys, [&](const std::string& key) { return protocol.contains(key); }))
         continue;
@@ -618,7 +669,8 @@ class Substitution {
   void take_protocols(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
     const Candidate& nearest = list.front();
     Json& entry = completion.entry;
-    for (const auto& [label_there, protocol] : usable(nearest.entry["protocols"], need).items()) {
+    const Json protocols = usable(nearest.entry["protocols"], need);
+    for (const auto& [label_there, protocol] : protocols.items()) {
       const bool has_label = entry["protocols"].contains(label_there), is_of_another = protocol.contains("operation");
       if (is_of_another && has_label) continue;
       const bool is_tagged = has_others && need.algorithm != CollectiveAlgorithm::kLibrary && !is_of_another;
