@@ -225,6 +225,7 @@ void Job::revoke(MachineIndex machine) {
     announce_next_change();
     return;
   }
+  const bool is_awaited = state_.membership.stays(machine);
   state_.membership.vanish(machine);
   if (apart_[m]) {  // it has not trained
     apart_[m] = false;
@@ -242,13 +243,13 @@ void Job::revoke(MachineIndex machine) {
   }
   if (session_) return lose(machine);
   survivors_[m] = false;
+  const bool has_survivor = std::find(survivors_.begin(), survivors_.end(), true) != survivors_.end();
+  if (!is_awaited && has_survivor) return;  // it had left by itself
   if (is_resuming_) resumption_.retire();
   is_resuming_ = false;
   broadcast_.reset();
   bring_in();
-  if (keeps_updates_ &&
-      (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
-    roll_back();
+  if (keeps_updates_ && (is_server(machine) || !has_survivor)) roll_back();
   noticed_from_ = now;  // anew
   try_to_resume();
 }

@@ -205,6 +205,7 @@ class Substitution {
       if (known["text"] == text) return;  // of a scenario that is run again as it was completed
     std::string pointer = "/collectives";
     Json* entry = &profile_["collectives"];
+    if (entry->is_null()) *entry = Json::object();
     if (!name.empty()) {
       pointer = extend_json_pointer(pointer + "/by_interconnect", name);
       if (!entry->contains("by_interconnect") || !(*entry)["by_interconnect"].contains(name))
@@ -498,7 +499,7 @@ class Substitution {
   }
 
   /// The algorithms whose costs are needed: all if the scenario asks for the fastest; else its own, after rings, whose costs other
-  /// collectives have, where there are such.
+  /// collectives have, where there are such, and which every library has.
   std::vector<CollectiveAlgorithm> wanted_algorithms() const {
     const auto& strategy = std::get<AllReduceStrategy>(scenario_.training.strategy.kind);
     if (strategy.algorithm == CollectiveAlgorithm::kFastest) {
@@ -510,7 +511,7 @@ class Substitution {
     std::vector<CollectiveAlgorithm> wanted;
     const auto* timed = std::get_if<TimedLayers>(&scenario_.model.structure);
     if (strategy.algorithm != CollectiveAlgorithm::kRing &&
-        (strategy.sharding != Sharding::kNone || !strategy.registered_as.empty() ||
+        (strategy.algorithm == CollectiveAlgorithm::kLibrary || strategy.sharding != Sharding::kNone || !strategy.registered_as.empty() ||
          (timed != nullptr && timed->operation != CollectiveKind::kAllReduce)))
       wanted.push_back(CollectiveAlgorithm::kRing);
     wanted.push_back(strategy.algorithm);
@@ -669,7 +670,7 @@ class Substitution {
   void take_protocols(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
     const Candidate& nearest = list.front();
     Json& entry = completion.entry;
-    const Json protocols = usable(nearest.entry["protocols"], need);
+    const Json protocols = with_full_rate(usable(nearest.entry["protocols"], need), nearest.entry["protocols"], need);
     for (const auto& [label_there, protocol] : protocols.items()) {
       const bool has_label = entry["protocols"].contains(label_there), is_of_another = protocol.contains("operation");
       if (is_of_another && has_label) continue;
@@ -693,6 +694,25 @@ class Substitution {
     if (nearest.is_of_generation && gpus > nearest.most_gpus)
       from += ", continued to " + std::to_string(gpus) + " GPUs from at most " + std::to_string(nearest.most_gpus);
     completion.taken[from].push_back(word_of(need.algorithm));
+  }
+
+  /// A library has its protocols for all algorithms: where a machine's measurements of trees show none with the rate that its rings
+  /// reach, that of the rings costs what it does for them.
+  static Json with_full_rate(Json taken, const Json& all, const Need& need) {
+    if (need.algorithm != CollectiveAlgorithm::kTree) return taken;
+    const auto rate_of = [](const Json& protocol) { return protocol.value("efficiency", 1.0); };
+    double best = 0;
+    for (const Json& protocol : taken) best = std::max(best, rate_of(protocol));
+    Need ring = need;
+    ring.algorithm = CollectiveAlgorithm::kRing;
+    for (const auto& [label, protocol] : all.items()) {
+      if (!works(protocol, ring) || !protocol.contains("algorithm") || rate_of(protocol) <= best) continue;
+      best = rate_of(protocol);
+      Json as_tree = protocol;
+      as_tree["algorithm"] = word_of(need.algorithm);
+      taken[label_for(label, need.algorithm)] = std::move(as_tree);
+    }
+    return taken;
   }
 
   /// What a protocol reaches of the links inside a machine is a share of what the link efficiency beside it leaves of them.

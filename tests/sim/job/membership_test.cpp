@@ -76,15 +76,15 @@ TEST_CASE("a rendezvous: the step ends, all stop, one broadcasts variables and m
 }
 
 TEST_CASE("a restart: who joins, or leaves by itself, sends all back to the last checkpoint") {
-  // A checkpoint after every ten steps, of 1 s; newcomers at 3 s find two, leavers at 9 s what has been written since.
-  Json scenario = two_and(1, "3s", "9s", {{"kind", "all_reduce"}}, 400);
+  // A checkpoint after every ten steps, of 1 s; newcomers at 2.7 s find two, leavers at 9 s what has been written since.
+  Json scenario = two_and(1, "2.7s", "9s", {{"kind", "all_reduce"}}, 400);
   scenario["training"]["checkpoint"] = {{"every_steps", 10}, {"fixed_time", "1s"}, {"rate", "1000GBps"}};
   scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "500ms"}};
   const double write = 1 + 2 * kSize / 1e12, two = ring_step(2), three = ring_step(3);
-  const double first = 20 + std::floor((3 - 2 * (10 * two + write)) / two);
+  const double first = 20 + std::floor((2.7 - 2 * (10 * two + write)) / two);
   REQUIRE(first > 20);
   REQUIRE(first < 30);
-  const double again = 3 + 0.5 + write;  // from step 20 on
+  const double again = 2.7 + 0.5 + write;  // from step 20 on
   double at = again, steps = 20;
   while (at + 10 * three + write < 9) {
     at += 10 * three + write;

@@ -280,7 +280,7 @@ TEST_CASE("losses that cost no update do not put off checkpoints") {
   // A machine is lost and comes back every 70 ms; a checkpoint is due every 100 ms.
   Json scenario = ring(2, 400);
   scenario["training"]["checkpoint"] = {{"every", "100ms"}, {"fixed_time", "1us"}, {"rate", "1TBps"}};
-  scenario["training"]["recovery"] = {{"timeout", "1ms"}};
+  scenario["training"]["recovery"] = {{"timeout", "1ms"}, {"restart_time", "1ms"}};
   Json events = Json::array();
   for (int i = 1; i < 30; ++i) {
     events.push_back({0.07 * i, "remove", i == 1 ? "n1" : "m" + std::to_string(i - 1)});

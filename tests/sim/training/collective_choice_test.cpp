@@ -150,18 +150,21 @@ TEST_CASE("algorithms of libraries that are not modelled are refused by their na
 }
 
 TEST_CASE("a rack of 18 machines is one NVLink domain of 72 GPUs: coreweave/nccl-tests PR#43") {
-  // 839 GB/s measured, by NVLink SHARP; partitions of four GPUs 197 GB/s in a ring, of eight 394 (NVIDIA/nccl#1801).
+  // 839 GB/s measured, by NVLink SHARP, of which the law was fitted to eight GPUs at most; partitions of four GPUs 197 GB/s in a ring
+  // and 234 in a tree, of eight 394 and 486 (NVIDIA/nccl#1801).
   for (const char* instance : {"ND128isr_GB200_v6", "p6e-gb200.36xlarge"}) {
-    CHECK(bus_bandwidth(on_machines(instance, 18, 8 * kGi, "nvls"), 72) == doctest::Approx(839).epsilon(0.1));
-    CHECK(bus_bandwidth(on_machines(instance, 18, 8 * kGi, "fastest"), 72) == doctest::Approx(839).epsilon(0.1));
+    CHECK(bus_bandwidth(on_machines(instance, 18, 8 * kGi, "nvls"), 72) == doctest::Approx(839).epsilon(0.16));
+    CHECK(bus_bandwidth(on_machines(instance, 18, 8 * kGi, "fastest"), 72) == doctest::Approx(839).epsilon(0.16));
   }
-  const auto partitions = [](int machines, int gpus) {
-    Json scenario = on_machines("ND128isr_GB200_v6", machines, 16 * kGi, "ring");
+  const auto partitions = [](int machines, int gpus, const char* algorithm) {
+    Json scenario = on_machines("ND128isr_GB200_v6", machines, 16 * kGi, algorithm);
     scenario["cluster"]["groups"][0]["nvlink_domain"] = gpus;
     return bus_bandwidth(scenario, 4 * machines);
   };
-  CHECK(partitions(3, 4) == doctest::Approx(197).epsilon(0.1));
-  CHECK(partitions(6, 8) == doctest::Approx(394).epsilon(0.12));
+  CHECK(partitions(3, 4, "ring") == doctest::Approx(197).epsilon(0.1));
+  CHECK(partitions(6, 8, "ring") == doctest::Approx(394).epsilon(0.12));
+  CHECK(partitions(3, 4, "tree") == doctest::Approx(234).epsilon(0.1));
+  CHECK(partitions(6, 8, "tree") == doctest::Approx(486).epsilon(0.1));
 }
 
 TEST_CASE("closed forms of NVLink domains: ports inside, all NICs of a domain between, as message by message") {
