@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "platforms/interconnect.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -157,8 +158,8 @@ Instance read_instance(std::string name, JsonReader json) {
   if (json.has("interconnect")) (void)json.child("interconnect");  // resolved where the accelerator is known
   if (json.has("accelerators"))
     json.expect(instance.accelerator.empty() ? instance.accelerators == 0
-                                             : instance.accelerators >= 1 && instance.accelerators <= 64,
-                "accelerators", "1 to 64 with an \"accelerator\", none without");
+                                             : instance.accelerators >= 1 && instance.accelerators <= kMostNvlinkGpus,
+                "accelerators", "1 to 576 with an \"accelerator\", none without");
   for (const char* key : {"usd_per_hour_on_demand", "usd_per_hour_spot"})
     if (json.has(key)) json.expect(json.required<double>(key) >= 0, key, "a price of at least 0");
   if (json.has("prices"))

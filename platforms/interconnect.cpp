@@ -12,7 +12,7 @@ namespace rehearse {
 
 Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   json.use_schema(interconnect_schema);
-  constexpr int kMostGpus = 64;
+  constexpr int kMostPairs = 4096;
   Interconnect interconnect;
   interconnect.pcie = json.has("pcie") ? read_rate(json, "pcie") : pcie;
   if (json.has("pcie_root")) interconnect.pcie_root = read_rate(json, "pcie_root");
@@ -38,14 +38,22 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
   interconnect.reduces_in_switch = json.optional<bool>("reduces_in_switch", false);
   if (interconnect.reduces_in_switch)
     json.expect(interconnect.nvswitch.has_value(), "reduces_in_switch", "a rate \"nvswitch\" beside it");
+  if (json.has("nvlink_domain")) {
+    interconnect.nvlink_domain = json.required<int>("nvlink_domain");
+    json.expect(interconnect.nvlink_domain >= 2 && interconnect.nvlink_domain <= kMostNvlinkGpus, "nvlink_domain",
+                "2 to 576 GPUs");
+    json.expect(interconnect.nvswitch.has_value() && !json.has("nvlinks"), "nvlink_domain",
+                "a rate \"nvswitch\" beside it, and no \"nvlinks\"");
+  }
   if (json.has("nvlinks") || json.has("nvlink_rate")) {  // neither means anything without the other
     interconnect.nvlink_rate = read_rate(json, "nvlink_rate");
     const std::vector<JsonReader> pairs = json.children("nvlinks");
-    json.expect(pairs.size() <= std::size_t{kMostGpus} * kMostGpus, "nvlinks", "at most 4096 pairs");
+    json.expect(pairs.size() <= kMostPairs, "nvlinks", "at most 4096 pairs");
     for (const JsonReader& entry : pairs) {
       const NvlinkPair pair{entry.required<int>("a"), entry.required<int>("b"), entry.optional<int>("count", 1)};
       for (const char* end : {"a", "b"})
-        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostGpus, end, "a GPU from 0 to 63");
+        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostNvlinkGpus, end,
+                     "a GPU from 0 to 575");
       entry.expect(pair.a != pair.b, "b", "another GPU than \"a\"");
       entry.expect(pair.count >= 1 && pair.count <= 100, "count", "1 to 100 links");
       for (const NvlinkPair& other : interconnect.nvlinks)

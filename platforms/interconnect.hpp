@@ -37,7 +37,10 @@ struct Interconnect {
   std::vector<NvlinkPair> nvlinks;         // point to point
   std::optional<BytesPerSecond> nvswitch;  // all GPUs on a non-blocking switch: rate of one GPU, each direction
   bool reduces_in_switch = false;          // the switch adds up what it passes on: NVLink SHARP
-  std::string generation;                  // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
+  /// GPUs that one NVSwitch joins, those of other machines included: machines one after another, as many as hold so many. 0: those
+  /// of a machine.
+  int nvlink_domain = 0;
+  std::string generation;  // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
   std::string leaves_out;  // what of its machines is not described, such as links between them; or empty
   Seconds latency{};       // between two GPUs, and between a GPU and its host
   /// Share of one NVLink's rate that a copy through the memory of a third GPU reaches, between two without an NVLink
@@ -48,6 +51,9 @@ struct Interconnect {
 /// The GPU that relays copies between two without NVLink in common: of those with NVLinks to both, the one with the
 /// most (the fewer of the two counts), then the first. None if there is no such GPU or `interconnect` does not relay.
 std::optional<int> nvlink_relay(const Interconnect& interconnect, const std::vector<int>& gpus, int a, int b);
+
+/// The most GPUs of a machine and of an NVLink domain. Source: NVIDIA, NVLink and NVLink Switch (fifth generation: up to 576).
+inline constexpr int kMostNvlinkGpus = 576;
 
 /// Reads one entry of a catalog's "interconnects", or an inline object; `pcie` is what it has if it states none. Throws
 /// InputError.

@@ -302,17 +302,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   protocol.network_step = json.optional<Seconds>("network_step", otherwise.network_step);
   protocol.kept_step = json.optional<Seconds>("kept_step", otherwise.kept_step);
   if (json.has("efficiency")) protocol.efficiency = share(json, "efficiency");
-  if (json.has("algorithm")) {
-    protocol.algorithm.reset();
-    const auto name = json.required<std::string>("algorithm");
-    std::vector<std::string> known;
-    for (const auto& [word, algorithm] : collective_algorithms()) {
-      if (algorithm == CollectiveAlgorithm::kFastest) continue;  // not an algorithm, but the choice of one
-      known.push_back(word);
-      if (word == name) protocol.algorithm = algorithm;
-    }
-    if (!protocol.algorithm) json.fail("algorithm", unknown_name_message("algorithm", name, known));
-  }
+  if (json.has("algorithm")) protocol.algorithm = read_collective_algorithm(json, "algorithm", false);
   for (const char* key : kProtocolTimes) expect_short(json, key);
   expect_short(json, "kept_step");
   protocol.launch_hops = read_hops(json, "launch_hops", otherwise.launch_hops);

@@ -127,10 +127,11 @@ std::string interconnect_schema() {
     "leaves_out": { "type": "string", "description": "links between machines that are not described, such as NVLinks: a warning where a scenario has several machines" },
     "nvswitch": { "$ref": "#/$defs/rate", "description": "of each GPU, one direction" },
     "reduces_in_switch": { "type": "boolean", "default": false, "description": "the nvswitch adds up what it passes on (NVLink SHARP)" },
+    "nvlink_domain": { "type": "integer", "minimum": 2, "maximum": 576, "description": "GPUs that one nvswitch joins, those of other machines of the group included; default: those of a machine" },
     "nvlink_rate": { "$ref": "#/$defs/rate", "description": "one direction of one link" },
     "nvlinks": { "type": "array", "maxItems": 4096, "items": {
       "type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
-        "a": { "type": "integer", "minimum": 0, "maximum": 63 }, "b": { "type": "integer", "minimum": 0, "maximum": 63 },
+        "a": { "type": "integer", "minimum": 0, "maximum": 575 }, "b": { "type": "integer", "minimum": 0, "maximum": 575 },
         "count": { "type": "integer", "minimum": 1, "maximum": 100, "default": 1 } } } },
     "source": { "type": "string" }
   }
@@ -144,7 +145,7 @@ std::string instance_schema() {
     "vcpus": { "type": "integer", "minimum": 1, "maximum": 4096 },
     "memory": { "$ref": "#/$defs/size" },
     "accelerator": { "anyOf": [{ "type": "string", "description": "rehearse list gpus" }, { "$ref": "#/$defs/accelerator" }] },
-    "accelerators": { "type": "integer", "minimum": 0, "maximum": 64, "description": "default: 1 with an accelerator" },
+    "accelerators": { "type": "integer", "minimum": 0, "maximum": 576, "description": "default: 1 with an accelerator" },
     "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
     "nic": { "$ref": "#/$defs/rate", "description": "of one NIC, one direction" },
     "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
@@ -375,7 +376,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" },
         "pcie_step": { "$ref": "#/$defs/time" }, "network_step": { "$ref": "#/$defs/time" },
         "efficiency": { "$ref": "#/$defs/share" },
-        "algorithm": { "type": "string", "description": "for which it is; default: all" },
+        "algorithm": { "type": "string", "description": "for which it is (rehearse list algorithms); default: all" },
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
         "eager_limit": { "type": "string", "description": "larger messages between machines wait for an answer of their receiver, their ranks begin at random within launch; default: none do" },

@@ -102,6 +102,7 @@ void Topology::check_machine(std::size_t m) const {
   require(!inside.socket_link || (is_rate(*inside.socket_link) && inside.gpus_per_socket >= 1), where,
           "a rate of the link between sockets above 0Bps, and at least one GPU at each");
   require(!inside.nvswitch || is_rate(*inside.nvswitch), where, "an NVSwitch rate above 0Bps");
+  require(machine.nvlink_domain < 0 || inside.nvswitch, where, "an NVSwitch in an NVLink domain");
   for (const NvlinkPair& pair : inside.nvlinks) {
     require(pair.a >= 0 && pair.b >= 0 && pair.a != pair.b, where, "NVLinks between two GPUs");
     require(pair.count >= 1 && is_rate(inside.nvlink_rate), where, "at least one NVLink and a rate above 0Bps");
@@ -182,7 +183,7 @@ void Topology::add_machine(std::size_t m) {
       links.socket_out.push_back(add_link(socket + ", sending", *inside.socket_link));
       links.socket_in.push_back(add_link(socket + ", receiving", *inside.socket_link));
     }
-  links.nvlink.assign(gpus, std::vector<int>(gpus, -1));
+  if (!inside.nvlinks.empty()) links.nvlink.assign(gpus, std::vector<int>(gpus, -1));
   for (const NvlinkPair& pair : inside.nvlinks) {
     const auto a = static_cast<std::size_t>(pair.a), b = static_cast<std::size_t>(pair.b);
     if (a >= gpus || b >= gpus) continue;  // a machine may be rented with fewer GPUs than the board has
@@ -193,8 +194,8 @@ void Topology::add_machine(std::size_t m) {
     links.nvlink[b][a] = add_link("NVLink " + ends + of + ", back", rate);
   }
   for (std::size_t i = first; i < links_.size(); ++i) links_[i].machine = static_cast<int>(m);
-  links.relay.assign(gpus, std::vector<int>(gpus, -1));
-  if (inside.nvlink_relay_efficiency > 0) {
+  if (inside.nvlink_relay_efficiency > 0 && !inside.nvlinks.empty()) {
+    links.relay.assign(gpus, std::vector<int>(gpus, -1));
     std::vector<int> all(gpus);
     std::iota(all.begin(), all.end(), 0);
     for (const int a : all)
@@ -259,10 +260,10 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
     return;
   }
   const auto a = static_cast<std::size_t>(from), b = static_cast<std::size_t>(to);
-  if (links.nvlink[a][b] >= 0) {
+  if (!links.nvlink.empty() && links.nvlink[a][b] >= 0) {
     path.links = {links.nvlink[a][b]};
     path.kind = PathKind::kNvlink;
-  } else if (links.relay[a][b] >= 0) {
+  } else if (!links.relay.empty() && links.relay[a][b] >= 0) {
     const std::size_t relay = index(links.relay[a][b]);
     path.links = {links.nvlink[a][relay], links.nvlink[relay][b]};
     path.per_flow_rate = machine.interconnect.nvlink_rate * machine.interconnect.nvlink_relay_efficiency;
@@ -290,9 +291,16 @@ void Topology::append_inside(const MachineLinks& links, const TopologyMachine& m
 }
 
 Path Topology::path(Endpoint from, Endpoint to) const {
-  if (from.machine != to.machine) return path_over_nics(from, to);
+  if (crosses_network(from, to)) return path_over_nics(from, to);
   Path path;
   const auto machine = static_cast<std::size_t>(from.machine);
+  if (from.machine != to.machine) {
+    path.latency = machines_[machine].interconnect.latency;
+    path.kind = PathKind::kNvlink;
+    path.links = {machine_links_[machine].switch_up[index(from.gpu)],
+                  machine_links_[index(to.machine)].switch_down[index(to.gpu)]};
+    return path;
+  }
   append_inside(machine_links_[machine], machines_[machine], from.gpu, to.gpu, path);
   return path;
 }

@@ -32,6 +32,9 @@ struct TopologyMachine {
   Interconnect interconnect;
   std::string name{};      // in the names of links; empty: "machine 3"
   double packet_loss = 0;  // share of the packets that leave its NICs, each by itself
+  /// Machines of one number, from 0 on, have their GPUs on one NVSwitch, of whose ports `interconnect` says the rate; -1: its GPUs
+  /// are by themselves.
+  int nvlink_domain = -1;
 };
 
 /// A directed resource that the flows crossing it share.
@@ -69,10 +72,17 @@ class Topology {
   const std::vector<TopologyLink>& links() const { return links_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
-  /// The path between two different ends of this topology. Two GPUs of one machine are joined by NVLink where they have
-  /// one, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
+  /// The path between two different ends of this topology. Two GPUs of one machine, or of one NVLink domain, are joined by NVLink
+  /// where they have one, through a third GPU where the machine relays copies, over PCIe otherwise, through the PCIe roots if they
   /// have different ones. Takes time in proportion to the links of the path, whatever the size of the network.
   Path path(Endpoint from, Endpoint to) const;
+  /// Whether a message crosses NICs: not between GPUs of one machine, or of one NVLink domain.
+  bool crosses_network(Endpoint from, Endpoint to) const {
+    if (from.machine == to.machine) return false;
+    const int domain = machines_[static_cast<std::size_t>(from.machine)].nvlink_domain;
+    return domain < 0 || from.gpu == Endpoint::kHost || to.gpu == Endpoint::kHost ||
+           domain != machines_[static_cast<std::size_t>(to.machine)].nvlink_domain;
+  }
   /// The same between machines; or from a machine to another one like it, which it stands for, so that both ends are
   /// its own links.
   Path path_over_nics(Endpoint from, Endpoint to) const;
@@ -93,8 +103,8 @@ class Topology {
     std::vector<int> socket_out, socket_in;   // [sockets] empty: not limited
     std::vector<int> nic_up, nic_down;        // [nics]
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
-    std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none
-    std::vector<std::vector<int>> relay;      // [gpus][gpus] GPU between two without NVLink, -1: none
+    std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none; empty: no GPU has any
+    std::vector<std::vector<int>> relay;  // [gpus][gpus] GPU between two without NVLink, -1: none; empty: none relays
   };
   /// The switches of one region. A machine has a number within its region.
   struct RegionLinks {

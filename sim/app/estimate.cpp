@@ -67,12 +67,11 @@ double stage_messages(const Scenario& scenario) {
 CollectiveSize collective_size(const Scenario& scenario) {
   const int pipelines = scenario.count(Role::kWorker) / stages_of(scenario);
   const double ranks = pipelines;
-  double machines = 0, rings = 1;
-  for (const Group& group : scenario.groups) {
-    if (group.role != Role::kWorker) continue;
-    machines += group.count;
-    rings = std::max<double>(rings, group.instance.nics);
-  }
+  const auto machines = static_cast<double>(scenario.islands().size());  // or NVLink domains, whose NICs they share
+  double rings = 1;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      rings = std::max<double>(rings, group.instance.nics * std::min(group.machines_per_domain, group.count));
   if (machines == 1) {
     const Group& group = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
                                        [](const Group& any) { return any.role == Role::kWorker; });

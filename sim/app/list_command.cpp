@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "platforms/catalog.hpp"
+#include "platforms/collective_algorithm.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/profile_choice.hpp"
 #include "sim/app/setup.hpp"
@@ -18,6 +19,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/collective/collective.hpp"
 
 namespace rehearse {
 
@@ -31,7 +33,7 @@ struct ListCommand {
 void add_options(Options options, ListCommand& command) {
   options
       .add_option("KIND", command.kind,
-                  "gpus, instances, interconnects, regions, models, profiles, spot_pools or topologies")
+                  "gpus, instances, interconnects, regions, models, profiles, spot_pools, topologies or algorithms")
       .required();
   options.add_flag("--json", command.common.prints_json, "Print an array of objects instead of lines");
   add_catalogs(options, command.common);
@@ -171,6 +173,20 @@ std::vector<Entry> describe_topologies(const Catalog& catalog) {
   return entries;
 }
 
+/// The word, what it is, and its other words.
+std::vector<Entry> describe_algorithms(const Catalog&) {
+  std::vector<Entry> entries;
+  for (const auto& [word, algorithm] : collective_algorithms()) {
+    std::vector<std::string> others;
+    for (const auto& [alias, means] : collective_algorithm_aliases())
+      if (means == algorithm) others.push_back(alias);
+    const std::string title = all_reduce_algorithm(algorithm).title;
+    entries.push_back({{word, title + (others.empty() ? "" : "; also " + joined(others))},
+                       {{"name", word}, {"description", title}, {"also", others}}});
+  }
+  return entries;
+}
+
 void print_aligned(const std::vector<Entry>& entries) {
   std::vector<std::size_t> widths;
   for (const Entry& entry : entries) {
@@ -190,7 +206,7 @@ void print_aligned(const std::vector<Entry>& entries) {
 }
 
 using ListKind = std::vector<Entry> (*)(const Catalog&);
-constexpr std::array<Named<ListKind>, 8> kKinds{
+constexpr std::array<Named<ListKind>, 9> kKinds{
     {{"gpus", [](const Catalog& c) { return described(c, c.accelerator_names(), describe_gpu); }},
      {"instances", [](const Catalog& c) { return described(c, c.instance_names(), describe_instance); }},
      {"interconnects", [](const Catalog& c) { return plain(c.interconnect_names()); }},
@@ -198,7 +214,8 @@ constexpr std::array<Named<ListKind>, 8> kKinds{
      {"models", [](const Catalog& c) { return plain(c.model_names()); }},
      {"profiles", [](const Catalog& c) { return described(c, c.profile_names(), describe_profile); }},
      {"spot_pools", [](const Catalog& c) { return plain(c.spot_pool_names()); }},
-     {"topologies", describe_topologies}}};
+     {"topologies", describe_topologies},
+     {"algorithms", describe_algorithms}}};
 
 int run(const ListCommand& command) {
   const std::string& kind = command.kind;

@@ -80,7 +80,7 @@ class Planner {
 
   CollectivePlan ring() const {
     const auto count = static_cast<std::int64_t>(gpus_.size());
-    const std::vector<Ranks> machines = by_machine();
+    const std::vector<Ranks> machines = by_island();
     if (machines.size() == 1) {
       const std::vector<Ranks> rings = local_rings(gpus_);
       CollectivePhase phase{.edges = {},
@@ -166,8 +166,8 @@ class Planner {
     return {phase};
   }
 
-  CollectivePlan chain_tree() const {
-    const std::vector<Ranks> machines = by_machine();
+  CollectivePlan tree() const {
+    const std::vector<Ranks> machines = by_island();
     const int count = static_cast<int>(machines.size());
     const Tree tree = in_order_tree(count);
     const std::vector<Tree> trees = count > 1 ? std::vector{tree, complement(tree)} : std::vector{tree};
@@ -199,7 +199,7 @@ class Planner {
 
   /// As a shift along the ranks: what crosses a port of the switch is the same. Empty where it does not work.
   CollectivePlan nvls() const {
-    const std::vector<Ranks> machines = by_machine();
+    const std::vector<Ranks> machines = by_island();
     const TopologyMachine& machine = network_.topology().machines()[static_cast<std::size_t>(gpus_.front().machine)];
     if (machines.size() > 1 || !machine.interconnect.nvswitch || !machine.interconnect.reduces_in_switch) return {};
     const auto count = static_cast<std::int64_t>(gpus_.size());
@@ -210,7 +210,7 @@ class Planner {
   }
 
   CollectivePlan hierarchical() const {
-    const std::vector<Ranks> machines = by_machine();
+    const std::vector<Ranks> machines = by_island();
     const std::size_t gpus = machines.front().size();
     for (const Ranks& machine : machines)
       if (machine.size() != gpus)
@@ -232,7 +232,7 @@ class Planner {
   CollectivePlan binary_tree_star() const {
     CollectivePhase in, out;
     Ranks masters;
-    for (const Ranks& machine : by_machine()) {
+    for (const Ranks& machine : by_island()) {
       masters.push_back(machine.front());
       const CollectivePlan local = star(machine);
       in.edges.insert(in.edges.end(), local[0].edges.begin(), local[0].edges.end());
@@ -246,22 +246,33 @@ class Planner {
   }
 
  private:
-  /// Between machines: one for each NIC of the machine that has the most.
-  std::size_t channels_between(const std::vector<Ranks>& machines) const {
+  /// Between islands: one for each NIC of the island that has the most.
+  std::size_t channels_between(const std::vector<Ranks>& islands) const {
     std::size_t channels = 1;
-    for (const Ranks& machine : machines)
-      channels = std::max(channels, static_cast<std::size_t>(nics(machine.front().machine)));
+    for (const Ranks& island : islands) channels = std::max(channels, nics_of(island).size());
     return channels;
   }
 
-  /// A machine's GPUs in the order of one of its rings. The last GPU sends to the next machine: over the channel's NIC,
+  struct Nic {
+    int machine = 0, number = 0;
+  };
+  std::vector<Nic> nics_of(const Ranks& island) const {
+    std::vector<Nic> all;
+    for (const Endpoint gpu : island)
+      if (all.empty() || all.back().machine != gpu.machine)
+        for (int n = 0; n < nics(gpu.machine); ++n) all.push_back({gpu.machine, n});
+    return all;
+  }
+
+  /// An island's GPUs in the order of one of its rings. The last GPU sends to the next island: over the channel's NIC,
   /// if one of the GPUs uses it.
-  Ranks order_for(const Ranks& machine, std::size_t channel) const {
-    const std::vector<Ranks> orders = local_rings(machine);
+  Ranks order_for(const Ranks& island, std::size_t channel) const {
+    const std::vector<Ranks> orders = local_rings(island);
     Ranks order = orders[channel % orders.size()];
+    const std::vector<Nic> all = nics_of(island);
+    const Nic nic = all[channel % all.size()];
     const auto leaves = [&](const Endpoint gpu) {
-      const int count_of_nics = nics(gpu.machine);
-      return gpu.gpu % count_of_nics == static_cast<int>(channel) % count_of_nics;
+      return gpu.machine == nic.machine && gpu.gpu % nics(gpu.machine) == nic.number;
     };
     const auto last = std::find_if(order.begin(), order.end(), leaves);
     if (last != order.end()) std::rotate(order.begin(), last + 1, order.end());
@@ -326,11 +337,20 @@ class Planner {
 
   int nics(int machine) const { return network_.topology().machines()[static_cast<std::size_t>(machine)].nics; }
 
-  std::vector<Ranks> by_machine() const {
+  /// GPUs that reach one another without NICs: of a machine, or of the machines of an NVLink domain.
+  std::vector<Ranks> by_island() const {
     std::map<int, Ranks> machines;
     for (const Endpoint gpu : gpus_) machines[gpu.machine].push_back(gpu);
     std::vector<Ranks> list;
-    for (auto& [machine, ranks] : machines) list.push_back(std::move(ranks));
+    std::map<int, std::size_t> of_domain;  // in the list
+    for (auto& [machine, ranks] : machines) {
+      const int domain = network_.topology().machines()[static_cast<std::size_t>(machine)].nvlink_domain;
+      const auto [entry, is_new] = of_domain.try_emplace(domain < 0 ? -1 - machine : domain, list.size());
+      if (is_new)
+        list.push_back(std::move(ranks));
+      else
+        list[entry->second].insert(list[entry->second].end(), ranks.begin(), ranks.end());
+    }
     return list;
   }
 
@@ -352,6 +372,18 @@ AllReduceAlgorithm planned(std::string title, CollectivePlan (*plan)(const Plann
           size};
 }
 
+/// No algorithm of its own; of about as many messages as a ring.
+AllReduceAlgorithm choice_of_one(std::string title) {
+  return planned(
+      std::move(title),
+      [](const Planner&, const Ranks&) -> CollectivePlan {
+        throw std::invalid_argument{"the choice of one of several is no algorithm of its own"};
+      },
+      [](double ranks, double, double rings) {
+        return CollectiveSize{ranks * rings, ranks * rings * 2 * (ranks - 1)};
+      });
+}
+
 /// [CollectiveAlgorithm]
 std::vector<AllReduceAlgorithm>& algorithms() {
   const auto ring_size = [](double ranks, double, double rings) {
@@ -364,13 +396,13 @@ std::vector<AllReduceAlgorithm>& algorithms() {
       planned(
           "ring all-reduce", [](const Planner& planner, const Ranks&) { return planner.ring(); }, ring_size),
       planned(
-          "tree all-reduce",
+          "binary tree all-reduce over all GPUs",
           [](const Planner& planner, const Ranks& gpus) {
             return planner.trees(gpus, {heap_tree(static_cast<int>(gpus.size()))});
           },
           up_and_down),
       planned(
-          "double binary tree all-reduce",
+          "double binary tree all-reduce over all GPUs",
           [](const Planner& planner, const Ranks& gpus) {
             const Tree tree = in_order_tree(static_cast<int>(gpus.size()));
             return planner.trees(gpus, {tree, complement(tree)});
@@ -399,17 +431,13 @@ std::vector<AllReduceAlgorithm>& algorithms() {
             return CollectiveSize{ranks, ranks};
           }),
       planned(
-          "chain and double binary tree all-reduce",
-          [](const Planner& planner, const Ranks&) { return planner.chain_tree(); },
+          "tree all-reduce (NCCL's Tree: double binary trees between machines, chains inside)",
+          [](const Planner& planner, const Ranks&) { return planner.tree(); },
           [](double ranks, double, double rings) {
             return CollectiveSize{4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
           }),
-      planned(
-          "all-reduce by the fastest protocol",
-          [](const Planner&, const Ranks&) -> CollectivePlan {
-            throw std::invalid_argument{"the fastest of several is no algorithm of its own"};
-          },
-          ring_size)};
+      choice_of_one("all-reduce by the fastest algorithm"),
+      choice_of_one("all-reduce as the library chooses")};
   return all;
 }
 
@@ -462,69 +490,104 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload) {
   return std::max(Bytes{1}, Bytes{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts});
 }
 
-CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
-                                 const std::vector<int>& watched)
-    : plan_{plan}, overlap_{protocol.overlap} {
-  std::vector<double> capacities;
-  for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
-  for (const CollectivePhase& phase : plan) {
+namespace {
+
+/// The rates that max-min sharing gives the messages of a phase.
+class PhaseRates {
+ public:
+  PhaseRates(const CollectivePhase& phase, const Network& network, const std::vector<double>& capacities,
+             const std::vector<int>& watched)
+      : network_{network}, flows_{capacities} {
     // A unit of data that takes about a second, so that no date is far from 1.
-    double unit = capacities.empty() ? 1 : *std::max_element(capacities.begin(), capacities.end());
-    MaxMinFlows flows{capacities};
-    for (const int link : watched) flows.watch(link);
-    std::map<std::uint32_t, LinkShare> current;  // by watched link
-    std::vector<LinkShare> shares;
-    const auto next_completion = [&](double now) {
-      const double next = flows.next_completion(now);
-      for (const std::uint32_t link : flows.take_changed()) {
-        LinkShare& share = current[link];
-        share.end = now / unit;
-        if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
-        share = {static_cast<int>(link), now / unit, 0, flows.used(link)};
-      }
-      return next;
-    };
+    if (!capacities.empty()) unit_ = *std::max_element(capacities.begin(), capacities.end());
+    for (const int link : watched) flows_.watch(link);
+    solve(phase);
+  }
+
+  std::vector<double> per_byte;
+  std::vector<CollectiveSharing::LinkShare> shares;
+
+ private:
+  void solve(const CollectivePhase& phase) {
     std::vector<std::size_t> edge_of;  // [flows]
-    std::vector<double> per_byte(phase.edges.size());
+    per_byte.resize(phase.edges.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-      const Path& path = network.path(phase.edges[e]);
-      if (&phase == plan.data())
-        burst_ = e == 0 ? network.topology().burst(path) : std::min(burst_, network.topology().burst(path));
+      const Path& path = network_.path(phase.edges[e]);
       const auto flow =
-          flows.start(path.links, unit, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
+          flows_.start(path.links, unit_, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
       if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
       edge_of[flow] = e;
     }
     std::vector<MaxMinFlows::FlowIndex> ended;
-    for (double now = 0; flows.live() > 0;) {
+    for (double now = 0; flows_.live() > 0;) {
       now = next_completion(now);
       ended.clear();
-      flows.pop_completed(now, ended);
-      for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit;
-      if (flows.live() == 0) (void)next_completion(now);
+      flows_.pop_completed(now, ended);
+      for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit_;
+      if (flows_.live() == 0) (void)next_completion(now);
     }
-    shares_.push_back(std::move(shares));
-    std::vector<std::pair<double, double>> slowest;
-    for (std::size_t e = 0; e < phase.edges.size(); ++e)
-      slowest.emplace_back(network.latency(phase.edges[e]).value() * phase.hops + phase.steps.time(protocol).value(),
-                           per_byte[e]);
-    step_.push_back(phase.steps.time(protocol).value());
-    std::sort(slowest.begin(), slowest.end(), std::greater<>{});
-    std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
-    for (const auto& edge : slowest)
-      if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
-    slowest_.push_back(std::move(frontier));
-    per_byte_.push_back(std::move(per_byte));
   }
+
+  double next_completion(double now) {
+    const double next = flows_.next_completion(now);
+    for (const std::uint32_t link : flows_.take_changed()) {
+      CollectiveSharing::LinkShare& share = current_[link];
+      share.end = now / unit_;
+      if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
+      share = {static_cast<int>(link), now / unit_, 0, flows_.used(link)};
+    }
+    return next;
+  }
+
+  const Network& network_;
+  MaxMinFlows flows_;
+  double unit_ = 1;
+  std::map<std::uint32_t, CollectiveSharing::LinkShare> current_;  // by watched link
+};
+
+}  // namespace
+
+CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
+                                     const std::vector<int>& watched) {
+  std::vector<double> capacities;
+  for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
+  for (const CollectivePhase& phase : plan) {
+    if (&phase == plan.data())
+      for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+        const Bytes passes = network.topology().burst(network.path(phase.edges[e]));
+        burst = e == 0 ? passes : std::min(burst, passes);
+      }
+    PhaseRates rates{phase, network, capacities, watched};
+    std::vector<std::pair<double, double>> all;
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      all.emplace_back(network.latency(phase.edges[e]).value() * phase.hops, rates.per_byte[e]);
+    std::sort(all.begin(), all.end(), std::greater<>{});
+    std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
+    for (const auto& edge : all)
+      if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
+    slowest.push_back(std::move(frontier));
+    shares.push_back(std::move(rates.shares));
+    per_byte.push_back(std::move(rates.per_byte));
+  }
+}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
+                                 const std::vector<int>& watched)
+    : CollectiveTimer{plan, std::make_shared<const CollectiveSharing>(plan, network, watched), protocol} {}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, std::shared_ptr<const CollectiveSharing> sharing,
+                                 const CollectiveProtocol& protocol)
+    : plan_{plan}, sharing_{std::move(sharing)}, overlap_{protocol.overlap} {
+  for (const CollectivePhase& phase : plan) step_.push_back(phase.steps.time(protocol).value());
 }
 
 Seconds CollectiveTimer::duration(Bytes payload) const {
   double total = 0;
   for (std::size_t p = 0; p < plan_.size(); ++p)
     total += round(p, payload).value() * static_cast<double>(plan_[p].repeat);
-  if (burst_ > Bytes{}) {
+  if (sharing_->burst > Bytes{}) {
     const Bytes size = message_size(plan_[0], payload);
-    total += time_of_message(0, size - std::min(size, burst_)) - time_of_message(0, size);
+    total += time_of_message(0, size - std::min(size, sharing_->burst)) - time_of_message(0, size);
   }
   return Seconds{total};
 }
@@ -536,15 +599,15 @@ Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
 double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   double longest = 0;
   const double hidden = step_[phase] * overlap_;
-  for (const auto& [latency, per_byte] : slowest_[phase])
-    longest = std::max(longest, latency + std::max(as_double(size) * per_byte - hidden, 0.0));
+  for (const auto& [latency, per_byte] : sharing_->slowest[phase])
+    longest = std::max(longest, latency + step_[phase] + std::max(as_double(size) * per_byte - hidden, 0.0));
   return longest;
 }
 
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
                             const std::function<void(int link, const RatePulses&)>& on_rate) const {
   const double size = as_double(message_size(plan_[phase], payload));
-  for (const LinkShare& share : shares_[phase])
+  for (const CollectiveSharing::LinkShare& share : sharing_->shares[phase])
     on_rate(share.link, {.start = start.value() + size * share.begin,
                          .length = size * (share.end - share.begin),
                          .rate = share.rate,

@@ -2,6 +2,7 @@
 // Collectives as phases of messages, and how long they take on an otherwise idle network.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,8 @@ using CollectivePlan = std::vector<CollectivePhase>;
 
 /// p ranks, n bytes, one-way latency a, bandwidth b of every NIC, one GPU per machine on one switch:
 /// - ring: 2 (p - 1) (a + n / (p b)). Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009.
-/// - tree: 2 (d a + c n / b). One binary tree, pipelined; d = floor(log2 p), c = most children of a node.
-/// - double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner
+/// - binary_tree: 2 (d a + c n / b). One binary tree, pipelined; d = floor(log2 p), c = most children of a node.
+/// - flat_double_binary_tree: 2 (d a + n / b), p > 2. Two trees with half of the bytes each, a leaf in one is an inner
 ///   node in the other; d = most hops to a root. Sanders, Speck and Traff, Parallel Computing 35(12), 2009.
 /// - star: 2 (a + (p - 1) n / b). All to rank 0 and back.
 /// - clique: 2 (a + (p - 1) n / (p b)). Every rank adds up one part.
@@ -58,17 +59,19 @@ using CollectivePlan = std::vector<CollectivePhase>;
 ///   Ring reduce-scatter inside each machine, for each of its GPUs a ring over the machines with n / g, ring all-gather
 ///   inside; the g rings share a NIC.
 /// - binary_tree_star: star inside each machine, tree over the first GPUs of the machines.
-/// - chain_tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double
+/// - tree, NCCL's Tree: 2 ((g - 1) a' + d a) + n / b, m > 1 machines of g GPUs. A chain inside each machine, double
 ///   binary trees of depth d between their heads, one pair of trees for each NIC; sums go up while results come down,
-///   in pieces, as NCCL's trees do. Every machine sends and receives n for two machines, at most 2 n.
+///   in pieces: NCCL, src/graph/trees.cc and connect.cc. Every machine sends and receives n for two machines, at most 2 n.
 /// - nvls (NVLink SHARP): a + (1 + 1 / p) n / b. The switch adds up what it reads from all GPUs and copies what one
 ///   writes to all of them; each GPU does it for one part. Its port sends the n bytes that the others read and the
 ///   n / p that it writes, and receives as many. One machine with an NVSwitch that
 ///   reduces.
 ///
+/// Machines of an NVLink domain count as one, with all their GPUs and NICs. The trees over all GPUs ("flat") are those of
+/// textbooks; nobody runs them on machines of several GPUs.
+///
 /// `gpus` lists the ranks; rings inside a machine go over the NVLinks, or once around the GPUs in their order. Throws
-/// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for `fastest`, which is no
-/// algorithm.
+/// std::invalid_argument if hierarchical machines have different numbers of GPUs, and for a choice of one (is_choice()).
 CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus, Network& network,
                                bool is_in_gpu_order = false);
 
@@ -109,6 +112,24 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload);
 bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block);
 void keep_block(CollectivePlan& plan, const Network& network);
 
+/// How the messages of a plan share links that nothing else uses.
+struct CollectiveSharing {
+  /// Rate over a watched link, while the messages' shares from `begin` to `end` cross it.
+  struct LinkShare {
+    int link = 0;
+    double begin = 0, end = 0;  // seconds for a byte
+    double rate = 0;
+  };
+
+  CollectiveSharing(const CollectivePlan& plan, const Network& network, const std::vector<int>& watched);
+
+  Bytes burst{};                               // of each message of the first round passes at once
+  std::vector<std::vector<LinkShare>> shares;  // [phases]
+  std::vector<std::vector<double>> per_byte;   // [phases][edges]
+  /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
+  std::vector<std::vector<std::pair<double, double>>> slowest;
+};
+
 /// Duration of a plan when nothing else uses the network, from one solution of each phase's sharing, which scales with
 /// the payload because all messages of a phase are equally long. Valid while capacities do not change and no other flow
 /// shares a link.
@@ -117,6 +138,9 @@ class CollectiveTimer {
   /// `plan` must outlive the timer. `watched` links are those of which add_rates() will tell.
   CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol = {},
                   const std::vector<int>& watched = {});
+  /// With what is known of the plan's sharing: protocols of one plan differ in nothing of it.
+  CollectiveTimer(const CollectivePlan& plan, std::shared_ptr<const CollectiveSharing> sharing,
+                  const CollectiveProtocol& protocol);
 
   /// All links having been idle.
   Seconds duration(Bytes payload) const;
@@ -127,24 +151,13 @@ class CollectiveTimer {
   void rates(std::size_t phase, Bytes payload, Seconds start,
              const std::function<void(int link, const RatePulses&)>& on_rate) const;
   /// [edges of the phase] time for one byte.
-  const std::vector<double>& seconds_per_byte(std::size_t phase) const { return per_byte_[phase]; }
+  const std::vector<double>& seconds_per_byte(std::size_t phase) const { return sharing_->per_byte[phase]; }
 
  private:
-  /// Rate over a watched link, while the messages' shares from `begin` to `end` cross it.
-  struct LinkShare {
-    int link = 0;
-    double begin = 0, end = 0;  // seconds for a byte
-    double rate = 0;
-  };
-
   double time_of_message(std::size_t phase, Bytes size) const;
 
   const CollectivePlan& plan_;
-  Bytes burst_{};                               // of each message of the first round passes at once
-  std::vector<std::vector<LinkShare>> shares_;  // [phases]
-  std::vector<std::vector<double>> per_byte_;   // [phases][edges]
-  /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
-  std::vector<std::vector<std::pair<double, double>>> slowest_;
+  std::shared_ptr<const CollectiveSharing> sharing_;
   std::vector<double> step_;  // [phases] of `latency`, what the software takes
   double overlap_ = 0;        // CollectiveProtocol::overlap
 };

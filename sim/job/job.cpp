@@ -35,7 +35,8 @@ Job::Job(JobState& state, JobTraining training)
       rented_(site_.machines.size()),
       joins_at_(site_.machines.size()),
       starting_(site_.machines.size(), OwnedClock{state_.clock}),
-      survivors_(site_.machines.size()) {
+      survivors_(site_.machines.size()),
+      apart_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
@@ -63,9 +64,12 @@ JobResult Job::run_until_given_up() {
         receive(static_cast<MachineIndex>(m));
       });
   }
+  for (const Group& group : site_.scenario.groups)
+    if (group.leaves_at && recovery_.change != Recovery::Change::kAtOnce)
+      provider_.schedule(*group.leaves_at, [this, &group] { leave_on_purpose(group); });
   schedule_next_event();
   if (workers_there() >= least_workers_)
-    resume();
+    go_on();
   else
     keeps_updates_ = false;
   training_.run();
@@ -129,6 +133,8 @@ void Job::react(const MachineEvent& event) {
         state_.checkpoints.ask_for_one();
       else if (recovery_.lost_worker != Recovery::LostWorker::kWait)
         state_.membership.dismiss(machine);
+      if (session_ && recovery_.change == Recovery::Change::kRendezvous && state_.membership.has_to_leave(machine))
+        return ask_for_rendezvous("a worker leaves");
       if (session_) session_->reconsider();
       return;
     case Kind::kRevoked:
@@ -163,10 +169,48 @@ void Job::receive(MachineIndex machine) {
     if (session_) return interrupt(false, 1, {}, "the chief is back");
   }
   if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
-  if (session_)
-    session_->join(machine);
-  else
-    try_to_resume();
+  using Change = Recovery::Change;
+  const Change change = is_worker(machine) ? recovery_.change : Change::kAtOnce;
+  if ((session_ || broadcast_) && change == Change::kRendezvous) {
+    state_.membership.set_apart(machine);
+    apart_[m] = true;
+    return ask_for_rendezvous("a worker joins");
+  }
+  if (session_ && change == Change::kRestart)
+    return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a worker joins");
+  if (session_) return session_->join(machine);
+  if (is_resuming_ && has_newcomers() && !counts_rendezvous_) {
+    resumption_.retire();
+    is_resuming_ = false;
+  }
+  try_to_resume();
+}
+
+/// When the step under way has ended; without a session when the next one has begun.
+void Job::ask_for_rendezvous(const std::string& reason) {
+  if (rendezvous_reason_.empty() && session_) session_->stop_after_step();
+  rendezvous_reason_ = reason;
+}
+
+void Job::step_ended() {
+  if (!session_ || is_done_ || rendezvous_reason_.empty()) return;
+  const Seconds written = state_.checkpoints.written_until();
+  if (written > state_.clock.now()) return provider_.schedule(written, [this] { step_ended(); });
+  stops_for_rendezvous_ = true;
+  interrupt(true, recovery_.minimum_workers.value_or(1), recovery_.restart_time, std::exchange(rendezvous_reason_, {}));
+}
+
+/// The date has come at which the group leaves.
+void Job::leave_on_purpose(const Group& group) {
+  if (session_ && recovery_.change == Recovery::Change::kRendezvous) return ask_for_rendezvous("workers leave");
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (&site_.group(machine) != &group || !state_.membership.is_there(machine)) continue;
+    record(machine, "leave", "");
+    state_.membership.vanish(machine);
+    if (state_.checkpoints.chief == machine) choose_chief();
+  }
+  if (session_) interrupt(false, recovery_.minimum_workers.value_or(1), {}, "workers leave");
 }
 
 void Job::revoke(MachineIndex machine) {
@@ -181,7 +225,12 @@ void Job::revoke(MachineIndex machine) {
     announce_next_change();
     return;
   }
+  const bool is_awaited = state_.membership.stays(machine);
   state_.membership.vanish(machine);
+  if (apart_[m]) {  // it has not trained
+    apart_[m] = false;
+    return;
+  }
   if (training_.on_loss) training_.on_loss(machine);
   if (state_.checkpoints.chief == machine) {
     state_.checkpoints.lose_chief(now);
@@ -194,11 +243,13 @@ void Job::revoke(MachineIndex machine) {
   }
   if (session_) return lose(machine);
   survivors_[m] = false;
+  const bool has_survivor = std::find(survivors_.begin(), survivors_.end(), true) != survivors_.end();
+  if (!is_awaited && has_survivor) return;  // it had left by itself
   if (is_resuming_) resumption_.retire();
   is_resuming_ = false;
-  if (keeps_updates_ &&
-      (is_server(machine) || std::find(survivors_.begin(), survivors_.end(), true) == survivors_.end()))
-    roll_back();
+  broadcast_.reset();
+  bring_in();
+  if (keeps_updates_ && (is_server(machine) || !has_survivor)) roll_back();
   noticed_from_ = now;  // anew
   try_to_resume();
 }
@@ -242,6 +293,9 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   result_.done = session_->progress();
   most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
+  if (training_.on_stop) training_.on_stop();
+  rendezvous_reason_.clear();
+  is_stopped_for_rendezvous_ = std::exchange(stops_for_rendezvous_, false);
   stopped_at_ = noticed_from_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
@@ -253,11 +307,19 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
     survivors_[m] = state_.membership.is_there(machine);
     has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
   }
+  bring_in();
   if (keeps_updates && has_survivor)
     ++result_.interruptions.pauses;
   else
     roll_back();
   try_to_resume();
+}
+
+/// Those that have waited for the step to end.
+void Job::bring_in() {
+  for (std::size_t m = 0; m < apart_.size(); ++m)
+    if (apart_[m]) state_.membership.arrive(static_cast<MachineIndex>(m));
+  apart_.assign(apart_.size(), false);
 }
 
 void Job::roll_back() {
@@ -270,39 +332,96 @@ void Job::roll_back() {
   result_.done = saved;
 }
 
+/// Workers that lack what the survivors have.
+bool Job::has_newcomers() const {
+  if (!keeps_updates_ || recovery_.change != Recovery::Change::kRendezvous) return false;
+  for (std::size_t m = 0; m < survivors_.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (is_worker(machine) && !survivors_[m] && state_.membership.stays(machine)) return true;
+  }
+  return false;
+}
+
 void Job::try_to_resume() {
   if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
   const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
+  const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
+  counts_rendezvous_ = needs_rendezvous || is_stopped_for_rendezvous_;
   if (!keeps_updates_) {
     delay = recovery_.restart_time;
     if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
+  } else if (needs_rendezvous) {
+    delay += recovery_.restart_time;
   }
   is_resuming_ = true;
   resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};
   resumption_.schedule_in(delay, [this] {
-    is_resuming_ = false;
-    record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
-    result_.stopped.push_back({stopped_at_, state_.clock.now()});
-    result_.interruptions.stopped += state_.clock.now() - stopped_at_;
-    resume();
+    if (has_newcomers())
+      broadcast();
+    else
+      resume();
+  });
+}
+
+/// From a survivor to all that are there.
+void Job::broadcast() {
+  const auto is_source = [this](MachineIndex machine) {
+    return is_worker(machine) && survivors_[static_cast<std::size_t>(machine)];
+  };
+  MachineIndex source = -1;
+  std::vector<Endpoint> gpus;
+  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
+    if (is_source(m) && (source < 0 || (!state_.membership.stays(source) && state_.membership.stays(m)))) source = m;
+  const auto add = [&](bool is_of_source) {
+    for (const std::vector<Endpoint>& worker : site_.workers)
+      if (const MachineIndex m = worker.front().machine;
+          (m == source) == is_of_source && (m == source || state_.membership.stays(m)))
+        gpus.insert(gpus.end(), worker.begin(), worker.end());
+  };
+  add(true);
+  add(false);
+  broadcast_at_ = state_.clock.now();
+  broadcast_ = training_.broadcast(gpus, [this, source] {
+    resumption_.schedule_in({}, [this, source] {
+      broadcast_.reset();
+      state_.events.push_back(
+          {source, "broadcast", {broadcast_at_, state_.clock.now()}, "variables and optimizer state"});
+      resume();
+    });
   });
 }
 
 /// Those who have the model begin, the others join them.
 void Job::resume() {
+  is_resuming_ = false;
+  const Seconds now = state_.clock.now();
+  record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
+  result_.stopped.push_back({stopped_at_, now});
+  result_.interruptions.stopped += now - stopped_at_;
+  go_on();
+}
+
+/// [newcomers' machines] that are not there any more.
+std::vector<MachineIndex> Job::set_newcomers_apart() {
+  std::vector<MachineIndex> newcomers;
+  for (std::size_t m = 0; m < survivors_.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    if (survivors_[m] || !state_.membership.is_there(machine)) continue;
+    state_.membership.set_apart(machine);
+    newcomers.push_back(machine);
+  }
+  return newcomers;
+}
+
+void Job::go_on() {
   state_.checkpoints.resume(result_.done.updates, state_.clock.now(), !keeps_updates_);
   if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
-  if (keeps_updates_ && state_.clock.now() > Seconds{})
-    for (std::size_t m = 0; m < survivors_.size(); ++m) {
-      const auto machine = static_cast<MachineIndex>(m);
-      if (survivors_[m] || !state_.membership.is_there(machine)) continue;
-      state_.membership.set_apart(machine);
-      newcomers.push_back(machine);
-    }
+  if (keeps_updates_ && state_.clock.now() > Seconds{} && recovery_.change != Recovery::Change::kRendezvous)
+    newcomers = set_newcomers_apart();
   session_ = training_.begin_session(*this, result_.done);
   session_->begin();
   workers_at_begin_ = std::max(workers_at_begin_, workers_there());
@@ -310,6 +429,8 @@ void Job::resume() {
     state_.membership.arrive(machine);
     session_->join(machine);
   }
+  rendezvous_reason_.clear();
+  if (std::find(apart_.begin(), apart_.end(), true) != apart_.end()) ask_for_rendezvous("a worker joins");
 }
 
 void Job::record(MachineIndex machine, const char* kind, const std::string& detail) {

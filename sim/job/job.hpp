@@ -25,6 +25,12 @@ struct JobState {
   Checkpoints checkpoints;
 };
 
+/// On its way to those that lack it.
+class ModelBroadcast {
+ public:
+  virtual ~ModelBroadcast() = default;
+};
+
 /// How a job trains. The same rules (Recovery) hold for a training that is simulated message by message and for one
 /// whose speed in each membership is known.
 struct JobTraining {
@@ -32,6 +38,11 @@ struct JobTraining {
   std::function<void()> run;                               // advances time until nothing is left to do
   std::function<void(const TrainingProgress&)> on_update;  // after each; may be empty
   std::function<void(MachineIndex)> on_loss;               // of a machine, with what it was doing; may be empty
+  std::function<void()> on_stop;                           // of a session; may be empty
+  /// Sends the first of some GPUs' variables and optimizer state to the others. What it gives has to live until it calls
+  /// `on_done`; destroyed before, it cuts what is under way.
+  std::function<std::unique_ptr<ModelBroadcast>(const std::vector<Endpoint>& gpus, std::function<void()> on_done)>
+      broadcast;
 };
 
 /// What a job was.
@@ -49,6 +60,7 @@ class Job final : public SessionOwner {
   Job(JobState& state, JobTraining training);
   void updated(const TrainingProgress& progress) override;
   void deserted() override;
+  void step_ended() override;
   /// Runs the job to its end. Throws NoResultError if it does not come to one.
   JobResult run();
   /// The same, but gives what there is when the training's run() ends before the job does.
@@ -70,8 +82,15 @@ class Job final : public SessionOwner {
   void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
   void roll_back();
   std::string progress_text() const;
+  void ask_for_rendezvous(const std::string& reason);
+  void leave_on_purpose(const Group& group);
   void try_to_resume();
+  bool has_newcomers() const;
   void resume();
+  void broadcast();
+  std::vector<MachineIndex> set_newcomers_apart();
+  void bring_in();
+  void go_on();
   void end_rental(std::size_t machine, Seconds now, bool is_by_provider);
   void record(MachineIndex machine, const char* kind, const std::string& detail);
   [[noreturn]] void fail() const;
@@ -97,6 +116,14 @@ class Job final : public SessionOwner {
   Seconds delay_{};
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   bool is_resuming_ = false;
+  bool stops_for_rendezvous_ = false;          // the interruption that begins, and
+  bool is_stopped_for_rendezvous_ = false;     // the one that lasts: delay_ is that of a rendezvous
+  bool counts_rendezvous_ = false;             // in the delay of the resumption under way
+  std::unique_ptr<ModelBroadcast> broadcast_;  // under way, before the resumption
+  Seconds broadcast_at_{};
+  // Until the step under way ends:
+  std::vector<bool> apart_;        // [machines] that have come
+  std::string rendezvous_reason_;  // empty: none is asked for
   std::int64_t most_samples_ = 0;  // that were ever done
   JobResult result_;
 };

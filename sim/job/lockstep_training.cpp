@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/collective/collective.hpp"
@@ -72,6 +73,8 @@ class LockstepTraining final : public ProgramSession {
 
   /// It is seen between two steps.
   void join(MachineIndex) override {}
+
+  void stop_after_step() override { stops_ = true; }
 
   /// The step under way fails if the machine takes part in it, or awaits the model to do so in the next one.
   bool lose(MachineIndex machine) override {
@@ -398,6 +401,7 @@ class LockstepTraining final : public ProgramSession {
       for (Member* left : std::exchange(left_, {})) record_leave(*left);
       send_models();
       job_.updated(done_);
+      tell_end_of_step();
       return;
     }
     std::vector<double> ends;
@@ -413,9 +417,15 @@ class LockstepTraining final : public ProgramSession {
     }
     if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
       change_members(done_.updates);
-    else if (reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
+    else if (!stops_ && reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(ends);
     job_.updated(done_);
+    tell_end_of_step();
+  }
+
+  /// After what happens at that date, with the next step just begun, to which nothing is done yet.
+  void tell_end_of_step() {
+    if (std::exchange(stops_, false)) cluster_.clock.schedule(end_, [&job = job_] { job.step_ended(); });
   }
 
   /// From step `number` on: those that stay begin it as if nothing had happened.
@@ -566,6 +576,7 @@ class LockstepTraining final : public ProgramSession {
   std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]
   std::vector<bool> members_;
   Formation* formation_ = nullptr;                              // of the next step
+  bool stops_ = false;                                          // after the current one
   std::map<std::int64_t, Step> steps_;                          // by number
   std::map<std::int64_t, Newcomers> newcomers_;                 // by the step with which they begin
   std::vector<Member*> leaving_;                                // with the end of their step

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/training/collective_time.hpp"
 
 namespace rehearse {
 
@@ -15,7 +16,8 @@ constexpr double kRounding = 1e-6;  // of an update: dates are sums of many term
 
 /// Updates at speed_of the machines that are there; what changes the speed:
 ///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
-///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another
+///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another; unless
+///                Recovery::change has the job stop for them
 ///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
 /// An update counts when it is complete.
 class MemoisedSession final : public Session {
@@ -67,16 +69,23 @@ class MemoisedSession final : public Session {
   }
 
   void reconsider() override {
-    bool has_left = false;
-    for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
-        trains_[m] = false;
-        has_left = true;
-        record(static_cast<MachineIndex>(m), "leave", clock_.now());
-      }
+    const bool has_left = record_leaves();
     if (has_left && !has_worker() && !std::holds_alternative<ParameterServerStrategy>(strategy_.kind))
       return state_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
     change();
+  }
+
+  void stop_after_step() override {
+    const Seconds now = clock_.now();
+    const Seconds end = speed_.updates_per_s > 0 ? end_of_step(now) : std::max({now, stands_until_, writes_until_});
+    clock_.schedule(end, [this] {
+      change();
+      record_leaves();
+      if (has_worker())
+        state_.clock.schedule_in({}, [&job = job_] { job.step_ended(); });
+      else
+        state_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
+    });
   }
 
   /// In updates that are complete.
@@ -89,6 +98,18 @@ class MemoisedSession final : public Session {
   void describe(RunRecord&) const override {}
 
  private:
+  /// Whether any has left that had to.
+  bool record_leaves() {
+    bool has_left = false;
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
+        trains_[m] = false;
+        has_left = true;
+        record(static_cast<MachineIndex>(m), "leave", clock_.now());
+      }
+    return has_left;
+  }
+
   bool has_worker() const { return std::find(trains_.begin(), trains_.end(), true) != trains_.end(); }
 
   /// To the machine, from one that has the model.
@@ -220,6 +241,19 @@ class MemoisedSession final : public Session {
   Seconds end_{};
 };
 
+/// On an idle network, in closed form.
+class TimedBroadcast final : public ModelBroadcast {
+ public:
+  TimedBroadcast(const Site& site, Clock& clock, const std::vector<Endpoint>& gpus, std::function<void()> on_done)
+      : clock_{clock, clock.new_owner()} {
+    clock_.schedule_in(broadcast_time(site, gpus, checkpoint_bytes(site.scenario)), std::move(on_done));
+  }
+  ~TimedBroadcast() override { clock_.retire(); }
+
+ private:
+  OwnedClock clock_;
+};
+
 }  // namespace
 
 Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
@@ -243,7 +277,12 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
                  if (!clock.is_empty()) clock.advance_to(gives_up_after);  // what is rented is paid for until then
                },
            .on_update = {},
-           .on_loss = {}}};
+           .on_loss = {},
+           .on_stop = {},
+           .broadcast =
+               [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
+                 return std::make_unique<TimedBroadcast>(site, clock, gpus, std::move(on_done));
+               }}};
   trajectory.job = job.run_until_given_up();
   trajectory.is_finished = trajectory.job.done.samples == training.samples;
   return trajectory;

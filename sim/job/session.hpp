@@ -20,6 +20,8 @@ class SessionOwner {
   virtual void updated(const TrainingProgress& progress) = 0;
   /// Every worker has left, and with them the model. To be called by an event of nobody's.
   virtual void deserted() = 0;
+  /// The step has ended that was under way when Session::stop_after_step() was called. To be called by an event of nobody's.
+  virtual void step_ended() = 0;
 
  protected:
   ~SessionOwner() = default;
@@ -38,6 +40,8 @@ class Session {
   virtual bool lose(MachineIndex machine) = 0;
   /// Somebody has to leave, or a checkpoint is asked for: for a session that does not look between two steps.
   virtual void reconsider() {}
+  /// The owner is to be told when the step under way has ended, to end the session then; of synchronous sessions.
+  virtual void stop_after_step() {}
   virtual TrainingProgress progress() const = 0;
   virtual Seconds last_update() const = 0;
   /// Who waits for whom, when nothing is left to do although samples are.

@@ -1,5 +1,6 @@
 #include "sim/job/simulate.hpp"
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/training_log.hpp"
+#include "sim/program/communicator.hpp"
 #include "sim/program/plain_loop.hpp"
 #include "sim/resources/queue_network.hpp"
 #include "sim/resources/simgrid_backend.hpp"
@@ -83,6 +85,22 @@ std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progre
   return static_cast<std::int64_t>(static_cast<double>(progress.samples) / samples_per_update(scenario));
 }
 
+/// Message by message.
+class FlowBroadcast final : public ModelBroadcast {
+ public:
+  FlowBroadcast(Cluster& cluster, const std::vector<Endpoint>& gpus, std::function<void()> on_done)
+      : clock_{cluster.clock, cluster.clock.new_owner()}, communicator_{cluster, clock_, gpus, false} {
+    communicator_.start(CollectiveKind::kBroadcast, kNoUnit, 0, checkpoint_bytes(cluster.site.scenario), clock_.now(),
+                        std::move(on_done));
+  }
+  ~FlowBroadcast() override { clock_.retire(); }
+
+ private:
+  static constexpr int kNoUnit = -1;  // of gradients
+  OwnedClock clock_;
+  Communicator communicator_;
+};
+
 template <class Backend>
 RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions& options) {
   const Scenario& scenario = site.scenario;
@@ -128,7 +146,12 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
              progress.updates = full_steps(scenario, done);
              if (options.on_update) options.on_update(progress.updates);
            },
-       .on_loss = [&](MachineIndex machine) { log.lose(machine); }}};
+       .on_loss = [&](MachineIndex machine) { log.lose(machine); },
+       .on_stop = [&] { window.close_if_open(); },
+       .broadcast =
+           [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
+             return std::make_unique<FlowBroadcast>(cluster, gpus, std::move(on_done));
+           }}};
   JobResult result = job.run();
   job.session().settle();
   RunRecord record = log.collect(result.end, result.done.updates);

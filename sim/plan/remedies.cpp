@@ -128,8 +128,9 @@ class Remedies {
       add("gradients in buckets four times as large", {bucket + to_text(*exchange.bucket_size * 4)});
       add("gradients in buckets a quarter as large", {bucket + to_text(Bytes{exchange.bucket_size->value() / 4 + 1})});
     }
-    for (const char* algorithm : {"ring", "double_binary_tree", "hierarchical", "fastest"})
-      if (effective_["training"]["strategy"].value("algorithm", "ring") != algorithm)
+    for (const char* algorithm : {"ring", "tree", "hierarchical", "library"})
+      if (find_collective_algorithm(effective_["training"]["strategy"].value("algorithm", "ring")) !=
+          find_collective_algorithm(algorithm))
         add(std::string{"all-reduce as "} + algorithm, {std::string{"/training/strategy/algorithm="} + algorithm});
   }
 

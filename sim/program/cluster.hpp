@@ -27,7 +27,7 @@ struct Cluster {
   Recorder& recorder;
   /// No reduction but those that any run of the scenario may use: see simulate.hpp.
   bool is_exact;
-  Traffic traffic{site.machines.size()};
+  Traffic traffic{site.topology};
   LossCounts losses;
   int lossy_connections = 0;                                                          // that there have been
   int asking_communicators = 0;                                                       // the same

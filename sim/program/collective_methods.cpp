@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,45 +54,113 @@ void add_times(CollectiveProtocol& protocol, const CollectiveParameters& paramet
 
 }  // namespace
 
+namespace {
+
+/// The methods among some GPUs, of which those of one plan follow one another.
+class MethodList {
+ public:
+  MethodList(const Site& site, const std::vector<Endpoint>& gpus, Network& network, CollectiveKind kind)
+      : gpus_{gpus}, network_{network}, kind_{kind}, group_{site.group(gpus.front().machine)} {
+    const Interconnect& inside = group_.interconnect;
+    parameters_ = &site.scenario.profile.collectives.on(inside.name, inside.generation);
+    has_own_ = std::any_of(parameters_->protocols.begin(), parameters_->protocols.end(),
+                           [kind](const auto& entry) { return entry.second.operation == kind; });
+  }
+
+  /// Those of the profile's protocols that are for the algorithm, or without any the algorithm at no cost but the links'; which
+  /// the tuner chooses between. False: it does not work among these GPUs.
+  bool add(CollectiveAlgorithm algorithm) {
+    const std::size_t before = methods_.size();
+    bool has_protocol = false;
+    for (const auto& [name, protocol] : parameters_->protocols)
+      if (is_for_kind(protocol) && protocol.algorithm.value_or(algorithm) == algorithm)
+        has_protocol = add(algorithm, protocol) || has_protocol;
+    if (!has_protocol) has_protocol = add(algorithm, std::nullopt);
+    for (std::size_t m = before; m < methods_.size(); ++m) methods_[m].choice = choices_;
+    ++choices_;
+    return has_protocol;
+  }
+
+  /// All protocols of the profile, a ring where one states no algorithm; which the tuner chooses between.
+  void add_library() {
+    for (const auto& [name, protocol] : parameters_->protocols)
+      if (is_for_kind(protocol)) add(protocol.algorithm.value_or(CollectiveAlgorithm::kRing), protocol);
+    if (methods_.empty()) add(CollectiveAlgorithm::kRing, std::nullopt);
+  }
+
+  std::vector<CollectiveMethod> take() { return std::move(methods_); }
+
+ private:
+  bool is_for_kind(const CollectiveProtocol& protocol) const {
+    return has_own_ ? protocol.operation == kind_ : !protocol.operation.has_value();
+  }
+
+  /// Without a protocol nothing costs but the links.
+  bool add(CollectiveAlgorithm algorithm, const std::optional<CollectiveProtocol>& protocol) {
+    const bool is_in_gpu_order = protocol && protocol->is_in_gpu_order;
+    const auto [plan, is_new] = plans_.try_emplace({algorithm, is_in_gpu_order});
+    if (is_new) plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
+    const auto& [number, phases] = plan->second;
+    if (phases.empty() && gpus_.size() > 1) return false;
+    methods_.push_back({protocol.value_or(CollectiveProtocol{}), phases, gpus_.size(), number});
+    if (protocol) add_times(methods_.back().protocol, *parameters_, kind_, group_);
+    return true;
+  }
+
+  const std::vector<Endpoint>& gpus_;
+  Network& network_;
+  CollectiveKind kind_;
+  const Group& group_;
+  const CollectiveParameters* parameters_ = nullptr;
+  bool has_own_ = false;
+  std::size_t choices_ = 0;
+  std::vector<CollectiveMethod> methods_;
+  std::map<std::pair<CollectiveAlgorithm, bool>, std::pair<std::size_t, CollectivePlan>> plans_;  // with their numbers
+};
+
+/// Every one that works on these machines. Those of very many messages at a time are left out: a clique of more than 256 ranks.
+void add_all(MethodList& methods, std::size_t gpus) {
+  constexpr double kMostEdges = 256.0 * 255.0, kAsTrees = 8;
+  const auto ranks = static_cast<double>(gpus);
+  for (const auto& [word, algorithm] : collective_algorithms()) {
+    if (is_choice(algorithm)) continue;
+    const AllReduceAlgorithm& known = all_reduce_algorithm(algorithm);
+    if (known.size && known.size(ranks, 1, 1).edges > std::max(kMostEdges, kAsTrees * ranks)) continue;
+    try {
+      (void)methods.add(algorithm);
+    } catch (const std::invalid_argument&) { continue; }  // unequal machines
+  }
+}
+
+}  // namespace
+
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
   const auto* strategy = std::get_if<AllReduceStrategy>(&site.scenario.training.strategy.kind);
-  const bool is_all_reduce = kind == CollectiveKind::kAllReduce;
   const CollectiveAlgorithm wanted =
-      strategy != nullptr && is_all_reduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
-  const bool takes_any = wanted == CollectiveAlgorithm::kFastest;
-  const Group& group = site.group(gpus.front().machine);
-  const Interconnect& inside = group.interconnect;
-  const CollectiveParameters& parameters = site.scenario.profile.collectives.on(inside.name, inside.generation);
-  const bool has_own = std::any_of(parameters.protocols.begin(), parameters.protocols.end(),
-                                   [kind](const auto& entry) { return entry.second.operation == kind; });
-  std::vector<CollectiveMethod> methods;
-  for (const auto& [name, protocol] : parameters.protocols) {
-    if (has_own ? protocol.operation != kind : protocol.operation.has_value()) continue;
-    const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(takes_any ? CollectiveAlgorithm::kRing : wanted);
-    if (!takes_any && algorithm != wanted) continue;
-    CollectivePlan plan = plan_collective(kind, algorithm, gpus, network, protocol.is_in_gpu_order);
-    if (plan.empty() && gpus.size() > 1) continue;  // it does not work on these machines
-    methods.push_back({protocol, std::move(plan), gpus.size()});
-    add_times(methods.back().protocol, parameters, kind, group);
-  }
-  if (methods.empty()) {
-    const CollectiveAlgorithm algorithm = takes_any ? CollectiveAlgorithm::kRing : wanted;
-    CollectivePlan plan = plan_collective(kind, algorithm, gpus, network);
-    if (plan.empty() && gpus.size() > 1)
-      throw InputError{site.scenario.file_name + ": /training/strategy/algorithm: a " +
-                       all_reduce_algorithm(algorithm).title + " does not work among " + std::to_string(gpus.size()) +
-                       " GPUs of these machines"};
-    methods.push_back({{}, std::move(plan), gpus.size()});
-  }
-  return methods;
+      strategy != nullptr && kind == CollectiveKind::kAllReduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
+  MethodList methods{site, gpus, network, kind};
+  if (wanted == CollectiveAlgorithm::kLibrary)
+    methods.add_library();
+  else if (wanted == CollectiveAlgorithm::kFastest)
+    add_all(methods, gpus.size());
+  else if (!methods.add(wanted))
+    throw InputError{site.scenario.file_name + ": /training/strategy/algorithm: a " +
+                     all_reduce_algorithm(wanted).title + " does not work among " + std::to_string(gpus.size()) +
+                     " GPUs of these machines"};
+  return methods.take();
 }
 
 FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, const Network& network,
                                      const std::vector<int>& watched)
     : methods_{std::move(methods)} {
-  for (const CollectiveMethod& method : methods_) timers_.emplace_back(method.plan, network, method.protocol, watched);
+  std::map<std::size_t, std::shared_ptr<const CollectiveSharing>> sharing;  // by plan
+  for (const CollectiveMethod& method : methods_) {
+    std::shared_ptr<const CollectiveSharing>& known = sharing[method.plan_number];
+    if (!known) known = std::make_shared<const CollectiveSharing>(method.plan, network, watched);
+    timers_.emplace_back(method.plan, known, method.protocol);
+  }
   if (std::none_of(methods_.begin(), methods_.end(),
                    [](const auto& method) { return method.protocol.tuner.has_value(); }))
     return;
@@ -102,7 +174,8 @@ FastestCollective::FastestCollective(std::vector<CollectiveMethod> methods, cons
                            .efficiency = tuner->efficiency};
     expected_.push_back(std::move(expected));
   }
-  for (const CollectiveMethod& method : expected_) expected_timers_.emplace_back(method.plan, network, method.protocol);
+  for (const CollectiveMethod& method : expected_)
+    expected_timers_.emplace_back(method.plan, sharing[method.plan_number], method.protocol);
 }
 
 namespace {
@@ -120,15 +193,30 @@ Seconds FastestCollective::duration(std::size_t method, Bytes payload) const {
 
 std::size_t FastestCollective::choose(Bytes payload) const {
   std::size_t best = 0;
+  Seconds least = kNever;
+  for (std::size_t first = 0; first < methods_.size();) {
+    const auto [chosen, takes] = choose_among(first, payload);
+    if (takes < least) {
+      best = chosen;
+      least = takes;
+    }
+    const std::size_t choice = methods_[first].choice;
+    while (first < methods_.size() && methods_[first].choice == choice) ++first;
+  }
+  return best;
+}
+
+std::pair<std::size_t, Seconds> FastestCollective::choose_among(std::size_t first, Bytes payload) const {
+  std::size_t best = first;
   std::pair<Seconds, Seconds> least;
-  for (std::size_t m = 0; m < methods_.size(); ++m) {
+  for (std::size_t m = first; m < methods_.size() && methods_[m].choice == methods_[first].choice; ++m) {
     const Seconds takes = duration(m, payload);
     const Seconds expected = expected_.empty() ? takes : duration_by(expected_[m], expected_timers_[m], payload);
-    if (m > 0 && std::pair{expected, takes} >= least) continue;
+    if (m > first && std::pair{expected, takes} >= least) continue;
     best = m;
     least = {expected, takes};
   }
-  return best;
+  return {best, least.second};
 }
 
 }  // namespace rehearse

@@ -14,10 +14,10 @@ int tag_of(int slot, OperationIndex operation) { return (operation << kSlotBits)
 int slot_of(int tag) { return static_cast<int>(tag & ((1 << kSlotBits) - 1)); }
 OperationIndex operation_of(int tag) { return static_cast<OperationIndex>(tag >> kSlotBits); }
 
-/// Of one machine.
+/// Of one machine, or one NVLink domain.
 bool is_between_gpus(const Network& network, PathIndex path) {
   const Endpoint from = network.source(path), to = network.destination(path);
-  return from.machine == to.machine && from.gpu != Endpoint::kHost && to.gpu != Endpoint::kHost;
+  return !network.topology().crosses_network(from, to) && from.gpu != Endpoint::kHost && to.gpu != Endpoint::kHost;
 }
 }  // namespace
 

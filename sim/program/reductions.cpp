@@ -20,6 +20,7 @@ int block_of_pipelines(const Scenario& scenario, const Pipeline& pipeline) {
       !std::holds_alternative<Star>(scenario.fabric))
     return 0;
   const Group& group = scenario.groups.front();
+  if (group.machines_per_domain > 1) return 0;
   const int block = pipeline.stages / std::gcd(pipeline.stages, group.workers_per_machine());
   return group.count % block == 0 && group.count > block ? block : 0;
 }

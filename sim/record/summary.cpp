@@ -273,7 +273,8 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   set_staleness(summary, record, step);
 
   summary.cost_usd = cost_of_all(scenario, record);
-  if (scenario.has_revocations()) summary.interruptions = record.interruptions;
+  if (scenario.has_revocations() || record.interruptions.pauses + record.interruptions.restarts > 0)
+    summary.interruptions = record.interruptions;
   if (scenario.loses_packets()) summary.losses = record.losses;
   if (scenario.training.target) {
     summary.to_target = forecast(scenario, summary);

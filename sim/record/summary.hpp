@@ -82,7 +82,7 @@ struct Summary {
   Span window;
   std::vector<MachineSummary> machines;
   std::optional<Forecast> to_target;           // if the training has one
-  std::optional<Interruptions> interruptions;  // if machines may be revoked
+  std::optional<Interruptions> interruptions;  // if machines may be revoked, or the job has stopped
   std::optional<LossCounts> losses;            // if packets may be lost: in the whole run
 };
 

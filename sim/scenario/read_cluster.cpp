@@ -105,11 +105,29 @@ class ClusterReader {
         group.interconnect.name = interconnect_name;
       }
     }
+    read_domain(json, group, effective);
     if (json.has("replacement")) (void)json.child("replacement");  // read when all groups are known
     if (group.role != Role::kWorker)
       know_keys(json, {"joins_at", "leaves_at", "workers_per_machine", "batch_per_worker"});
     json.reject_unknown_keys();
     return group;
+  }
+
+  /// By default as many machines share an NVSwitch as hold the GPUs of the interconnect's domain.
+  static void read_domain(const JsonReader& json, Group& group, Json& effective) {
+    const int gpus = group.instance.accelerators;
+    int domain = group.interconnect.nvlink_domain;
+    if (json.has("nvlink_domain")) {
+      domain = json.required<int>("nvlink_domain");
+      json.expect(group.role == Role::kWorker && group.interconnect.nvswitch && group.interconnect.nvlinks.empty(),
+                  "nvlink_domain",
+                  "none but for workers whose \"interconnect\" has an \"nvswitch\" and no \"nvlinks\"");
+      json.expect(domain >= gpus && domain <= kMostNvlinkGpus && domain % gpus == 0, "nvlink_domain",
+                  "a multiple of the " + std::to_string(gpus) + " GPUs of a machine, at most 576");
+    }
+    if (group.role != Role::kWorker || domain <= gpus) return;
+    group.machines_per_domain = domain / gpus;
+    effective["nvlink_domain"] = group.machines_per_domain * gpus;
   }
 
   /// Whose machines may be revoked, and how.

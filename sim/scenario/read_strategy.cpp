@@ -88,7 +88,7 @@ AllReduceStrategy read_all_reduce(const JsonReader& json, Scenario& scenario, Js
   AllReduceStrategy strategy;
   if (const auto kind = json.required<std::string>("kind"); kind != "all_reduce") strategy.registered_as = kind;
   if (json.has("algorithm"))
-    strategy.algorithm = read_word<CollectiveAlgorithm>(json, "algorithm", collective_algorithms());
+    strategy.algorithm = read_collective_algorithm(json, "algorithm", true);
   else
     effective["algorithm"] = "ring";
   read_sharding(json, strategy);

@@ -99,8 +99,14 @@ Checkpointing read_checkpoint(const JsonReader& json) {
 void read_recovery(const JsonReader& json, Training& training) {
   using LostWorker = Recovery::LostWorker;
   using LostChief = Recovery::LostChief;
+  using Change = Recovery::Change;
   Recovery& recovery = training.recovery;
   recovery.lost_worker = training.strategy.is_synchronous() ? LostWorker::kShrink : LostWorker::kContinue;
+  const auto default_change = [&] {
+    if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return Change::kAtOnce;
+    return recovery.lost_worker == LostWorker::kRestart ? Change::kRestart : Change::kRendezvous;
+  };
+  recovery.change = default_change();
   if (!json.has("recovery")) return;
   const JsonReader reader = json.child("recovery");
   if (reader.has("lost_worker")) {
@@ -110,6 +116,11 @@ void read_recovery(const JsonReader& json, Training& training) {
                                                   {"wait", LostWorker::kWait},
                                                   {"restart", LostWorker::kRestart}});
   }
+  recovery.change = default_change();
+  if (reader.has("membership_change"))
+    recovery.change = read_word<Change>(
+        reader, "membership_change",
+        {{"at_once", Change::kAtOnce}, {"rendezvous", Change::kRendezvous}, {"restart", Change::kRestart}});
   if (reader.has("lost_chief"))
     recovery.lost_chief = read_word<LostChief>(reader, "lost_chief",
                                                {{"hand_over", LostChief::kHandOver}, {"restart", LostChief::kRestart}});

@@ -166,35 +166,26 @@ const auto kRefusals = std::to_array<Refusal>({
     {"NVLink SHARP without its switch",
      [](const Subject& s) {
        return place_if(algorithm_of(s) == CollectiveAlgorithm::kNvls &&
-                           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(),
-                                       [&](const Group& group) {
-                                         return is_worker(group) &&
-                                                (group.count != 1 ||
-                                                 group.workers() != s.scenario->count(Role::kWorker) ||
-                                                 !group.interconnect.reduces_in_switch);
-                                       }),
+                           (s.scenario->islands().size() > 1 ||
+                            !s.scenario->first_workers().interconnect.reduces_in_switch),
                        "/training/strategy/algorithm");
      },
-     "all workers on one machine with an NVSwitch that \"reduces_in_switch\" for \"nvls\"", "the switch adds up what its own GPUs send"},
+     "all workers on one machine with an NVSwitch that \"reduces_in_switch\" for \"nvls\", or in one such \"nvlink_domain\"", "the switch adds up what its own GPUs send"},
     {"a hierarchy of unequal machines",
      [](const Subject& s) {
-       const int gpus = s.scenario->first_workers().instance.accelerators;
+       const std::vector<int> gpus = s.scenario->islands();
        return place_if(algorithm_of(s) == CollectiveAlgorithm::kHierarchical &&
-                           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(),
-                                       [gpus](const Group& group) {
-                                         return is_worker(group) && group.instance.accelerators != gpus;
-                                       }),
+                           std::any_of(gpus.begin(), gpus.end(), [&](int count) { return count != gpus.front(); }),
                        "/training/strategy/algorithm");
      },
-     "the same number of GPUs on every machine for \"hierarchical\"",
+     "the same number of GPUs on every machine, or in every NVLink domain, for \"hierarchical\"",
      "each of its rings between machines has one GPU of every machine"},
     {"parts that trees and stars exchange",
      [](const Subject& s) {
-       return place_if(is_sharded(s) && algorithm_of(s) != CollectiveAlgorithm::kRing &&
-                           algorithm_of(s) != CollectiveAlgorithm::kFastest,
+       return place_if(is_sharded(s) && algorithm_of(s) != CollectiveAlgorithm::kRing && !is_choice(algorithm_of(s)),
                        "/training/strategy/algorithm");
      },
-     "\"ring\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
+     "\"ring\", \"library\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
     {"units that are gathered ahead though they are there",
      [](const Subject& s) {
        return stated_of_strategy(
@@ -387,6 +378,13 @@ const auto kRefusals = std::to_array<Refusal>({
                        "/training/recovery/lost_worker");
      },
      "\"shrink\", \"wait\" or \"restart\" with this strategy", "the step of its workers misses the gradients of one"},
+    {"a rendezvous of workers that do not exchange by collectives",
+     [](const Subject& s) {
+       return place_if(all_reduce_of(s) == nullptr &&
+                           s.scenario->training.recovery.change == Recovery::Change::kRendezvous,
+                       "/training/recovery/membership_change");
+     },
+     "\"at_once\" or \"restart\" with this strategy", "newcomers get the variables from servers, or from their partners"},
     {"a global batch of workers in different steps",
      [](const Subject& s) {
        return place_if(!s.scenario->training.strategy.is_synchronous() &&

@@ -72,6 +72,14 @@ int Scenario::count(Role role) const {
   return sum;
 }
 
+std::vector<int> Scenario::islands() const {
+  std::vector<int> gpus;
+  for (const Group& group : groups)
+    for (int left = group.role == Role::kWorker ? group.count : 0; left > 0; left -= group.machines_per_domain)
+      gpus.push_back(std::min(left, group.machines_per_domain) * group.instance.accelerators);
+  return gpus;
+}
+
 const Group& Scenario::first_workers() const {
   return *std::find_if(groups.begin(), groups.end(), [](const Group& group) { return group.role == Role::kWorker; });
 }

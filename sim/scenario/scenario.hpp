@@ -61,6 +61,8 @@ struct Group {
   Seconds replay_notice{};
   Bytes disk{};  // of each machine, besides its price
   std::optional<StoragePrice> disk_price;
+  /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
+  int machines_per_domain = 1;
   int gpus_per_worker = 1;
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
@@ -181,10 +183,18 @@ struct Recovery {
     kHandOver,  // another worker writes checkpoints
     kRestart,   // none is written until its machine is back; then the job restarts from the last one
   };
+  /// What happens when workers join, or leave by themselves.
+  enum class Change {
+    kAtOnce,  // the others go on; newcomers get the variables meanwhile
+    kRendezvous,  // after their step all stop for restart_time, then one broadcasts variables and optimizer state: Horovod Elastic
+    kRestart,  // all restart from the last checkpoint: TorchElastic
+  };
   LostWorker lost_worker = LostWorker::kContinue;
+  Change change = Change::kAtOnce;  // not stated: all-reduces restart if a lost worker makes them, else a rendezvous
   LostChief lost_chief = LostChief::kHandOver;
-  Seconds timeout{30};       // until the others notice that one is lost
-  Seconds restart_time{20};  // from the decision to restart until the first step, besides reading the checkpoint
+  Seconds timeout{30};  // until the others notice that one is lost
+  /// From the decision to restart until the first step, besides reading the checkpoint; of a rendezvous until the broadcast.
+  Seconds restart_time{20};
   bool uses_notice = false;  // who is given notice ends its step and leaves
   /// With fewer the job waits; not stated: 1, or as many as there were before for kWait and kRestart.
   std::optional<int> minimum_workers;
@@ -271,6 +281,8 @@ struct Scenario {
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
   int count(Role role) const;  // workers, or processes of parameter servers
+  /// GPUs of each set of workers' machines that reach one another without NICs: of an NVLink domain, or of a machine.
+  std::vector<int> islands() const;
   /// The first group of workers; there is one.
   const Group& first_workers() const;
   /// Peak speed of the GPU at the precision in which kernels compute.

@@ -69,6 +69,7 @@ constexpr std::string_view kProperties = R"json({
             "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
             "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
+            "nvlink_domain": { "type": "integer", "minimum": 1, "maximum": 576, "description": "GPUs that one NVSwitch joins, of machines one after another; by default what the interconnect states (72 of a GB200 NVL72's rack), or those of a machine" },
             "region": { "type": "string" },
             "market": { "enum": ["on-demand", "spot"], "default": "on-demand", "description": "which of the instance's prices applies" },
             "zone": { "type": "string", "description": "part of the region in which bulk revocations and prices are shared; default: the region" },
@@ -94,7 +95,7 @@ constexpr std::string_view kProperties = R"json({
                 "with": { "type": "string", "description": "name of a group of the same role, or none" },
                 "delay": { "$ref": "#/$defs/time", "default": "0s", "description": "from then to the request" },
                 "at": { "enum": ["notice", "revocation"], "description": "when the delay begins; by default with the notice if recovery uses it" } } },
-            "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers begin to train; all-reduce: with the step after" },
+            "joins_at": { "$ref": "#/$defs/time", "default": "0s", "description": "when the group's workers come to train: recovery.membership_change" },
             "leaves_at": { "$ref": "#/$defs/time", "description": "when the group's workers end the step that they are in and leave" },
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
@@ -149,7 +150,7 @@ constexpr std::string_view kProperties = R"json({
             "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
             "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
             "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
-            "algorithm": { "enum": [], "default": "ring", "description": "all_reduce" },
+            "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes; fastest: of all algorithms here the one that ends first, whether the library has it or not" },
             "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
             "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 1, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use" },
             "pipeline": {
@@ -194,12 +195,13 @@ constexpr std::string_view kProperties = R"json({
         "recovery": {
           "type": "object",
           "additionalProperties": false,
-          "description": "what the job does when machines are revoked; without a server it restarts from the last checkpoint",
+          "description": "what the job does when machines come and go; without a server it restarts from the last checkpoint",
           "properties": {
             "lost_worker": { "enum": ["continue", "shrink", "wait", "restart"], "description": "asynchronous: continue (default) or restart from the last checkpoint; synchronous: shrink (default), wait for as many as before, or restart" },
+            "membership_change": { "enum": ["at_once", "rendezvous", "restart"], "description": "what happens when workers join (joins_at, replacements) or leave by themselves. at_once: the others go on, newcomers get the variables meanwhile (default with servers and in pairs); rendezvous: after their step all stop for restart_time, then variables and optimizer state are broadcast (Horovod Elastic; default of all-reduces); restart: all restart from the last checkpoint (TorchElastic; default with lost_worker restart)" },
             "lost_chief": { "enum": ["hand_over", "restart"], "default": "hand_over", "description": "restart: no checkpoints until its machine is back, then the job restarts from the last one" },
             "timeout": { "$ref": "#/$defs/time", "default": "30s", "description": "until the others notice that a worker is gone" },
-            "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint" },
+            "restart_time": { "$ref": "#/$defs/time", "default": "20s", "description": "of the job, besides reading the checkpoint; of a rendezvous until the broadcast" },
             "uses_notice": { "type": "boolean", "default": false, "description": "who is given notice leaves after its step, and its replacement is requested unless replacement.at says when; a checkpoint is written where the loss would cost work" },
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
             "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result; of many (simulate --runs, provision) it is given up, and means are lower bounds. Default: none for one run; of many 60 days, ten times the time without revocations, or the deadline, whichever is last" } }
@@ -237,22 +239,24 @@ constexpr std::string_view kProperties = R"json({
 }  // namespace
 
 std::string scenario_schema() {
-  const std::string text = file_schema(
-      {.title = "Rehearse scenario", .required = {"workload", "cluster", "training"}}, kProperties,
-      {{"model", [] { return std::string{model_schema()}; }},
-       {"instance", instance_schema},
-       {"spot_pool", spot_pool_schema},
-       {"storage", storage_schema},
-       {"price_history", price_history_schema},
-       {"profile", profile_schema},
-       {"region_link", region_link_schema}});
+  const std::string text =
+      file_schema({.title = "Rehearse scenario", .required = {"workload", "cluster", "training"}}, kProperties,
+                  {{"model", [] { return std::string{model_schema()}; }},
+                   {"instance", instance_schema},
+                   {"spot_pool", spot_pool_schema},
+                   {"storage", storage_schema},
+                   {"price_history", price_history_schema},
+                   {"profile", profile_schema},
+                   {"region_link", region_link_schema}});
   Json schema = parse_json(text, "schema of scenarios");
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
   network["allOf"] = fabric["allOf"];
   Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
-  for (const auto& [word, algorithm] : collective_algorithms()) strategy["algorithm"]["enum"].push_back(word);
+  for (const auto* words : {&collective_algorithms(), &collective_algorithm_aliases()})
+    for (const auto& [word, algorithm] : *words) strategy["algorithm"]["enum"].push_back(word);
+  for (const char* word : {"Ring", "Tree", "NVLS"}) strategy["algorithm"]["enum"].push_back(word);
   for (const auto& [word, title] : added_strategies()) strategy["kind"]["enum"].push_back(word);
   return to_json_text(schema);
 }

@@ -11,12 +11,14 @@ namespace {
 std::vector<Machine> list_machines(const Scenario& scenario) {
   std::vector<Machine> machines;
   std::vector<std::size_t> first(scenario.groups.size());  // machine of each group
+  int domains = 0;
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     const Group& group = scenario.groups[g];
     first[g] = machines.size();
     if (group.colocated_with >= 0) continue;
     const double nic_efficiency = scenario.profile.network.nic_efficiency_for(group.instance.name);
     for (int i = 0; i < group.count; ++i) {
+      if (i % group.machines_per_domain == 0 && group.machines_per_domain > 1) ++domains;
       machines.push_back({.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(i),
                           .group = static_cast<int>(g),
                           .role = group.role,
@@ -27,7 +29,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
                           .nic = group.instance.nic * nic_efficiency,
-                          .nic_burst = Bytes{std::llround(as_double(group.instance.nic_burst) * nic_efficiency)}});
+                          .nic_burst = Bytes{std::llround(as_double(group.instance.nic_burst) * nic_efficiency)},
+                          .nvlink_domain = group.machines_per_domain > 1 ? domains - 1 : -1});
     }
   }
   for (const Group& group : scenario.groups) {
@@ -96,7 +99,8 @@ Topology build_topology(const Scenario& scenario, const std::vector<Machine>& ma
                      .gpus = machine.gpus,
                      .interconnect = group.interconnect,
                      .name = machine.name,
-                     .packet_loss = scenario.packet_loss});
+                     .packet_loss = scenario.packet_loss,
+                     .nvlink_domain = machine.nvlink_domain});
     Interconnect& inside = nodes.back().interconnect;
     const CollectiveParameters& library = scenario.profile.collectives.on(inside.name, inside.generation);
     inside.pcie = inside.pcie * library.pcie_efficiency;

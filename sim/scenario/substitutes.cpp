@@ -1,6 +1,7 @@
 #include "sim/scenario/substitutes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,8 @@ namespace {
 using nlohmann::literals::operator""_json_pointer;
 
 constexpr double kLeastSpread = 0.1, kSpreadOfOne = 0.3;
+constexpr std::array kLinkEfficiencies{"nvlink_efficiency", "pcie_efficiency", "socket_efficiency",
+                                       "nvlink_relay_efficiency"};
 
 /// Standard deviation of logarithms.
 double spread_of(const std::vector<double>& values) {
@@ -51,7 +54,9 @@ class Substitution {
     architectures();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
+    const std::vector<const Group*> unknown = groups_of_unknown_copies();
     collectives();
+    for (const Group* group : unknown) widen_for_copies(*group);
   }
 
  private:
@@ -161,6 +166,55 @@ class Substitution {
     if (strategy->variables == VariableHome::kWorkerProcess && profile_.contains("servers") &&
         !profile_["servers"].contains("in_process"))
       take_section("servers", "what arithmetic on variables in the workers' process costs", "in_process");
+  }
+
+  // Copies between GPUs over PCIe
+
+  /// Groups whose GPUs exchange over PCIe alone where nobody has measured it: of machines that are not said to stage copies in host
+  /// memory, and of another GPU than those that the profile's protocols were fitted to.
+  std::vector<const Group*> groups_of_unknown_copies() const {
+    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+    if (servers != nullptr && servers->aggregation != Aggregation::kGpu && servers->variables != VariableHome::kGpus)
+      return {};
+    std::vector<const Group*> unknown;
+    std::set<std::string> named;
+    for (const Group& group : scenario_.groups) {
+      const Interconnect& inside = group.interconnect;
+      if (group.role != Role::kWorker || group.instance.accelerators < 2 || kind_of(inside) != LinkKind::kPcie ||
+          inside.stages_copies_in_host || !named.insert(inside.name).second)
+        continue;
+      const std::vector<std::string>& fitted = scenario_.profile.fitted_accelerators;
+      const Json library = profile_.contains("collectives") ? profile_["collectives"] : Json::object();
+      const Json entry = library_on(library, inside.name, inside.generation, *group.accelerator);
+      const bool has_measured = std::ranges::find(fitted, group.accelerator->name) != fitted.end() &&
+                                entry.contains("protocols") && !entry["protocols"].empty();
+      if (!has_measured) unknown.push_back(&group);
+    }
+    return unknown;
+  }
+
+  /// NCCL copies through host memory where GPUs have no peer access: boards of consumers, GPUs at two processors, many virtual
+  /// machines. A fifth of the rate is the 5th percentile then.
+  void widen_for_copies(const Group& group) {
+    constexpr double kSlowest = 5, kNormal = 1.645;
+    const std::string& name = group.interconnect.name;
+    const std::string text =
+        "the GPUs of " + in_quotes(group.instance.name) +
+        " are joined by PCIe alone: whether they copy to one another directly is not known; through host "
+        "memory an exchange among them takes up to five times as long";
+    for (const Json& known : profile_.value("substitutes", Json::array()))
+      if (known["text"] == text) return;  // of a scenario that is run again as it was completed
+    std::string pointer = "/collectives";
+    Json* entry = &profile_["collectives"];
+    if (entry->is_null()) *entry = Json::object();
+    if (!name.empty()) {
+      pointer = extend_json_pointer(pointer + "/by_interconnect", name);
+      if (!entry->contains("by_interconnect") || !(*entry)["by_interconnect"].contains(name))
+        (*entry)["by_interconnect"][name] = library_on(*entry, name, group.interconnect.generation, *group.accelerator);
+      entry = &(*entry)["by_interconnect"][name];
+    }
+    if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
+    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}});
   }
 
   // Compute
@@ -386,17 +440,25 @@ class Substitution {
     int most_gpus = 0;              // that were measured, of a machine, if is_of_generation
   };
 
-  bool works(const Json& protocol, bool spans_machines, bool reduces) const {
-    const CollectiveAlgorithm wanted = std::get<AllReduceStrategy>(scenario_.training.strategy.kind).algorithm;
+  /// What the workers of a group need of a library.
+  struct Need {
+    const Group* group = nullptr;
+    CollectiveAlgorithm algorithm{};  // or the library's choice: any will do
+    LinkKind kind{};
+    bool spans = false, reduces = false;  // several islands; in the switch
+    std::vector<std::string> keys{};      // that a protocol has to state
+  };
+
+  static bool works(const Json& protocol, const Need& need) {
     if (protocol.contains("operation") && protocol["operation"] != "all_reduce") return false;
     if (!protocol.contains("algorithm")) return true;
-    const std::string name = protocol["algorithm"].get<std::string>();
-    if (name == "chain_tree" && !spans_machines) return false;
-    if (name == "nvls" && (spans_machines || !reduces)) return false;
-    if (wanted == CollectiveAlgorithm::kFastest) return true;
-    for (const auto& [word, algorithm] : collective_algorithms())
-      if (word == name) return algorithm == wanted;
-    return false;
+    const auto algorithm = find_collective_algorithm(protocol["algorithm"].get<std::string>());
+    if (algorithm == CollectiveAlgorithm::kTree && !need.spans) return false;
+    if (algorithm == CollectiveAlgorithm::kNvls && (need.spans || !need.reduces)) return false;
+    return is_choice(need.algorithm) || algorithm == need.algorithm;
+  }
+  static bool any_works(const Json& protocols, const Need& need) {
+    return std::any_of(protocols.begin(), protocols.end(), [&](const Json& protocol) { return works(protocol, need); });
   }
 
   /// Of the donors, and of the profile itself on other interconnects.
@@ -435,30 +497,65 @@ class Substitution {
       if (group.role == Role::kWorker && done.insert(group.interconnect.name).second) collectives_of(group);
   }
 
+  /// The algorithms whose costs are needed: all if the scenario asks for the fastest; else its own, after rings, whose costs other
+  /// collectives have, where there are such.
+  std::vector<CollectiveAlgorithm> wanted_algorithms() const {
+    const auto& strategy = std::get<AllReduceStrategy>(scenario_.training.strategy.kind);
+    if (strategy.algorithm == CollectiveAlgorithm::kFastest) {
+      std::vector<CollectiveAlgorithm> all;
+      for (const auto& [word, algorithm] : collective_algorithms())
+        if (!is_choice(algorithm)) all.push_back(algorithm);
+      return all;
+    }
+    std::vector<CollectiveAlgorithm> wanted;
+    const auto* timed = std::get_if<TimedLayers>(&scenario_.model.structure);
+    if (strategy.algorithm != CollectiveAlgorithm::kRing &&
+        (strategy.sharding != Sharding::kNone || !strategy.registered_as.empty() ||
+         (timed != nullptr && timed->operation != CollectiveKind::kAllReduce)))
+      wanted.push_back(CollectiveAlgorithm::kRing);
+    wanted.push_back(strategy.algorithm);
+    return wanted;
+  }
+
+  Need need_of(const Group& group) const {
+    Need need{.group = &group,
+              .algorithm = CollectiveAlgorithm::kLibrary,
+              .kind = kind_of(group.interconnect),
+              .spans = scenario_.islands().size() > 1,
+              .reduces = group.interconnect.reduces_in_switch};
+    need.keys.emplace_back("launch");
+    if (group.workers_per_machine() * std::min(group.machines_per_domain, group.count) > 1) {
+      if (need.kind != LinkKind::kPcie) need.keys.emplace_back("nvlink_step");
+      if (need.kind != LinkKind::kSwitch) need.keys.emplace_back("pcie_step");
+    }
+    if (need.spans) need.keys.emplace_back("network_step");
+    return need;
+  }
+
   /// The interconnects that have protocols, the nearest first: those of which one works, of the same kind, with the fewest
-  /// of `needed` not stated, of the nearest rate, of the nearest GPU.
-  std::vector<Candidate> nearest_first(const Group& group, const std::vector<std::string>& needed) {
-    const LinkKind kind = kind_of(group.interconnect);
-    const bool spans = spans_machines(), reduces = group.interconnect.reduces_in_switch;
-    std::vector<Candidate> list = candidates(*group.accelerator, group.interconnect);
+  /// of the needed keys not stated, of the nearest rate, of the nearest GPU.
+  static std::vector<Candidate> nearest_first(std::vector<Candidate> list, const Need& need) {
     const auto lacks = [&](const Candidate& candidate) {
       int most = 0;
       for (const auto& [label, protocol] : candidate.entry["protocols"].items()) {
         int stated = 0;
-        for (const std::string& key : needed) stated += protocol.contains(key) ? 1 : 0;
+        for (const std::string& key : need.keys) stated += protocol.contains(key) ? 1 : 0;
         most = std::max(most, stated);
       }
-      return static_cast<int>(needed.size()) - most;
+      return static_cast<int>(need.keys.size()) - most;
     };
     const auto rank = [&](const Candidate& candidate) {
-      const bool has_algorithm = std::any_of(candidate.entry["protocols"].begin(), candidate.entry["protocols"].end(),
-                                             [&](const Json& protocol) { return works(protocol, spans, reduces); });
-      const int other_kind = candidate.kind == kind                                             ? 0
-                             : (candidate.kind == LinkKind::kPcie) == (kind == LinkKind::kPcie) ? 1
-                                                                                                : 2;
-      const double rates = candidate.rate > 0 ? std::abs(std::log(candidate.rate / rate_of(group.interconnect))) : 10;
-      return std::tuple{!has_algorithm,   other_kind, !candidate.is_of_generation,
-                        lacks(candidate), rates,      candidate.gpu_distance};
+      const int other_kind = candidate.kind == need.kind                                             ? 0
+                             : (candidate.kind == LinkKind::kPcie) == (need.kind == LinkKind::kPcie) ? 1
+                                                                                                     : 2;
+      const double rates =
+          candidate.rate > 0 ? std::abs(std::log(candidate.rate / rate_of(need.group->interconnect))) : 10;
+      return std::tuple{!any_works(candidate.entry["protocols"], need),
+                        other_kind,
+                        !candidate.is_of_generation,
+                        lacks(candidate),
+                        rates,
+                        candidate.gpu_distance};
     };
     std::erase_if(list,
                   [](const Candidate& c) { return !c.entry.contains("protocols") || c.entry["protocols"].empty(); });
@@ -467,85 +564,201 @@ class Substitution {
     return list;
   }
 
+  /// What the profile says of an interconnect, and what is added to it.
+  struct Completion {
+    Json entry;
+    std::string pointer;
+    Json components = Json::object();
+    bool has_own = false;  // protocols, before
+    std::string text{};
+    std::map<std::string, std::vector<std::string>> taken{};  // from where -> algorithms
+    std::map<std::string, std::set<std::string>> filled{};    // donor -> keys
+    std::set<std::string> whatever{};                         // labels of protocols that stated no algorithm
+  };
+
   void collectives_of(const Group& group) {
     const std::string& name = group.interconnect.name;
-    const LinkKind kind = kind_of(group.interconnect);
-    const bool spans = spans_machines(), reduces = group.interconnect.reduces_in_switch;
-    std::vector<std::string> needed{"launch"};
-    if (group.workers_per_machine() > 1) {
-      if (kind != LinkKind::kPcie) needed.emplace_back("nvlink_step");
-      if (kind != LinkKind::kSwitch) needed.emplace_back("pcie_step");
+    const std::vector<CollectiveAlgorithm> wanted = wanted_algorithms();
+    Need need = need_of(group);
+    Completion completion;
+    completion.entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name,
+                                  group.interconnect.generation, *group.accelerator);
+    Json& entry = completion.entry;
+    completion.pointer = "/collectives";
+    if (!name.empty()) completion.pointer = extend_json_pointer(completion.pointer + "/by_interconnect", name);
+    const std::vector<Candidate> all = candidates(*group.accelerator, group.interconnect);
+    completion.has_own = entry.contains("protocols") && any_works(entry["protocols"], need);
+    if (!completion.has_own) take_link_efficiencies(entry, nearest_first(all, need));
+    if (wanted.size() > 1) tell_algorithms_apart(completion, wanted, need);
+    for (const CollectiveAlgorithm algorithm : wanted) {
+      need.algorithm = algorithm;
+      complete(completion, nearest_first(all, need), need, wanted.size() > 1);
     }
-    if (spans) needed.emplace_back("network_step");
+    note_completion(completion, need);
+  }
 
-    Json entry = library_on(profile_.contains("collectives") ? profile_["collectives"] : Json::object(), name,
-                            group.interconnect.generation, *group.accelerator);
-    const Json protocols = entry.contains("protocols") ? entry["protocols"] : Json::object();
-    const bool is_known = std::any_of(protocols.begin(), protocols.end(),
-                                      [&](const Json& protocol) { return works(protocol, spans, reduces); });
-    const std::vector<Candidate> list = nearest_first(group, needed);
-    Json components = Json::object();
-    std::string pointer = "/collectives";
-    if (!name.empty()) pointer = extend_json_pointer(pointer + "/by_interconnect", name);
-    std::string text;
+  /// Shares of the links' rates belong to the links: they are those of the nearest, whatever the algorithm.
+  static void take_link_efficiencies(Json& entry, const std::vector<Candidate>& nearest) {
+    if (nearest.empty()) return;
+    for (const char* key : kLinkEfficiencies)
+      if (!entry.contains(key) && nearest.front().entry.contains(key)) entry[key] = nearest.front().entry[key];
+  }
+
+  /// Where several algorithms are wanted, a protocol that states none and not all that it costs becomes one for each: what it
+  /// lacks may come from elsewhere for each.
+  static void tell_algorithms_apart(Completion& completion, const std::vector<CollectiveAlgorithm>& wanted,
+                                    const Need& need) {
+    if (!completion.entry.contains("protocols")) return;
+    Json& protocols = completion.entry["protocols"];
+    const Json before = protocols;
+    for (const auto& [label, protocol] : before.items()) {
+      if (protocol.contains("algorithm") || protocol.contains("operation") ||
+          std::ranges::all_of(need.keys, [&](const std::string& key) { return protocol.contains(key); }))
+        continue;
+      for (const CollectiveAlgorithm algorithm : wanted) {
+        if (algorithm == CollectiveAlgorithm::kLibrary) continue;
+        const std::string of = algorithm == CollectiveAlgorithm::kRing ? label : label_for(label, algorithm);
+        protocols[of] = protocol;
+        protocols[of]["algorithm"] = word_of(algorithm);
+        completion.whatever.insert(of);
+      }
+    }
+  }
+
+  static std::string word_of(CollectiveAlgorithm algorithm) {
+    return collective_algorithms().at(static_cast<std::size_t>(algorithm)).first;
+  }
+  static std::string label_for(const std::string& label, CollectiveAlgorithm algorithm) {
+    return label + " as " + word_of(algorithm);
+  }
+
+  static bool is_whatever(const Completion& completion, const std::string& label, const Json& protocol,
+                          CollectiveAlgorithm algorithm) {
+    return completion.whatever.contains(label) && protocol["algorithm"] == word_of(algorithm);
+  }
+
+  /// The algorithm's protocols, from the nearest where there are none, and what they do not state.
+  void complete(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
+    Json& entry = completion.entry;
+    if (!entry.contains("protocols")) entry["protocols"] = Json::object();
+    Json& protocols = entry["protocols"];
+    const auto is_meant = [&](const std::string& label, const Json& protocol) {
+      return works(protocol, need) || is_whatever(completion, label, protocol, need.algorithm);
+    };
+    bool is_known = false;
+    for (const auto& [label, protocol] : protocols.items()) is_known = is_known || is_meant(label, protocol);
     if (!is_known) {
       if (list.empty()) return;
-      const Candidate& nearest = list.front();
-      const Json taken = usable(nearest.entry["protocols"], spans, reduces);
-      for (const auto& [label, protocol] : taken.items()) {
-        entry["protocols"][label] = protocol;
-        forget_fit_of(extend_json_pointer(pointer + "/protocols", label));
-      }
-      for (const char* key : {"nvlink_efficiency", "pcie_efficiency", "socket_efficiency", "nvlink_relay_efficiency"})
-        if (!entry.contains(key) && nearest.entry.contains(key)) entry[key] = nearest.entry[key];
-      for (const auto& [label, protocol] : taken.items())
-        for (const auto& [key, value] : protocol.items())
-          if (key == "launch" || key == "efficiency" || key.ends_with("_step"))
-            components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
-                nearest.is_of_generation ? kLeastSpread : spread_over(list, key);
-      text = own() + " has no all-reduce over " + name_of(kind) + place(name) + ": as in profile " +
-             in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
-      if (const int gpus = group.instance.accelerators; nearest.is_of_generation && gpus > nearest.most_gpus)
-        text += ", continued to " + std::to_string(gpus) + " GPUs from at most " + std::to_string(nearest.most_gpus);
+      take_protocols(completion, list, need, has_others);
     }
-    std::map<std::string, std::set<std::string>> filled;  // donor -> keys
-    for (const std::string& key : needed)
-      for (auto& [label, protocol] : entry["protocols"].items()) {
-        if (protocol.contains(key) || !works(protocol, spans, reduces)) continue;
+    for (const std::string& key : need.keys)
+      for (auto& [label, protocol] : protocols.items()) {
+        if (protocol.contains(key) || !is_meant(label, protocol)) continue;
         for (const Candidate& candidate : list) {
           const Json* value = stated_by(candidate.entry["protocols"], label, key);
           if (value == nullptr) continue;
           protocol[key] = *value;
-          components[extend_json_pointer(extend_json_pointer(pointer + "/protocols", label), key)] =
+          completion
+              .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
               spread_over(list, key);
-          filled[in_quotes(candidate.profile) + describe_interconnect(candidate)].insert(key);
+          completion.filled[in_quotes(candidate.profile) + describe_interconnect(candidate)].insert(key);
           break;
         }
       }
-    for (const auto& [donor, keys] : filled)
-      text += (text.empty()
-                   ? own() + " does not state all that an all-reduce over " + name_of(kind) + place(name) + " costs"
-                   : std::string{}) +
+  }
+
+  void take_protocols(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
+    const Candidate& nearest = list.front();
+    Json& entry = completion.entry;
+    const Json protocols = with_full_rate(usable(nearest.entry["protocols"], need), nearest.entry["protocols"], need);
+    for (const auto& [label_there, protocol] : protocols.items()) {
+      const bool has_label = entry["protocols"].contains(label_there), is_of_another = protocol.contains("operation");
+      if (is_of_another && has_label) continue;
+      const bool is_tagged = has_others && need.algorithm != CollectiveAlgorithm::kLibrary && !is_of_another;
+      const bool keeps_label = !is_tagged || (protocol.contains("algorithm") && !has_label);
+      const std::string label = keeps_label ? label_there : label_for(label_there, need.algorithm);
+      Json taken = protocol;
+      if (is_tagged) taken["algorithm"] = word_of(need.algorithm);
+      if (!need.spans) keep_rate(taken, nearest.entry, entry, need.kind);
+      forget_fit_of(extend_json_pointer(completion.pointer + "/protocols", label));
+      for (const auto& [key, value] : taken.items())
+        if (key == "launch" || key == "efficiency" || key.ends_with("_step"))
+          completion
+              .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
+              nearest.is_of_generation ? kLeastSpread : spread_over(list, key);
+      entry["protocols"][label] = std::move(taken);
+    }
+    std::string from =
+        "as in profile " + in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
+    const int gpus = std::min(need.group->count, need.group->machines_per_domain) * need.group->instance.accelerators;
+    if (nearest.is_of_generation && gpus > nearest.most_gpus)
+      from += ", continued to " + std::to_string(gpus) + " GPUs from at most " + std::to_string(nearest.most_gpus);
+    completion.taken[from].push_back(word_of(need.algorithm));
+  }
+
+  /// A library has its protocols for all algorithms: where a machine's measurements of trees show none with the rate that its rings
+  /// reach, that of the rings costs what it does for them.
+  static Json with_full_rate(Json taken, const Json& all, const Need& need) {
+    if (need.algorithm != CollectiveAlgorithm::kTree) return taken;
+    const auto rate_of = [](const Json& protocol) { return protocol.value("efficiency", 1.0); };
+    double best = 0;
+    for (const Json& protocol : taken) best = std::max(best, rate_of(protocol));
+    Need ring = need;
+    ring.algorithm = CollectiveAlgorithm::kRing;
+    for (const auto& [label, protocol] : all.items()) {
+      if (!works(protocol, ring) || !protocol.contains("algorithm") || rate_of(protocol) <= best) continue;
+      best = rate_of(protocol);
+      Json as_tree = protocol;
+      as_tree["algorithm"] = word_of(need.algorithm);
+      taken[label_for(label, need.algorithm)] = std::move(as_tree);
+    }
+    return taken;
+  }
+
+  /// What a protocol reaches of the links inside a machine is a share of what the link efficiency beside it leaves of them.
+  static void keep_rate(Json& protocol, const Json& there, const Json& here, LinkKind kind) {
+    const char* key = kind == LinkKind::kPcie ? "pcie_efficiency" : "nvlink_efficiency";
+    const double ratio = there.value(key, 1.0) / here.value(key, 1.0);
+    if (ratio != 1 && !protocol.contains("operation"))
+      protocol["efficiency"] = std::min(1.0, protocol.value("efficiency", 1.0) * ratio);
+  }
+
+  void note_completion(Completion& completion, const Need& need) {
+    const std::string& name = need.group->interconnect.name;
+    std::string& text = completion.text;
+    const bool has_several = wanted_algorithms().size() > 1;
+    for (const auto& [from, algorithms] : completion.taken)
+      text += (text.empty() ? own() + " has no " : "; no ") +
+              (has_several && (completion.has_own || completion.taken.size() > 1) ? joined(algorithms) + " of its own"
+                                                                                  : std::string{"all-reduce"}) +
+              " over " + name_of(need.kind) + place(name) + ": " + from;
+    for (const auto& [donor, keys] : completion.filled)
+      text += (text.empty() ? own() + " does not state all that an all-reduce over " + name_of(need.kind) +
+                                  place(name) + " costs"
+                            : std::string{}) +
               "; " + joined(keys) + " as in profile " + donor;
     if (text.empty()) return;
+    Json& components = completion.components;
     for (auto& [label, change] : components.items()) change = std::round(change.get<double>() * 1e4) / 1e4;
     double most = 0;
     for (const Json& change : components) most = std::max(most, change.get<double>());
     if (name.empty()) {
-      for (const auto& [key, value] : entry.items()) profile_["collectives"][key] = value;
+      for (const auto& [key, value] : completion.entry.items()) profile_["collectives"][key] = value;
       profile_["collectives"].erase("by_generation");  // would come before
     } else {
-      profile_["collectives"]["by_interconnect"][name] = entry;
+      profile_["collectives"]["by_interconnect"][name] = completion.entry;
     }
+    // What the profile has of its own is as certain as before.
+    const bool has_own_of_several = has_several && completion.has_own && completion.filled.empty();
     note(text + "; these times and shares may be off by up to " + percent(most) + ", as they differ between machines",
-         kLeastSpread, std::move(components));
+         has_own_of_several ? 0 : kLeastSpread, std::move(components));
   }
 
-  /// Those that carry out what the scenario asks for; otherwise rings, or all, whose costs stand for it.
-  Json usable(const Json& protocols, bool spans, bool reduces) const {
+  /// Those that carry out what is needed; otherwise rings, or all, whose costs stand for it.
+  static Json usable(const Json& protocols, const Need& need) {
     Json taken = Json::object(), rings = Json::object();
     for (const auto& [label, protocol] : protocols.items()) {
-      if (works(protocol, spans, reduces)) taken[label] = protocol;
+      if (works(protocol, need)) taken[label] = protocol;
       Json any = protocol;
       any.erase("algorithm");
       any.erase("in_gpu_order");

@@ -48,8 +48,14 @@ std::vector<Message> in_order(std::vector<Message> messages) {
 
 std::vector<Message> messages_of(const RunRecord& record, std::size_t most) {
   std::vector<Message> messages;
+  const auto domain_of = [&](Endpoint end) {
+    return end.gpu == Endpoint::kHost ? -1 : record.machines[static_cast<std::size_t>(end.machine)].nvlink_domain;
+  };
+  const auto crosses_network = [&](Endpoint from, Endpoint to) {
+    return from.machine != to.machine && (domain_of(from) < 0 || domain_of(from) != domain_of(to));
+  };
   for (const MessageSpan& span : record.recorder.messages)
-    if (span.from.machine != span.to.machine)
+    if (crosses_network(span.from, span.to))
       messages.push_back({.from = span.from,
                           .to = span.to,
                           .unit = span.unit,

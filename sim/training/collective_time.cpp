@@ -53,7 +53,8 @@ class AllReduceOfWorkers {
     Bytes sum{};
     for (const CollectivePhase& phase : method.plan)
       for (const PathIndex edge : phase.edges)
-        if (network_.source(edge).machine == machine && network_.destination(edge).machine != machine)
+        if (network_.source(edge).machine == machine &&
+            site_.topology.crosses_network(network_.source(edge), network_.destination(edge)))
           sum += message_size(phase, method.on_wire(payload)) * phase.repeat;
     return sum;
   }
@@ -115,6 +116,12 @@ Seconds collective_time(const Scenario& scenario) {
 
 Seconds collective_time(const Scenario& scenario, Bytes payload) {
   return AllReduceOfWorkers{scenario}.duration(payload);
+}
+
+Seconds broadcast_time(const Site& site, const std::vector<Endpoint>& gpus, Bytes payload) {
+  PathsOnly network{site.topology};
+  const FastestCollective collective{collective_methods(site, gpus, network, CollectiveKind::kBroadcast), network};
+  return collective.duration(collective.choose(payload), payload);
 }
 
 Bytes bytes_leaving_first_machine(const Scenario& scenario) {

@@ -1,7 +1,10 @@
 #pragma once
 // How long one all-reduce takes, and what it sends, without simulating a run.
 
+#include <vector>
+
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/site.hpp"
 
 namespace rehearse {
 
@@ -14,6 +17,9 @@ namespace rehearse {
 Seconds collective_time(const Scenario& scenario);
 /// The same of one message of `payload`.
 Seconds collective_time(const Scenario& scenario, Bytes payload);
+
+/// Time of a broadcast of `payload` from the first of these GPUs to the others, while nothing else uses the network.
+Seconds broadcast_time(const Site& site, const std::vector<Endpoint>& gpus, Bytes payload);
 
 /// What leaves the first worker's machine over its NICs in a step: its part of the all-reduces of all gradients, each
 /// unit by itself. Throws InputError if the strategy is not all-reduce.

@@ -118,10 +118,10 @@ TEST_CASE("what strategies do to gradients is what the simulator sends, and no s
            {"driple/12-2080ti-ps5-w5", synchronous + R"("placement": "greedy_by_bytes", "partition_size": "4MiB"})"},
            {"driple/11-v100-ps5-w5", synchronous + R"("placement": "round_robin", "gradient_precision": "fp16"})"},
            {"driple/11-v100-ps5-w5", synchronous + R"("placement": "round_robin", "accumulation_steps": 3})"},
-           {"tum/tensorflow-ring", ring + R"("algorithm": "tree"})"},
+           {"tum/tensorflow-ring", ring + R"("algorithm": "binary_tree"})"},
            {"tum/tensorflow-ring", ring + R"("algorithm": "ring", "gradient_precision": "fp16"})"},
            {"tum/horovod-ring", ring + R"("algorithm": "hierarchical", "accumulation_steps": 2})"},
-           {"hkbu-bert-large", ring + R"("algorithm": "tree", "bucket_size": "25MiB"})"}}) {
+           {"hkbu-bert-large", ring + R"("algorithm": "binary_tree", "bucket_size": "25MiB"})"}}) {
     CAPTURE(name);
     CAPTURE(how);
     CAPTURE(std::string{name});

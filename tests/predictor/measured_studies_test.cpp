@@ -97,7 +97,7 @@ TEST_CASE("the traffic of a step is what crosses the chief's NICs in a simulatio
 TEST_CASE("no traffic is certain within one machine, in trees, with sparse tables, or with backup workers") {
   CHECK(!step_traffic(test::resolved(of_file("dgx"))));
   Json json = of_file("tum/tensorflow-ring");
-  json["training"]["strategy"]["algorithm"] = "double_binary_tree";
+  json["training"]["strategy"]["algorithm"] = "flat_double_binary_tree";
   CHECK(!step_traffic(test::resolved(json)));
   json = of_file("cm-dare");
   json["workload"]["model"] = "lstm_language_model";

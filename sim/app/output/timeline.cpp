@@ -70,6 +70,10 @@ class TimelineWriter {
   std::string unit_name(int unit) const {
     return unit < 0 ? "samples" : record_.unit_names[static_cast<std::size_t>(unit)];
   }
+  /// Of no unit is what newcomers are sent, and samples that are copied.
+  std::string message_name(const MessageSpan& message) const {
+    return message.unit < 0 && message.is_of_collective ? "model" : unit_name(message.unit);
+  }
   /// Tracks of machines with one GPU need no number.
   std::string track(const char* name, MachineIndex machine, int gpu) const {
     return record_.machines[static_cast<std::size_t>(machine)].workers > 1 ? name + (" " + std::to_string(gpu)) : name;
@@ -117,11 +121,11 @@ class TimelineWriter {
         if (message.retransmitted > Bytes{}) said.add("bytes sent again", message.retransmitted.value());
         return said;
       };
-      add({message.from.machine, 3, send_track(message)}, message.on_wire, unit_name(message.unit), "send",
+      add({message.from.machine, 3, send_track(message)}, message.on_wire, message_name(message), "send",
           arguments(message.to, message.from.machine));
       const Seconds latency = message.arrival - message.on_wire.end;
       add({message.to.machine, 4, receive_track(message)}, {message.on_wire.start + latency, message.arrival},
-          unit_name(message.unit), "receive", arguments(message.from, message.to.machine));
+          message_name(message), "receive", arguments(message.from, message.to.machine));
     }
     for (const EventSpan& event : record_.recorder.events)
       if (event.span.end > event.span.start) add({event.machine, 5, "events"}, event.span, event.kind, "event");

@@ -46,7 +46,7 @@ TEST_CASE("the messages of a run are known before it") {
       scenarios.push_back(with_servers(of_model(3, 1, strategy), 2));
     }
   for (const char* algorithm :
-       {"ring", "tree", "double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star"})
+       {"ring", "binary_tree", "flat_double_binary_tree", "hierarchical", "star", "clique", "binary_tree_star", "tree"})
     for (const auto& [machines, gpus] : {std::pair{1, 4}, {3, 2}, {5, 1}})
       scenarios.push_back(of_model(machines, gpus, {{"kind", "all_reduce"}, {"algorithm", algorithm}}));
   scenarios.push_back(of_model(3, 1, {{"kind", "pairwise_averaging"}}));
@@ -112,7 +112,7 @@ TEST_CASE("what a run has to remember is estimated, and refused if no memory is 
 }
 
 TEST_CASE("--explain describes strategy, fabric and interconnect") {
-  Json scenario = of_model(4, 4, {{"kind", "all_reduce"}, {"algorithm", "tree"}, {"bucket_size", "20KiB"}});
+  Json scenario = of_model(4, 4, {{"kind", "all_reduce"}, {"algorithm", "binary_tree"}, {"bucket_size", "20KiB"}});
   scenario["cluster"]["groups"][0]["instance"]["interconnect"] = "dgx-1-v100";
   scenario["cluster"]["network"].update({{"topology", "fat_tree"}, {"machines_per_leaf", 2}});
   const std::string text = explain(test::resolved(scenario));

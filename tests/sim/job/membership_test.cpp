@@ -24,6 +24,7 @@ Json two_and(int late, const char* joins_at, const char* leaves_at, const Json& 
   if (leaves_at != nullptr) group["leaves_at"] = leaves_at;
   scenario["cluster"]["groups"].push_back(group);
   scenario["training"]["steps"] = steps;
+  scenario["training"]["recovery"] = {{"membership_change", "at_once"}};
   return scenario;
 }
 
@@ -45,10 +46,105 @@ Json run(const Json& scenario, bool is_exact) {
   });
 }
 
+/// A number of steps of so many workers that ends no sooner than `date`, from `from` on.
+double steps_until(double date, double from, int workers) { return std::ceil((date - from) / ring_step(workers)); }
+
 }  // namespace
 
+TEST_CASE("a rendezvous: the step ends, all stop, one broadcasts variables and momentum, and nothing is done twice") {
+  // The step under way at 1 s is the last of two workers. Half a second later a chain of four machines passes on two values of
+  // each of the six million parameters. Who leaves at 3 s ends its step; the others stop again and have the model.
+  Json scenario = two_and(2, "1s", "3s", {{"kind", "all_reduce"}}, 1000);
+  scenario["training"]["recovery"] = {{"restart_time", "500ms"}};
+  const double alone = steps_until(1, 0, 2);
+  const double begun = alone * ring_step(2) + 0.5 + 3 * kAlpha + 2 * kSize / kBeta;
+  const double together = steps_until(3, begun, 4), left = begun + together * ring_step(4);
+  const double end = left + 0.5 + (1000 - alone - 2 * together) * ring_step(2);
+  for (const bool is_exact : {false, true}) {
+    CAPTURE(is_exact);
+    const Json result = run(scenario, is_exact);
+    REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+    CHECK(result["time_s"].get<double>() == doctest::Approx(end).epsilon(1e-9));
+    CHECK(result["samples_done"] == 2000);
+    CHECK(result["samples_lost"] == 0);
+    CHECK(result["samples_repeated"] == 0);
+    CHECK(result["presence"][2][0] == 1);
+    CHECK(result["presence"][2][1].get<double>() == doctest::Approx(left).epsilon(1e-9));
+    CHECK(result["interruptions"]["stopped_s"].get<double>() ==
+          doctest::Approx(2 * 0.5 + 3 * kAlpha + 2 * kSize / kBeta).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a restart: who joins, or leaves by itself, sends all back to the last checkpoint") {
+  // A checkpoint after every ten steps, of 1 s; newcomers at 2.7 s find two, leavers at 9 s what has been written since.
+  Json scenario = two_and(1, "2.7s", "9s", {{"kind", "all_reduce"}}, 400);
+  scenario["training"]["checkpoint"] = {{"every_steps", 10}, {"fixed_time", "1s"}, {"rate", "1000GBps"}};
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "500ms"}};
+  const double write = 1 + 2 * kSize / 1e12, two = ring_step(2), three = ring_step(3);
+  const double first = 20 + std::floor((2.7 - 2 * (10 * two + write)) / two);
+  REQUIRE(first > 20);
+  REQUIRE(first < 30);
+  const double again = 2.7 + 0.5 + write;  // from step 20 on
+  double at = again, steps = 20;
+  while (at + 10 * three + write < 9) {
+    at += 10 * three + write;
+    steps += 10;
+  }
+  const double lost = std::min(10.0, std::floor((9 - at) / three));
+  // Two go on from there with 800 - 40 - 3 (steps - 20) samples.
+  const double rest = std::ceil((800 - 40 - 3 * (steps - 20)) / 2);
+  const double written = std::floor((steps + rest - 1) / 10) - steps / 10;
+  const double end = 9 + 0.5 + write + rest * two + written * write;
+  for (const bool is_exact : {false, true}) {
+    CAPTURE(is_exact);
+    const Json result = run(scenario, is_exact);
+    REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+    CHECK(result["time_s"].get<double>() == doctest::Approx(end).epsilon(1e-9));
+    CHECK(result["interruptions"]["restarts"] == 2);
+    CHECK(result["samples_lost"] == 2 * (first - 20) + 3 * lost);
+    CHECK(result["samples_done"] == 800);
+  }
+}
+
+TEST_CASE("a node that joins without a checkpoint sends all back to the beginning") {
+  // pytorch/elastic#97: 300 s and no checkpoint yet; all of it is lost, and the time of a restart.
+  Json scenario = timed_scenario(1, {{"346000000B", "375ms", "750.64ms"}}, {{"kind", "all_reduce"}});
+  Json late = scenario["cluster"]["groups"][0];
+  late.update({{"name", "late"}, {"joins_at", "300s"}});
+  scenario["cluster"]["groups"].push_back(late);
+  scenario["training"]["steps"] = 800;
+  scenario["training"]["checkpoint"] = {{"every_steps", 400}, {"fixed_time", "1s"}, {"rate", "100GBps"}};
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "20s"}};
+  const double one = 1.12564, two = one + 2 * (kAlpha + 346e6 / 2 / kBeta);
+  for (const char* change : {"restart", "rendezvous"}) {
+    CAPTURE(change);
+    scenario["training"]["recovery"]["membership_change"] = change;
+    const Json result = run(scenario, false);
+    REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+    const bool restarts = std::string{change} == "restart";
+    CHECK(result["samples_lost"] == (restarts ? 266 : 0));
+    const double alone = 267, begun = restarts ? 320 : alone * one + 20 + kAlpha + 2 * 346e6 / kBeta;
+    const double steps = restarts ? 400 : std::ceil((800 - alone) / 2);
+    // No checkpoint is written when all is done, and none before step 400.
+    const double end = begun + steps * two + (restarts ? 0 : 1 + 2 * 346e6 / 100e9);
+    CHECK(result["time_s"].get<double>() == doctest::Approx(end).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("servers: who joins pulls the variables while the others go on; a rendezvous of theirs is refused") {
+  const Json strategy{{"kind", "parameter_server"}, {"synchronization", "asynchronous"}};
+  Json scenario = with_servers(two_and(1, "1s", nullptr, strategy, 400), 1);
+  scenario["training"]["recovery"] = {{"restart_time", "20s"}};
+  CHECK(!run(scenario, false).contains("interruptions"));
+  scenario["training"]["recovery"]["membership_change"] = "rendezvous";
+  CHECK(run(scenario, false)["error"].get<std::string>().find(
+            "/training/recovery/membership_change: expected \"at_once\" or \"restart\" with this strategy") !=
+        std::string::npos);
+}
+
 TEST_CASE(
-    "all-reduce: newcomers get the model between two steps, leavers end theirs; each membership has its own step") {
+    "all-reduce, at once: newcomers get the model between two steps, leavers end theirs; each membership has its own "
+    "step") {
   // The step under way at 1 s is the last of two workers. Then both newcomers get 24 MB through one NIC while the
   // others compute, and compute themselves: the first step of four is longer by the transfer. It ends as it began.
   const double two = ring_step(2), four = ring_step(4), transfer = 2 * kSize / kBeta + kAlpha;

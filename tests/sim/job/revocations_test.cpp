@@ -180,17 +180,22 @@ TEST_CASE("without its server the job restarts from the last checkpoint, or from
 }
 
 TEST_CASE("who uses the notice loses no step and no message") {
-  Json scenario = ring(3, 40);
-  scenario["training"]["recovery"] = {{"uses_notice", true}, {"timeout", "2s"}};
-  scenario = replayed(scenario, 0, {{30 * ring_step(3), "remove", "n2"}});
-  scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
-  const Json result = run(scenario);
-  CHECK(result["pauses"] == 0);
-  CHECK(result["lost_bytes"] == 0);
-  // It leaves after the step in which the notice comes.
-  const double steps = std::ceil((30 * ring_step(3) - 20e-3) / ring_step(3));
-  const double others = std::ceil((40 - steps) * 3 / 2);
-  CHECK(result.value("time", 0.0) == doctest::Approx(steps * ring_step(3) + others * ring_step(2)).epsilon(1e-9));
+  for (const bool is_at_once : {true, false}) {
+    Json scenario = ring(3, 40);
+    scenario["training"]["recovery"] = {{"uses_notice", true}, {"timeout", "2s"}, {"restart_time", "7s"}};
+    if (is_at_once) scenario["training"]["recovery"]["membership_change"] = "at_once";
+    scenario = replayed(scenario, 0, {{30 * ring_step(3), "remove", "n2"}});
+    scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
+    const Json result = run(scenario);
+    CHECK(result["pauses"] == (is_at_once ? 0 : 1));
+    CHECK(result["lost_bytes"] == 0);
+    // It leaves after the step in which the notice comes.
+    const double steps = std::ceil((30 * ring_step(3) - 20e-3) / ring_step(3));
+    const double others = std::ceil((40 - steps) * 3 / 2);
+    const double stopped = is_at_once ? 0 : 7;
+    CHECK(result.value("time", 0.0) ==
+          doctest::Approx(steps * ring_step(3) + stopped + others * ring_step(2)).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("a replacement from a standby group can be requested at the notice while the machine trains on") {
@@ -275,7 +280,7 @@ TEST_CASE("losses that cost no update do not put off checkpoints") {
   // A machine is lost and comes back every 70 ms; a checkpoint is due every 100 ms.
   Json scenario = ring(2, 400);
   scenario["training"]["checkpoint"] = {{"every", "100ms"}, {"fixed_time", "1us"}, {"rate", "1TBps"}};
-  scenario["training"]["recovery"] = {{"timeout", "1ms"}};
+  scenario["training"]["recovery"] = {{"timeout", "1ms"}, {"restart_time", "1ms"}};
   Json events = Json::array();
   for (int i = 1; i < 30; ++i) {
     events.push_back({0.07 * i, "remove", i == 1 ? "n1" : "m" + std::to_string(i - 1)});
@@ -380,6 +385,37 @@ TEST_CASE("jobs that restart take as long as Daly's formula says") {
   };
   const double first = segment(kSegment + 2, 3), middle = segment(kSegment + 2, 5), last = segment(kSegment, 5);
   CHECK(sum / kRuns == doctest::Approx(first + 8 * middle + last).epsilon(0.01));
+}
+
+TEST_CASE("a replacement costs the same at known speeds as message by message, to the last digits") {
+  // Of four one is lost; its replacement comes while the others train, while they stop, or twice.
+  for (const double comes_after : {0.05, 2.0})
+    for (const char* change : {"rendezvous", "restart"})
+      for (const char* lost_worker : {"shrink", "wait", "restart"}) {
+        CAPTURE(comes_after);
+        CAPTURE(change);
+        CAPTURE(lost_worker);
+        Json json = ring(4, 2000);
+        const double lost = 1.0001, back = lost + comes_after;
+        json = replayed(
+            json, 0, {{lost, "remove", "n2"}, {back, "add", "a"}, {back + 3, "remove", "n0"}, {back + 4, "add", "b"}});
+        json["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
+        json["training"]["recovery"] = {{"lost_worker", lost_worker},
+                                        {"membership_change", change},
+                                        {"timeout", "100ms"},
+                                        {"restart_time", "300ms"},
+                                        {"minimum_workers", 2}};
+        const Json detail = run(json);
+        REQUIRE_MESSAGE(!detail.contains("error"), detail.dump());
+        const Scenario scenario = test::resolved(json);
+        const Trajectory known = run_trajectory(Site{scenario}, 1, ring_speed, false);
+        CHECK(known.job.end.value() == doctest::Approx(detail["time"].get<double>()).epsilon(1e-6));
+        CHECK(known.job.interruptions.stopped.value() ==
+              doctest::Approx(detail["stopped"].get<double>()).epsilon(1e-6));
+        CHECK(known.job.interruptions.lost_updates == detail["lost"].get<std::int64_t>());
+        CHECK(known.job.interruptions.pauses == detail["pauses"].get<int>());
+        CHECK(known.job.interruptions.restarts == detail["restarts"].get<int>());
+      }
 }
 
 TEST_CASE("at known speeds a job goes as it does message by message") {

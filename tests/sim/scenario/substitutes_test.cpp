@@ -118,7 +118,7 @@ TEST_CASE("several machines take the network's step from a library that states i
 
 TEST_CASE("an algorithm that no protocol carries out costs what those of the nearest machine do") {
   Json json = on_machine("A100", "dgx-a100", "vtrain-a100-megatron");
-  json["training"]["strategy"]["algorithm"] = "double_binary_tree";
+  json["training"]["strategy"]["algorithm"] = "flat_double_binary_tree";
   CHECK(collective_time(test::resolved(json), Bytes{8}) > Seconds{30e-6});
 }
 

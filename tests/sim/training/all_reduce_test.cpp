@@ -34,21 +34,21 @@ TEST_CASE("ring: 2 (p - 1) (a + n / (p b))") {
   check_time(one_tensor(1, "ring"), kCompute);
 }
 
-TEST_CASE("double binary tree: 2 (d a + n / b) for more than two ranks") {
+TEST_CASE("flat double binary tree: 2 (d a + n / b) for more than two ranks") {
   // depth: 3 ranks 1, 4 to 7 ranks 2, 8 to 15 ranks 3
   for (const auto& [p, depth] : {std::pair{3, 1}, {4, 2}, {6, 2}, {7, 2}, {8, 3}, {15, 3}, {16, 4}}) {
     const int ranks = p;
     CAPTURE(ranks);
-    check_time(one_tensor(ranks, "double_binary_tree"), kCompute + 2 * (depth * kAlpha + kBytes / kBeta));
+    check_time(one_tensor(ranks, "flat_double_binary_tree"), kCompute + 2 * (depth * kAlpha + kBytes / kBeta));
   }
-  check_time(one_tensor(2, "double_binary_tree"), kCompute + 2 * (kAlpha + kBytes / 2 / kBeta));
+  check_time(one_tensor(2, "flat_double_binary_tree"), kCompute + 2 * (kAlpha + kBytes / 2 / kBeta));
 }
 
-TEST_CASE("tree: 2 (d a + c n / b) with c children at most") {
+TEST_CASE("binary tree: 2 (d a + c n / b) with c children at most") {
   for (const auto& [p, depth, children] : {std::tuple{2, 1, 1}, {3, 1, 2}, {7, 2, 2}, {8, 3, 2}}) {
     const int ranks = p;
     CAPTURE(ranks);
-    check_time(one_tensor(ranks, "tree"), kCompute + 2 * (depth * kAlpha + children * kBytes / kBeta));
+    check_time(one_tensor(ranks, "binary_tree"), kCompute + 2 * (depth * kAlpha + children * kBytes / kBeta));
   }
 }
 
