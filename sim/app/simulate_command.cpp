@@ -189,6 +189,8 @@ int run(const SimulateCommand& command) {
   const Simulated simulated = simulate_once(scenario, options, uncertainty, progress, budget);
   const RunRecord& record = simulated.record;
   const Summary& summary = simulated.summary;
+  if (!simulated.warning.empty() && !command.common.is_quiet)
+    std::fprintf(stderr, "rehearse: warning: %s\n", simulated.warning.c_str());
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

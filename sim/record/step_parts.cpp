@@ -76,8 +76,9 @@ class Mean {
     share_held();
     add_stops();
     if (sum_.steps > 0)
-      for (Seconds* part : {&sum_.kernels, &sum_.update, &sum_.host, &sum_.input, &sum_.server, &sum_.network,
-                            &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+      for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
+                            &sum_.overhead, &sum_.host_copies, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
+                            &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
     return sum_;
   }
@@ -92,7 +93,13 @@ class Mean {
                                : Seconds{};
     StepTimes times = step.times;
     const Seconds waits = times.server + times.network + times.latency + times.copies;
-    const Seconds host = length - times.held - times.input - times.kernels - update - waits - times.bubble;
+    const HostWork& planned = record_.host_work[m];
+    const Seconds update_dispatch = std::min(update, planned.update_dispatch);
+    const Seconds launch = times.kernels * planned.launch_share;
+    Seconds host =
+        std::max(Seconds{}, length - times.held - times.input - times.kernels - update - waits - times.bubble);
+    const Seconds host_copies = std::min(host, planned.copies);
+    host -= host_copies;
 
     // For the slowest worker it waits before anything else: at the barrier, or for what the others contribute to.
     Seconds others = record_.is_synchronous ? Seconds{} : std::exchange(times.held, Seconds{});
@@ -104,14 +111,18 @@ class Mean {
     others += at_barrier + within - for_checkpoint;
 
     sum_.steps += weight;
-    sum_.kernels += times.kernels * weight;
-    sum_.update += update * weight;
-    sum_.host += std::max(Seconds{}, host) * weight;
+    sum_.kernels += (times.kernels - launch) * weight;
+    sum_.launch += launch * weight;
+    sum_.update += (update - update_dispatch) * weight;
+    sum_.update_dispatch += update_dispatch * weight;
+    sum_.host += host * weight;
+    sum_.overhead += std::min(host, planned.overhead - planned.copies) * weight;
     sum_.input += times.input * weight;
     sum_.server += times.server * kept * weight;
     sum_.network += times.network * kept * weight;
     sum_.latency += times.latency * kept * weight;
     sum_.copies += times.copies * kept * weight;
+    sum_.host_copies += host_copies * weight;
     sum_.bubble += times.bubble * weight;
     sum_.others += others * weight;
     sum_.checkpoint += (times.pause + for_checkpoint) * weight;

@@ -32,7 +32,8 @@ struct SharedResource {
 
 class Judge {
  public:
-  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step) : summary_{summary}, step_{step} {
+  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step)
+      : scenario_{scenario}, summary_{summary}, step_{step} {
     const Strategy& strategy = scenario.training.strategy;
     reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
     is_synchronous_ = strategy.is_synchronous();
@@ -105,13 +106,25 @@ class Judge {
 
   void add_parts(const SharedResource* saturated) {
     const bool is_asynchronous_queue = saturated != nullptr && !is_synchronous_;
+    const std::string is_full = scenario_.precision == Precision::kFp32 ? "a lower precision, " : "";
     add("worker_gpu", step_.kernels, "kernels on the GPUs",
         is_asynchronous_queue ? "faster ones alone would wait for " + saturated->name
-                              : "faster GPUs, a lower precision, or more workers that share the samples");
+                              : "faster GPUs, " + is_full + "or more workers that share the samples");
+    add("kernel_launch", step_.launch, "starting kernels on the GPUs, before their work begins",
+        "fewer and larger kernels (fused layers, a compiler, a larger batch) or captured ones (CUDA graphs); faster "
+        "GPUs "
+        "help little");
     add("worker_update", step_.update, "the optimizer's update on the GPUs",
-        "fewer updates for a sample (a larger batch, accumulation) or faster device memory");
-    add("worker_host", step_.host, "the workers' hosts (step overhead, dispatch of kernels)",
-        "more work in each kernel (a larger batch), fused or captured kernels, or faster hosts");
+        "fewer updates for a sample (a larger batch, accumulation), a fused update, or faster device memory");
+    const std::size_t variables = scenario_.workload.trainable_tensors();
+    add("update_dispatch", step_.update_dispatch,
+        "host dispatch of the optimizer's update, of " + std::to_string(variables) +
+            (variables == 1 ? " variable" : " variables one after the other"),
+        "an optimizer that updates many variables at once (fused, multi-tensor), captured kernels (CUDA graphs), fewer "
+        "updates for a sample (a larger batch, accumulation), or faster hosts; faster GPUs do not help");
+    add_host();
+    add("host_copies", step_.host_copies, "copying variables that lie on the hosts to the GPUs, and gradients back",
+        "variables that stay on the GPUs, or faster PCIe links");
     add("input_copy", step_.input, "copying the samples to the GPUs",
         "copies that overlap compute, smaller samples, or PCIe links that no GPUs share");
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);
@@ -137,6 +150,20 @@ class Judge {
     add("stopped", step_.stopped, "the job standing still", "fewer revocations or a faster recovery");
   }
 
+  /// What dispatches kernels is what begins the step.
+  void add_host() {
+    const bool dispatches = step_.host - step_.overhead > step_.host * kNamed;
+    const bool begins = step_.overhead > step_.host * kNamed;
+    add("worker_host", step_.host,
+        std::string{"the workers' hosts ("} + (begins ? "overhead of each step" : "") +
+            (begins && dispatches ? ", " : "") + (dispatches ? "dispatch of kernels" : "") +
+            "), for which the GPUs wait",
+        std::string{"more samples in each step (a larger batch), "} +
+            (dispatches ? "fused or captured kernels (CUDA graphs), " : "") +
+            "or faster hosts; faster GPUs do not help");
+  }
+
+  const Scenario& scenario_;
   const Summary& summary_;
   const StepParts& step_;
   bool reduces_ = false, is_synchronous_ = false, sends_halves_ = false;

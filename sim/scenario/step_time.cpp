@@ -22,19 +22,22 @@ ComputePlan plan_of(const Scenario& scenario, const Group& group, const Workload
 }
 
 /// Servers do it themselves.
-Seconds update_time(const Scenario& scenario, const Group& group) {
+UpdateTime update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
-  if (scenario.profile.kernels && !scenario.workload.is_whole_step)
-    return scenario.workload.optimizer_time +
-           update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
+  if (scenario.profile.kernels && !scenario.workload.is_whole_step) {
+    UpdateTime update =
+        update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
+    update.total = scenario.workload.optimizer_time + update.total;
+    return update;
+  }
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end() || scenario.workload.is_whole_step)
-    return scenario.workload.optimizer_time;
+    return {.total = scenario.workload.optimizer_time};
   const double bytes = as_double(scenario.workload.parameter_bytes()) /
                        static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
-  return scenario.workload.optimizer_time +
-         Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)};
+  return {.total = scenario.workload.optimizer_time +
+                   Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)}};
 }
 
 struct ModelledStep {
@@ -51,7 +54,7 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
     workload = &other;
   }
   const ComputePlan plan = plan_of(scenario, group, *workload);
-  return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group), plan.input};
+  return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group).total, plan.input};
 }
 
 /// To a GPU that shares its way from the host with nobody.
@@ -95,20 +98,22 @@ Seconds step_time_with(const Scenario& scenario, const Group& group, double fact
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan = plan_of(scenario, group, scenario.workload_of(group));
-  plan.update = update_time(scenario, group);
+  const UpdateTime update = update_time(scenario, group);
+  plan.update = update.total;
+  plan.update_dispatch = update.dispatch;
   if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
       all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
-    plan.update = plan.update / static_cast<double>(sharing_gpus(scenario));
+    for (Seconds* part : {&plan.update, &plan.update_dispatch})
+      *part = *part / static_cast<double>(sharing_gpus(scenario));
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (!factor) return plan;
-  plan.step_overhead = plan.step_overhead * *factor;
-  plan.gpu_time = plan.gpu_time * *factor;
-  plan.memory_time = plan.memory_time * *factor;
-  plan.update = plan.update * *factor;
+  for (Seconds* part : {&plan.step_overhead, &plan.host_copies, &plan.gpu_time, &plan.memory_time, &plan.launch_time,
+                        &plan.update, &plan.update_dispatch})
+    *part = *part * *factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * *factor;
-    kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor};
+    kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor, kernel.time.launch * *factor};
   }
   return plan;
 }
