@@ -140,6 +140,8 @@ void add_flops(Hints& hints, std::string unit, bool is_speed) {
 }  // namespace
 
 std::string quantity_hint(QuantityKind kind, std::string_view text) {
+  constexpr std::size_t kLongest = 40;
+  if (text.size() > kLongest) return {};
   std::string trimmed;
   for (const char c : text)
     if (c != ' ') trimmed += c;

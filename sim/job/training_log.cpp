@@ -113,11 +113,12 @@ Seconds TrainingLog::checkpoint_pause(const Worker& worker, const TrainingProgre
 
 namespace {
 
-HostWork host_work_of(const ComputePlan& plan) {
+HostWork host_work_of(const ComputePlan& plan, int passes) {
   return {.overhead = plan.step_overhead,
           .copies = plan.host_copies,
           .update_dispatch = plan.update_dispatch,
-          .launch_share = plan.gpu_time > Seconds{} ? plan.launch_time / plan.gpu_time : 0};
+          .launch_share = plan.gpu_time > Seconds{} ? plan.launch_time / plan.gpu_time : 0,
+          .hidden_share = share_behind_dispatch(plan, passes)};
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
-    record.host_work[m] = host_work_of(plan);
+    record.host_work[m] = host_work_of(plan, passes);
     const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
     if (timed_steps_[by] == 0) continue;
     const auto steps = static_cast<double>(timed_steps_[by]);
@@ -173,12 +174,13 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
     record.update_per_step[m] += worker.plan->update * share;
-    const HostWork own = host_work_of(*worker.plan);
+    const HostWork own = host_work_of(*worker.plan, passes);
     HostWork& mean = record.host_work[m];
     mean.overhead += own.overhead * share;
     mean.copies += own.copies * share;
     mean.update_dispatch += own.update_dispatch * share;
     mean.launch_share += own.launch_share * share;
+    mean.hidden_share += own.hidden_share * share;
   }
   return record;
 }

@@ -32,8 +32,9 @@ struct LinkUse {
 struct HostWork {
   Seconds overhead{};         // of the step, `copies` included
   Seconds copies{};           // variables that lie on the host, to the GPU, and their gradients back
-  Seconds update_dispatch{};  // part of the update in which the GPU waits for its host
+  Seconds update_dispatch{};  // part of the update that lasts as long as its host's dispatch
   double launch_share = 0;    // of the time of kernels: before their work begins
+  double hidden_share = 0;    // of the time of kernels: while the host still dispatches (share_behind_dispatch())
 };
 
 /// Time in which a machine is paid for.

@@ -80,6 +80,7 @@ class Mean {
                             &sum_.overhead, &sum_.host_copies, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
                             &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
+    drop_rounding();
     return sum_;
   }
 
@@ -95,11 +96,12 @@ class Mean {
     const Seconds waits = times.server + times.network + times.latency + times.copies;
     const HostWork& planned = record_.host_work[m];
     const Seconds update_dispatch = std::min(update, planned.update_dispatch);
-    const Seconds launch = times.kernels * planned.launch_share;
+    const Seconds hidden = times.kernels * planned.hidden_share;
+    const Seconds kernels = times.kernels - hidden, launch = kernels * planned.launch_share;
     Seconds host =
         std::max(Seconds{}, length - times.held - times.input - times.kernels - update - waits - times.bubble);
     const Seconds host_copies = std::min(host, planned.copies);
-    host -= host_copies;
+    host += hidden - host_copies;
 
     // For the slowest worker it waits before anything else: at the barrier, or for what the others contribute to.
     Seconds others = record_.is_synchronous ? Seconds{} : std::exchange(times.held, Seconds{});
@@ -111,7 +113,7 @@ class Mean {
     others += at_barrier + within - for_checkpoint;
 
     sum_.steps += weight;
-    sum_.kernels += (times.kernels - launch) * weight;
+    sum_.kernels += (kernels - launch) * weight;
     sum_.launch += launch * weight;
     sum_.update += (update - update_dispatch) * weight;
     sum_.update_dispatch += update_dispatch * weight;
@@ -127,6 +129,16 @@ class Mean {
     sum_.others += others * weight;
     sum_.checkpoint += (times.pause + for_checkpoint) * weight;
     held_ += times.held * weight;
+  }
+
+  /// Differences of dates that are equal.
+  void drop_rounding() {
+    constexpr double kRounding = 1e-9;
+    const Seconds least = sum_.total() * kRounding;
+    for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
+                          &sum_.host_copies, &sum_.input, &sum_.server, &sum_.network, &sum_.latency, &sum_.copies,
+                          &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+      if (*part < least) *part = {};
   }
 
   /// At the barrier for those whose messages came later: for what messages wait for.

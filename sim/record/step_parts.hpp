@@ -12,11 +12,11 @@ namespace rehearse {
 /// from one of a worker's steps to its next one.
 struct StepParts {
   double steps = 0;
-  Seconds kernels{};          // on the GPU, at work
+  Seconds kernels{};          // on the GPU, at work, but for those that end while the host still dispatches others
   Seconds launch{};           // kernels on the GPU before their work begins
   Seconds update{};           // the optimizer's, on the GPU, by a worker that does it itself
-  Seconds update_dispatch{};  // in it the GPU waits for its host
-  Seconds host{};             // step overhead, and dispatch of kernels that the GPU waits for
+  Seconds update_dispatch{};  // part of the update that lasts as long as its host's dispatch
+  Seconds host{};             // step overhead, and dispatch of kernels up to the last one that the GPU waits for
   Seconds overhead{};         // part of `host`: that of the step
   Seconds host_copies{};      // of variables that lie on the host, to the GPU, and of their gradients back
   Seconds input{};            // copy of the samples

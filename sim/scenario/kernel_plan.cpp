@@ -266,10 +266,13 @@ UpdateTime update_time(const Workload& workload, Optimizer optimizer, Precision 
     if (precision == Precision::kFp16)
       time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
     const Framework& framework = setting.framework;
-    const Seconds dispatch =
-        setting.gpu.is_processor() ? framework.dispatch : std::max(Seconds{}, framework.update_dispatch - time);
-    sum.total += setting.gpu.is_processor() ? time + dispatch : std::max(time, framework.update_dispatch);
-    sum.dispatch += dispatch;
+    if (setting.gpu.is_processor()) {
+      sum.total += time + framework.dispatch;
+      sum.dispatch += framework.dispatch;
+    } else {
+      sum.total += std::max(time, framework.update_dispatch);
+      if (framework.update_dispatch > time) sum.dispatch += framework.update_dispatch;
+    }
   }
   return sum;
 }

@@ -48,7 +48,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
 /// Of an optimizer's update.
 struct UpdateTime {
   Seconds total{};
-  Seconds dispatch{};  // part of it in which the GPU waits for its host
+  Seconds dispatch{};  // part of it that lasts as long as its host's dispatch
 };
 
 /// Of all trained variables, in fp32, a kernel for each:

@@ -62,6 +62,20 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   return plan;
 }
 
+double share_behind_dispatch(const ComputePlan& plan, int passes) {
+  constexpr int kMostPasses = 3;  // what the host falls behind in one, it does in each
+  Seconds dispatched{}, end{}, before{}, behind{};
+  passes = std::min(passes, kMostPasses);
+  for (int pass = 0; pass < passes; ++pass)
+    for (const PlannedKernel& kernel : plan.kernels) {
+      dispatched += kernel.dispatch;
+      if (dispatched > end) behind = before;
+      end = std::max(end, dispatched) + kernel.time.total;
+      before += kernel.time.total;
+    }
+  return before > Seconds{} ? behind / before : 0;
+}
+
 Seconds end_of_kernels(const ComputePlan& plan) {
   KernelClock clock;
   for (const PlannedKernel& kernel : plan.kernels) clock.add(kernel.dispatch, kernel.time.total);

@@ -49,7 +49,7 @@ struct ComputePlan {
   Seconds memory_time{};
   Seconds launch_time{};
   Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
-  Seconds update_dispatch{};  // part of it in which the GPU waits for its host
+  Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
 };
 
 /// When kernels end on a GPU that a host dispatches one after another.
@@ -66,6 +66,10 @@ class KernelClock {
  private:
   Seconds dispatched_{}, end_{};
 };
+
+/// Share of the kernels' time that does not make a step longer, as the host is still dispatching then: that of the
+/// kernels before the last one that the GPU has to wait for. `passes` of the plan follow one another.
+double share_behind_dispatch(const ComputePlan& plan, int passes);
 
 /// When the last kernel of the plan has ended on the GPU, if all its variables are there from the start.
 Seconds end_of_kernels(const ComputePlan& plan);
