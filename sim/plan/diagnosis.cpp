@@ -240,7 +240,9 @@ std::optional<Json> computed_by_kernels(Json effective, const Catalog& catalog, 
   try {
     const Scenario scenario = read_scenario(effective, file_name, catalog);
     return step_sources(scenario) == "computed" ? std::optional{std::move(effective)} : std::nullopt;
-  } catch (const InputError&) { return {}; }  // such as durations in the layers' place
+  } catch (const InputError&) {  // such as durations in the layers' place
+  } catch (const NoResultError&) {}
+  return {};
 }
 
 /// With what a remedy is compared whose steps come from elsewhere than those of the run.
@@ -279,7 +281,9 @@ Clusters list_clusters(const Scenario& scenario, const Json& effective, const Ca
       if (is_comparable(scenario, after)) continue;
       comparison.is_needed = true;
       comparison.interval = after.profile.uncertainty.interval(0);
-    } catch (const InputError&) { continue; }  // its own job says why
+    } catch (const InputError&) {
+      continue;  // its own job says why
+    } catch (const NoResultError&) { continue; }
     const auto by_kernels = computed_by_kernels(variant.scenario, catalog, scenario.file_name);
     const auto own = by_kernels && !base ? computed_by_kernels(effective, catalog, scenario.file_name) : std::nullopt;
     if (own) {

@@ -1,8 +1,10 @@
 #include "sim/plan/measured_sizes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/parameter_uncertainty.hpp"
@@ -122,7 +124,9 @@ class Simulations {
         const Scenario scenario = read_scenario(scenarios[i], file_name_, catalog_);
         jobs.push_back(kSimulate.job(scenario, shortening(scenario)));
         place.push_back(i);
-      } catch (const InputError& error) { speeds.errors[i] = error.what(); }
+      } catch (const InputError& error) { speeds.errors[i] = error.what(); } catch (const NoResultError& error) {
+        speeds.errors[i] = error.what();
+      }
     }
     const bool is_complete = pool_.run(
         jobs.size(), [&](std::size_t i) { return jobs[i]; },
@@ -167,9 +171,12 @@ std::string scaling_verdict_of(const SizesDiagnosis& diagnosis) {
   const std::vector<SizeRow>& rows = diagnosis.rows;
   if (rows.size() < 2) return "scaling: not known, as one size was measured";
   const SizeRow& largest = rows.back();
-  const std::string of = gpus_text(largest.measured.gpus) + " have " + percent_text(largest.measured_efficiency) +
-                         " of the speed of as many times " + gpus_text(rows.front().measured.gpus);
-  if (!largest.simulated_efficiency) return "scaling: " + of + ", measured; it was not simulated: " + largest.error;
+  const int smallest = rows.front().measured.gpus;
+  std::array<char, 32> times{};
+  std::snprintf(times.data(), times.size(), "%.4g", static_cast<double>(largest.measured.gpus) / smallest);
+  const std::string of = gpus_text(largest.measured.gpus) + " reach " + percent_text(largest.measured_efficiency) +
+                         " of " + times.data() + " times the speed of " + gpus_text(smallest);
+  if (!largest.simulated_efficiency) return "scaling: " + of + "; it was not simulated: " + largest.error;
   const std::string both = of + ", simulated " + percent_text(*largest.simulated_efficiency);
   const double ratio = largest.measured_efficiency / *largest.simulated_efficiency;
   if (std::abs(ratio - 1) <= kFlaggedShortfall) return "scaling: as simulated: " + both;

@@ -60,6 +60,7 @@ class Mean {
     const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind);
     waits_at_barrier_ = servers != nullptr && !servers->pushes_back_each_variable;
     updates_itself_ = updates_itself(scenario);
+    fetches_models_ = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
   }
 
   StepParts take() {
@@ -76,9 +77,10 @@ class Mean {
     share_held();
     add_stops();
     if (sum_.steps > 0)
-      for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
-                            &sum_.overhead, &sum_.host_copies, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
-                            &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+      for (Seconds* part :
+           {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host, &sum_.overhead,
+            &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
+            &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
     drop_rounding();
     return sum_;
@@ -96,10 +98,14 @@ class Mean {
     const Seconds waits = times.server + times.network + times.latency + times.copies;
     const HostWork& planned = record_.host_work[m];
     const Seconds update_dispatch = std::min(update, planned.update_dispatch);
+    // A fetch that ends after the kernels began before them.
+    const bool is_fetch_longer = fetches_models_ && waits > Seconds{};
+    const Seconds beside_fetch = is_fetch_longer ? times.kernels + times.input : Seconds{};
+    if (is_fetch_longer) times.kernels = times.input = {};
     const Seconds hidden = times.kernels * planned.hidden_share;
     const Seconds kernels = times.kernels - hidden, launch = kernels * planned.launch_share;
-    Seconds host =
-        std::max(Seconds{}, length - times.held - times.input - times.kernels - update - waits - times.bubble);
+    Seconds host = std::max(
+        Seconds{}, length - times.held - times.input - times.kernels - beside_fetch - update - waits - times.bubble);
     const Seconds host_copies = std::min(host, planned.copies);
     host += hidden - host_copies;
 
@@ -125,6 +131,7 @@ class Mean {
     sum_.latency += times.latency * kept * weight;
     sum_.copies += times.copies * kept * weight;
     sum_.host_copies += host_copies * weight;
+    sum_.beside_fetch += beside_fetch * weight;
     sum_.bubble += times.bubble * weight;
     sum_.others += others * weight;
     sum_.checkpoint += (times.pause + for_checkpoint) * weight;
@@ -136,8 +143,8 @@ class Mean {
     constexpr double kRounding = 1e-9;
     const Seconds least = sum_.total() * kRounding;
     for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
-                          &sum_.host_copies, &sum_.input, &sum_.server, &sum_.network, &sum_.latency, &sum_.copies,
-                          &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+                          &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
+                          &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
       if (*part < least) *part = {};
   }
 
@@ -168,6 +175,7 @@ class Mean {
   bool waits_after_ = false;       // its kernels, in the same step
   bool waits_at_barrier_ = false;  // before the next step
   bool updates_itself_ = false;
+  bool fetches_models_ = false;
   StepParts sum_;
   Seconds held_{};
 };

@@ -23,8 +23,10 @@ struct StepParts {
   /// Waits that compute does not hide, by what the last message had to wait for (StepTimes). Synchronous workers that
   /// wait for others whose messages came later wait for what those wait for.
   Seconds server{}, network{}, latency{};
-  Seconds copies{};  // over PCIe, of variables and gradients on their way
-  Seconds bubble{};  // of a pipeline: until other stages have computed what the message brings
+  Seconds copies{};        // over PCIe, of variables and gradients on their way
+  Seconds beside_fetch{};  // kernels and copies of samples while a model is fetched that comes after them: no part of
+                           // what is exposed, but the network's
+  Seconds bubble{};        // of a pipeline: until other stages have computed what the message brings
   /// Synchronous: until the slowest worker that counts is as far as it would be if messages took no time; bounded
   /// staleness: until it may begin.
   Seconds others{};
@@ -34,7 +36,8 @@ struct StepParts {
   /// Communication that is not hidden: the worker waits for network, servers and other workers.
   Seconds exposed() const { return server + network + latency + copies + bubble + others; }
   Seconds total() const {
-    return kernels + launch + update + update_dispatch + host + host_copies + input + exposed() + checkpoint + stopped;
+    return kernels + launch + update + update_dispatch + host + host_copies + input + beside_fetch + exposed() +
+           checkpoint + stopped;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,12 @@ namespace {
 
 /// Above this share of its capacity a shared resource sets the pace of the cluster.
 constexpr double kSaturated = 0.9;
+
+/// Above this share of the busiest's utilization another resource limits as well.
+constexpr double kAsBusy = 0.9;
+
+/// Below this share of their capacity more cores would be idle, too.
+constexpr double kIdle = 0.5;
 
 /// Smaller parts of a step are not named.
 constexpr double kNamed = 0.1;
@@ -74,7 +81,9 @@ class Judge {
     for (const MachineSummary& machine : summary_.machines) {
       if (machine.servers > 0 && (cpu_.name.empty() || machine.cpu_utilization > cpu_.share))
         cpu_ = {"server_cpu", machine.cpu_utilization, "the CPU of parameter server " + machine.name,
-                "more cores, another server, or fewer and larger variables"};
+                machine.cpu_utilization < kIdle
+                    ? "faster cores, or fewer and larger variables"
+                    : "more or faster cores, another server, or fewer and larger variables"};
       const bool is_server = machine.servers > 0;
       const bool sends = machine.nic_send_utilization >= machine.nic_receive_utilization;
       consider({is_server ? "server_nic" : "worker_nic",
@@ -88,10 +97,17 @@ class Judge {
                 "machines nearer to one another, or " + fewer_bytes()});
     else if (!link.name.empty())
       consider({"link", link.utilization, "the link \"" + link.name + "\"", "a faster one, or " + fewer_bytes()});
+    std::string others;
+    for (const auto& [kind, resource] : busiest_)
+      if (kind != network_->resource && resource.share > network_->share * kAsBusy)
+        others += (others.empty() ? "" : " and ") + resource.name;
+    if (!others.empty()) network_->remedy += "; a faster one alone does not help, as " + others + " is as busy";
   }
 
   void consider(SharedResource resource) {
-    if (!network_ || resource.share > network_->share) network_ = std::move(resource);
+    if (!network_ || resource.share > network_->share) network_ = resource;
+    SharedResource& busiest = busiest_[resource.resource];
+    if (busiest.name.empty() || resource.share > busiest.share) busiest = std::move(resource);
   }
 
   std::string fewer_bytes() const {
@@ -130,11 +146,12 @@ class Judge {
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);
     const bool is_lossy = summary_.losses && summary_.losses->retransmitted > Bytes{};
     if (network_)
-      add(network_->resource.c_str(), step_.network,
-          "exposed communication over " + network_->text() + (is_lossy ? ", with packets that are lost" : ""),
+      add(network_->resource.c_str(), step_.network + step_.beside_fetch,
+          (step_.beside_fetch > Seconds{} ? "fetching models over " : "exposed communication over ") +
+              network_->text() + (is_lossy ? ", with packets that are lost" : ""),
           (is_lossy ? "a network that loses fewer packets, " : "") + network_->remedy);
     else
-      add("network", step_.network, "exposed communication", fewer_bytes());
+      add("network", step_.network + step_.beside_fetch, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",
         reduces_ ? "fewer and larger buckets, an all-reduce of fewer rounds (tree, hierarchical), or overlap"
                  : "machines nearer to one another, or fewer steps (a larger batch)");
@@ -169,6 +186,7 @@ class Judge {
   bool reduces_ = false, is_synchronous_ = false, sends_halves_ = false;
   SharedResource cpu_;
   std::optional<SharedResource> network_;
+  std::map<std::string, SharedResource> busiest_;  // of each kind of what messages cross
   std::vector<StepPart> parts_;
 };
 
