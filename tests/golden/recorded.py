@@ -16,7 +16,7 @@ import tempfile
 import golden
 
 # Of one scenario of each kind of strategy: options that change what is recorded, or how.
-OPTIONS = ["--trace-format kineto", "--trace-window 0s..10ms", "--trace-workers 0", "--pcap pcap",
+OPTIONS = ["--trace-format kineto", "--trace-window 0s..10ms", "--trace-workers 0", "--trace-window 0s..10ms --pcap pcap",
            "--set /output/sampling_period=10ms"]
 KINDS = ["scenarios/cm-dare.json", "scenarios/resnet50-ec2.json", "scenarios/tum/kungfu-pair-averaging.json",
          "scenarios/cm-dare-spot.json", "scenarios/gpt2-xl-pipeline.json"]
