@@ -7,18 +7,6 @@ namespace rehearse {
 
 namespace {
 
-/// The study's profile with the computation of the catalog's profile "kernels".
-Json profile_by_kernels(const Study& study, const Catalog& catalog) {
-  const Json asked = Json::object();
-  const Json& kernels = catalog.profile("kernels", JsonReader{asked, study.file_name}).value();
-  Json profile = profile_of(study, catalog);
-  for (const char* computation : {"host", "gpu", "step_times", "fit"}) profile.erase(computation);
-  for (const char* computation : {"kernels", "frameworks"})
-    if (kernels.contains(computation)) profile[computation] = kernels[computation];
-  profile["name"] = study.profile_name + ", computation by kernels";
-  return profile;
-}
-
 /// Durations stand in its layers' place, of which a step time gives the length: no kernels follow from them.
 bool is_timed(const Json& scenario, const Study& study, const Catalog& catalog) {
   const Json* model = json_pointer_find(scenario, "/workload/model");
@@ -31,8 +19,20 @@ bool is_timed(const Json& scenario, const Study& study, const Catalog& catalog) 
 
 }  // namespace
 
+Json with_computation_by_kernels(Json profile, const Catalog& catalog, const std::string& file_name) {
+  const Json asked = Json::object();
+  const Json& kernels = catalog.profile("kernels", JsonReader{asked, file_name}).value();
+  for (const char* computation : {"host", "gpu", "step_times", "fit"}) profile.erase(computation);
+  for (const char* computation : {"kernels", "frameworks"})
+    if (kernels.contains(computation)) profile[computation] = kernels[computation];
+  profile["name"] = profile["name"].get<std::string>() + ", computation by kernels";
+  return profile;
+}
+
 Study with_predicted_computation(const Study& study, const Catalog& catalog) {
-  const Json profile = profile_by_kernels(study, catalog);
+  Json own = profile_of(study, catalog);
+  own["name"] = study.profile_name;
+  const Json profile = with_computation_by_kernels(std::move(own), catalog, study.file_name);
   Study predicted = study;
   for (StudyRow& row : predicted.rows) {
     for (const auto& [where, reason] : study.only_by_step_times)

@@ -13,6 +13,9 @@ namespace rehearse {
 /// instead of layers, have no scenario, but a reason.
 Study with_predicted_computation(const Study& study, const Catalog& catalog);
 
+/// A profile with the computation of profile "kernels" in the place of its own.
+Json with_computation_by_kernels(Json profile, const Catalog& catalog, const std::string& file_name);
+
 /// How such predictions are off, over the rows that count for the study's quality and that the kernels can do.
 struct PredictedComputation {
   std::vector<std::optional<double>> values;  // [study rows] the metric

@@ -146,6 +146,7 @@ struct StepTime {
   int gpus = 1;
   int batch = 0;
   Seconds time{};
+  bool is_estimated = false;  // from what another model, GPU, precision or framework takes: substitutes.hpp
 };
 
 /// What a profile does not know and has from elsewhere.

@@ -342,7 +342,8 @@ constexpr std::string_view kProfileMeasured =
         "framework": { "type": "string" },
         "gpus": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
         "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "of all GPUs" },
-        "time": { "$ref": "#/$defs/time" } } } },
+        "time": { "$ref": "#/$defs/time" },
+        "is_estimated": { "type": "boolean", "default": false, "description": "from what another model, GPU, precision or framework takes" } } } },
     "checkpoint": { "type": "object", "required": ["source", "write"], "additionalProperties": false, "properties": {
       "source": { "type": "string" }, "write": { "$ref": "#/$defs/checkpoint_stage" }, "upload": { "$ref": "#/$defs/checkpoint_stage" } } },
     "startup": { "$ref": "#/$defs/startup" },

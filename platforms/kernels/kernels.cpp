@@ -122,6 +122,31 @@ Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
                                                 : values.elementwise);
 }
 
+Seconds launch_time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
+  const auto cycles = [&] {
+    switch (class_of(kernel, gpu)) {
+      case Class::kVectorProduct:
+        return values.products_fp32.launch;
+      case Class::kMatrixProduct:
+        return values.products_reduced.launch;
+      case Class::kConvolution:
+        return values.convolutions.launch;
+      case Class::kElementwise:
+        return values.elementwise.launch;
+      case Class::kSoftmax:
+        return values.softmax.launch;
+      case Class::kNorm:
+        return values.norms.launch;
+      case Class::kProcessorProduct:
+      case Class::kProcessorConvolution:
+      case Class::kProcessorStreaming:
+        break;
+    }
+    return 0.0;
+  };
+  return Seconds{cycles() / gpu.clock};
+}
+
 Seconds roofline(const Kernel& kernel, const Gpu& gpu) {
   return std::visit([&](const auto& of_class) { return roofline(of_class, gpu); }, kernel);
 }

@@ -75,6 +75,9 @@ std::vector<double> values_of(const Values& values, Class kind);
 void set_values(Values& values, Class kind, std::span<const double> to);
 
 Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values);
+/// Part of it that passes before the kernel's work begins: its class's `launch` / clock. 0 on a processor.
+Seconds launch_time(const Kernel& kernel, const Gpu& gpu, const Values& values);
+inline Seconds launch_time(const Gpu& gpu, const StreamingValues& values) { return Seconds{values.launch / gpu.clock}; }
 /// max(FLOPs / peak, bytes / bandwidth): no kernel is faster.
 Seconds roofline(const Kernel& kernel, const Gpu& gpu);
 double flops(const Kernel& kernel);

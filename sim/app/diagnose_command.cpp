@@ -11,7 +11,9 @@
 #include "sim/app/verb.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/plan/diagnosis.hpp"
+#include "sim/plan/measured_sizes.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -21,6 +23,8 @@ namespace {
 struct DiagnoseCommand : ScenarioCommand {
   std::optional<double> measured_steps_per_s, measured_samples_per_s;  // one of the three
   std::string measured_step_time;                                      // as typed
+  std::vector<std::string> measured_sizes;                             // as typed
+  std::optional<double> one_gpu_samples_per_s;
 };
 
 void add_options(Options options, DiagnoseCommand& command) {
@@ -35,6 +39,14 @@ void add_options(Options options, DiagnoseCommand& command) {
       .check(is_positive);
   options.add_option("--measured-step-time", command.measured_step_time, "TIME",
                      "In place of it: time from one step of a worker to its next, such as 350ms");
+  options.add_repeatable(
+      "--measured", command.measured_sizes, "GPUS=X|FILE",
+      "In place of it, once for each size: samples per second of all workers on so many GPUs, such as 8=6679; "
+      "or a CSV file with the columns gpus and samples_per_s. Size 1 tells computation from scaling");
+  options
+      .add_option("--one-gpu-samples-per-s", command.one_gpu_samples_per_s, "X",
+                  "Beside --measured-samples-per-s or --measured: samples per second of one GPU alone")
+      .check(is_positive);
   add_work_options(options, command.common, "Print diagnosis.json instead of text",
                    "Write diagnosis.json here (default: write nothing)");
 }
@@ -66,6 +78,9 @@ void print_remedies(const Diagnosis& diagnosis) {
     const bool only_buys = remedy.cost_change && *remedy.cost_change > kCostsMore;
     std::printf("%s%s%s\n", remedy.change.c_str(), name_in(kNotes, remedy.kind).c_str(),
                 only_buys ? " (only for more money)" : "");
+    if (remedy.gain_interval)
+      std::printf("%48swarning: %s; %+.1f to %+.1f %% (90 %%)\n", "", remedy.note.c_str(),
+                  remedy.gain_interval->first * 100, remedy.gain_interval->second * 100);
     for (const std::string& setting : remedy.settings)
       std::printf("%48s--set '%s'\n", "", shortened(setting, kLongestSetting).c_str());
   }
@@ -101,11 +116,64 @@ Measured measured_by(const DiagnoseCommand& command, std::optional<Seconds> step
   if (command.measured_steps_per_s) stated.push_back({Unit::kStepsPerSecond, *command.measured_steps_per_s});
   if (command.measured_samples_per_s) stated.push_back({Unit::kSamplesPerSecond, *command.measured_samples_per_s});
   if (step_time) stated.push_back({Unit::kStepTime, step_time->value()});
-  if (stated.size() != 1)
+  const std::size_t count = stated.size() + (command.measured_sizes.empty() ? 0 : 1);
+  if (count != 1)
     throw InputError{
-        "diagnose: expected one of --measured-speed, --measured-samples-per-s and --measured-step-time; found " +
-        (stated.empty() ? std::string{"none"} : std::to_string(stated.size())) + "; see rehearse diagnose --help"};
-  return stated.front();
+        "diagnose: expected one of --measured-speed, --measured-samples-per-s, --measured-step-time and "
+        "--measured; found " +
+        (count == 0 ? std::string{"none"} : std::to_string(count)) + "; see rehearse diagnose --help"};
+  return stated.empty() ? Measured{} : stated.front();
+}
+
+/// Sizes, if they are what was measured: of a speed beside that of one GPU the scenario's own.
+std::vector<MeasuredSize> sizes_of(const DiagnoseCommand& command, const Measured& measured, const Json& scenario,
+                                   const Catalog& catalog) {
+  std::vector<std::string> texts = command.measured_sizes;
+  if (const auto one = command.one_gpu_samples_per_s) {
+    texts.push_back("1=" + to_text(*one));
+    if (command.measured_sizes.empty()) {
+      if (measured.unit != Measured::Unit::kSamplesPerSecond)
+        throw InputError{
+            "--one-gpu-samples-per-s: expected --measured-samples-per-s or --measured beside it; see rehearse "
+            "diagnose --help"};
+      int gpus = 0;
+      for (const Group& group : read_scenario(scenario, command.scenario.string(), catalog).groups)
+        if (group.role == Role::kWorker && !group.is_standby) gpus += group.workers() * group.gpus_per_worker;
+      if (gpus > 1) texts.push_back(std::to_string(gpus) + "=" + to_text(measured.value));
+    }
+  }
+  return texts.empty() ? std::vector<MeasuredSize>{} : read_measured_sizes(texts);
+}
+
+void print_sizes(const SizesDiagnosis& diagnosis) {
+  const auto number = [](const std::optional<double>& value, const char* format) {
+    std::array<char, 32> text{};
+    if (value) std::snprintf(text.data(), text.size(), format, *value);
+    return value ? std::string{text.data()} : std::string{"-"};
+  };
+  std::printf("%10s  %18s  %18s  %18s  %10s  %10s\n", "GPUs", "measured", "simulated", "by own step", "efficiency",
+              "simulated");
+  for (const SizeRow& row : diagnosis.rows) {
+    const auto percent = [](double share) { return share * 100; };
+    std::printf(
+        "%10d  %8.4g samples/s  %18s  %18s  %8.1f %%  %10s\n", row.measured.gpus, row.measured.samples_per_s,
+        number(row.simulated, "%.4g samples/s").c_str(), number(row.by_own_step, "%.4g samples/s").c_str(),
+        percent(row.measured_efficiency),
+        number(row.simulated_efficiency ? std::optional{percent(*row.simulated_efficiency)} : std::nullopt, "%.1f %%")
+            .c_str());
+    if (!row.simulated && !row.error.empty())
+      std::printf("%10s  not simulated: %s\n", "", shortened(row.error, 200).c_str());
+  }
+  std::printf("\n%s\n%s\n", diagnosis.compute_verdict.c_str(), diagnosis.scaling_verdict.c_str());
+  if (!diagnosis.largest) return;
+  std::printf("\n%d GPUs%s:\n", diagnosis.rows.back().measured.gpus,
+              diagnosis.rows.back().by_own_step ? ", simulated with the step that one GPU was measured to take" : "");
+  print(*diagnosis.largest);
+}
+
+void say_warnings(const Json& scenario, const std::string& file_name, const Catalog& catalog) {
+  for (const std::string& warning : read_scenario(scenario, file_name, catalog).warnings)
+    std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
 int run(const DiagnoseCommand& command) {
@@ -114,11 +182,23 @@ int run(const DiagnoseCommand& command) {
   const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
+  const Measured measured = measured_by(command, step_time);
+  const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
+  if (!command.common.is_quiet) say_warnings(scenario, command.scenario.string(), catalog);
+  if (!sizes.empty()) {
+    std::optional<SizesDiagnosis> diagnosis;
+    try {
+      diagnosis = diagnose_sizes(scenario, command.scenario.string(), sizes, catalog, pool_of(command.common),
+                                 progress.counter(), command.common.budget.asked());
+    } catch (const Interrupted&) {}
+    if (!diagnosis) command.common.budget.stop();
+    hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print_sizes(*diagnosis); });
+    return kSuccess;
+  }
   std::optional<Diagnosis> diagnosis;
   try {
-    diagnosis = diagnose(
-        {.scenario = scenario, .file_name = command.scenario.string(), .measured = measured_by(command, step_time)},
-        catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
+    diagnosis = diagnose({.scenario = scenario, .file_name = command.scenario.string(), .measured = measured}, catalog,
+                         pool_of(command.common), progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
   hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); });
@@ -133,7 +213,8 @@ CommandVerb diagnose_verb() {
       "Why a run is as fast as it was measured to be: what its steps consist of, what else may slow it, and what would "
       "help, with gain and cost; all of it simulated\n\n"
       "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
-      "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104",
+      "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104\n"
+      "         rehearse diagnose scenarios/dgx.json --measured 1=360 --measured 8=2500 --measured 16=4300",
       add_options, run);
 }
 

@@ -65,8 +65,10 @@ std::string duration_text(double seconds) {
     std::snprintf(text.data(), text.size(), "%.0f s", seconds);
   else if (seconds < 7200)
     std::snprintf(text.data(), text.size(), "%.0f min", seconds / 60);
-  else
+  else if (seconds < 2 * 86400)
     std::snprintf(text.data(), text.size(), "%.1f h", seconds / 3600);
+  else
+    std::snprintf(text.data(), text.size(), "%.1f days", seconds / 86400);
   return text.data();
 }
 

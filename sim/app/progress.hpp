@@ -44,7 +44,7 @@ class Progress : private Pinned {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// A duration in the unit that reads best: "90 s", "35 min", "5.2 h".
+/// A duration in the unit that reads best: "90 s", "35 min", "5.2 h", "3.1 days".
 std::string duration_text(double seconds);
 
 }  // namespace rehearse

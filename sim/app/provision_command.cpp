@@ -15,6 +15,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 
@@ -191,6 +192,10 @@ int run(const ProvisionCommand& command) {
     if (!command.common.is_quiet)
       for (const std::string& reason : provision_case.dropped)
         std::fprintf(stderr, "rehearse: warning: candidate left out: %s\n", shortened(reason, 500).c_str());
+    const auto [low, high] = provision_case.speed_interval;
+    if (const std::string warning = source_warning(provision_case.step_sources, low, high);
+        !warning.empty() && !command.common.is_quiet)
+      std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
     const Provision result = provision(
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));

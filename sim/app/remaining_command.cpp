@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/executor.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
@@ -56,7 +57,7 @@ void print(const RemainingPrediction& prediction, int lost) {
   if (prediction.replaced_interval)
     std::printf(", %.4g to %.4g s (90 %%)", prediction.replaced_interval->first.value(),
                 prediction.replaced_interval->second.value());
-  std::printf("\n%-24s %.5g s for %lld steps", "remaining time", prediction.remaining.value(),
+  std::printf("\n%-24s %s for %lld steps", "remaining time", time_text(prediction.remaining.value()).c_str(),
               static_cast<long long>(prediction.steps_left));
   if (prediction.interval)
     std::printf(", %.5g to %.5g s", prediction.interval->first.value(), prediction.interval->second.value());

@@ -181,7 +181,10 @@ void override_scenario(Json& json, const fs::path& file, const std::vector<std::
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
     const std::string pointer = text.substr(0, equals);
     make_inline(json, pointer, file.string(), catalog, origins);
-    origins.set(json, pointer, text.substr(equals + 1), "--set " + shortened(pointer, 200));
+    const std::string value = text.substr(equals + 1), place = "--set " + shortened(pointer, 200);
+    if (value == "null" && json_pointer_find(json, pointer) == nullptr)
+      throw InputError{place + ": expected a key that is there, as null takes it away; found none"};
+    origins.set(json, pointer, value, place);
   }
   name_changes(json, overrides);
 }

@@ -44,7 +44,7 @@ std::string version_text();
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
-/// Overrides fields of a scenario, "/pointer=value", of which `origins` then knows; what names stand for is there inline
+/// Overrides fields of a scenario, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows; what names stand for is there inline
 /// as far as overrides lead into it. Throws InputError.
 void override_scenario(Json& json, const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, JsonOrigins& origins);

@@ -111,7 +111,8 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   if (summary.interval)
     std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
                 summary.steps_per_s * summary.interval->second);
-  std::printf("%-24s %.4g s for %lld steps\n", "time", summary.time.value(), static_cast<long long>(summary.steps));
+  std::printf("%-24s %s for %s steps\n", "time", time_text(summary.time.value()).c_str(),
+              count_text(static_cast<double>(summary.steps)).c_str());
   print_samples(summary.samples);
   std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
               summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
@@ -120,12 +121,13 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   if (const auto& target = summary.to_target)
-    std::printf("%-24s %.4g s, %.4g updates, %.4g samples%s\n", "to the target", target->time.value(), target->updates,
-                target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
+    std::printf("%-24s %s, %s updates, %s samples%s\n", "to the target", time_text(target->time.value()).c_str(),
+                count_text(target->updates).c_str(), count_text(target->samples).c_str(),
+                target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   if (const auto& what = summary.interruptions)
-    std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %.4g s\n",
+    std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
                 "on the spot market", what->revocations, what->replacements, what->restarts,
-                static_cast<long long>(what->lost_updates), what->stopped.value());
+                static_cast<long long>(what->lost_updates), time_text(what->stopped.value()).c_str());
   if (const auto& what = summary.losses)
     std::printf(
         "%-24s %s sent again; %lld fast retransmits, %lld tail loss probes, %lld of them late, %lld time-outs\n",
@@ -198,6 +200,8 @@ int run(const SimulateCommand& command) {
         "rehearse: warning: this run takes longer than 60 days: of many (--runs) those are given up that are not "
         "finished after that, or after ten times their work (/training/recovery/give_up_after)\n",
         stderr);
+  if (!simulated.warning.empty() && !command.common.is_quiet)
+    std::fprintf(stderr, "rehearse: warning: %s\n", simulated.warning.c_str());
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

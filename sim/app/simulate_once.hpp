@@ -31,6 +31,7 @@ bool has_time_for_moved_profiles(Scenario& scenario);
 struct Simulated {
   RunRecord record;
   Summary summary;
+  std::string warning;  // one sentence; empty: none
 };
 
 /// speed_uncertainty() with all processors, and progress on it.
@@ -38,6 +39,9 @@ double uncertainty_by_profile(const Scenario& scenario, bool is_quiet, const Bud
 
 /// Simulates the scenario, whose speed is uncertain by the profile's values as `uncertainty` says. Ends with budget.stop()
 /// once that is over. `options` are without callbacks. Throws NoResultError.
+/// The summary is the same to the last bit whether activity is recorded or not: where that takes events that are left out
+/// otherwise (recording_changes_events()), whose dates are sums in another order, the record is of a second run. It
+/// warns if the two differ by more than rounding.
 Simulated simulate_once(const Scenario& scenario, SimulateOptions options, double uncertainty, Progress& progress,
                         const Budget& budget);
 

@@ -22,6 +22,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 
@@ -284,6 +285,21 @@ std::string write_table(const fs::path& folder, const Sweep& sweep, const Result
   return name;
 }
 
+void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
+  std::set<std::string> sources;
+  double low = 1, high = 1;
+  sweep.for_each_row(store, [&](const SweepRow& row) {
+    if (!row.error.empty() || !row.summary.is_object() || !row.summary.contains("step_source")) return;
+    sources.insert(row.summary["step_source"].get<std::string>());
+    if (!row.summary["steps_per_s_low"].is_number()) return;
+    const double speed = row.summary["steps_per_s"].get<double>();
+    low = std::min(low, row.summary["steps_per_s_low"].get<double>() / speed);
+    high = std::max(high, row.summary["steps_per_s_high"].get<double>() / speed);
+  });
+  if (const std::string warning = source_warning(sources, low, high); !warning.empty())
+    std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+}
+
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Expression by = about("--by", [&] { return Expression::parse(command.by); });
@@ -324,6 +340,7 @@ int run(const SweepCommand& command) {
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);
 
+  if (!command.common.is_quiet) warn_about_sources(sweep, store);
   const Selection selection = select(sweep, store, command, {where, relative, by});
   std::string csv_name;
   if (command.common.output) csv_name = write_table(*command.common.output, sweep, store);

@@ -1,12 +1,34 @@
 #include "sim/base/json_origins.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/names.hpp"
 
 namespace rehearse {
 
+namespace {
+
+/// Takes the key or element at `pointer` away; elements after it move up. Nothing if it is not there.
+void erase(Json& value, std::string_view pointer) {
+  const std::vector<std::string> keys = split_json_pointer(pointer);
+  if (keys.empty() || json_pointer_find(value, pointer) == nullptr) return;
+  Json* parent = &value;
+  for (std::size_t i = 0; i + 1 < keys.size(); ++i)
+    parent = parent->is_array() ? &parent->at(std::stoul(keys[i])) : &parent->at(keys[i]);
+  if (parent->is_array())
+    parent->erase(std::stoul(keys.back()));
+  else
+    parent->erase(keys.back());
+}
+
+}  // namespace
+
 void JsonOrigins::set(Json& value, std::string_view pointer, std::string_view value_text, const std::string& place) {
   try {
-    set_json_pointer(value, pointer, value_text);
+    if (value_text == "null")
+      erase(value, pointer);
+    else
+      set_json_pointer(value, pointer, value_text);
   } catch (const InputError& error) {
     const std::string message = error.what(), own = shortened(pointer, 200) + ": ";
     throw InputError{place + ": " + (message.starts_with(own) ? message.substr(own.size()) : message)};

@@ -18,7 +18,7 @@ class JsonOrigins {
   /// `with`: what with() says instead of naming each place, such as "row rows.csv:3 of study.json".
   explicit JsonOrigins(std::string with) : with_{std::move(with)} {}
 
-  /// Sets what lies at `pointer` as set_json_pointer() does, and remembers that `place` ("--set /training/steps",
+  /// Sets what lies at `pointer` as set_json_pointer() does, or takes it away if the text is null, and remembers that `place` ("--set /training/steps",
   /// "sweep.json: /grid/~1seed/0") asked for it. InputError, at `place`, if it cannot be set.
   void set(Json& value, std::string_view pointer, std::string_view value_text, const std::string& place);
   /// Remembers the place of what lies at `pointer` already.

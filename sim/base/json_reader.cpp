@@ -56,7 +56,8 @@ T read_integer(const JsonReader& reader) {
 
 template <class Q>
 Q read_quantity(const JsonReader& reader) {
-  if (!reader.is_string()) fail_type(reader, expected_quantity<Q>());
+  if (!reader.is_string())
+    fail_type(reader, expected_quantity<Q>(reader.is_number() ? reader.value().dump() : std::string{}));
   try {
     return parse_quantity<Q>(reader.value().get_ref<const std::string&>());
   } catch (const QuantityError& error) { reader.fail(error.what()); }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "sim/base/names.hpp"
+#include "sim/base/quantity_hint.hpp"
 
 namespace rehearse {
 namespace {
@@ -128,10 +129,10 @@ template <class Q>
 NumberAndUnit split(std::string_view text) {
   std::string_view rest = text;
   const auto number = take_decimal(rest);
-  if (!number) refuse(expected_quantity<Q>(), text);
+  if (!number) refuse(expected_quantity<Q>(text), text);
   if (rest.starts_with(' ')) rest.remove_prefix(1);
   const auto unit = find_unit<Q>(rest);
-  if (!unit) refuse(expected_quantity<Q>(), text);
+  if (!unit) refuse(expected_quantity<Q>(text), text);
   return {*number, *unit};
 }
 
@@ -144,7 +145,7 @@ Q parse_real(std::string_view text) {
   const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
   value = std::ldexp(value, unit.binary) * unit.factor;
   if (error != std::errc{} || !std::isfinite(value)) {
-    refuse(std::string{expected_quantity<Q>()} + " and within the range of a double", text);
+    refuse(expected_quantity<Q>({}) + " and within the range of a double", text);
   }
   return Q{value};
 }
@@ -245,6 +246,41 @@ std::string with_unit(double value, std::span<const Unit> units, std::size_t bas
 }
 
 }  // namespace
+
+namespace {
+
+/// What a kind of quantity is called, and examples of it.
+struct QuantityWords {
+  QuantityKind kind;
+  const char *name, *examples;
+};
+template <class Q>
+constexpr QuantityWords words_of() {
+  if constexpr (std::is_same_v<Q, Seconds>)
+    return {QuantityKind::kTime, "a time", R"("1.5us" or "24h")"};
+  else if constexpr (std::is_same_v<Q, Bytes>)
+    return {QuantityKind::kSize, "a size", R"("80GiB")"};
+  else if constexpr (std::is_same_v<Q, BytesPerSecond>)
+    return {QuantityKind::kRate, "a rate", R"("25GBps" (bytes) or "200Gbps" (bits))"};
+  else if constexpr (std::is_same_v<Q, Flops>)
+    return {QuantityKind::kWork, "an amount of work", R"("3.9Gflop")"};
+  else
+    return {QuantityKind::kSpeed, "a speed", R"("312Tflops")"};
+}
+
+}  // namespace
+
+template <class Q>
+std::string expected_quantity(std::string_view found) {
+  const auto [kind, name, examples] = words_of<Q>();
+  const std::string hint = quantity_hint(kind, found);
+  return std::string{name} + " with a unit, such as " + (hint.empty() ? examples : hint);
+}
+template std::string expected_quantity<Seconds>(std::string_view);
+template std::string expected_quantity<Bytes>(std::string_view);
+template std::string expected_quantity<BytesPerSecond>(std::string_view);
+template std::string expected_quantity<Flops>(std::string_view);
+template std::string expected_quantity<FlopsPerSecond>(std::string_view);
 
 Seconds parse_seconds(std::string_view text) { return parse_real<Seconds>(text); }
 BytesPerSecond parse_bytes_per_second(std::string_view text) { return parse_real<BytesPerSecond>(text); }

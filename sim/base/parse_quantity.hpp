@@ -19,7 +19,8 @@
 
 namespace rehearse {
 
-/// what(): `expected a rate with a unit, such as "25GBps"; found "25"`. Whoever knows the place turns it into an
+/// what(): `expected a rate with a unit, such as "1Gbps"; found "1Gb/s"`: what was meant, if that can be told
+/// (quantity_hint.hpp). Whoever knows the place turns it into an
 /// InputError.
 class QuantityError : public std::invalid_argument {
  public:
@@ -43,15 +44,10 @@ Q parse_quantity(std::string_view text) {
   if constexpr (std::is_same_v<Q, FlopsPerSecond>) return parse_flops_per_second(text);
 }
 
-/// `a rate with a unit, such as "25GBps"`: what an error says was expected.
+/// What an error says was expected where `found` stands: `a rate with a unit, such as "1Gbps"` of 1Gb/s; of what is not
+/// understood `a rate with a unit, such as "25GBps" or "200Gbps"`.
 template <class Q>
-constexpr std::string_view expected_quantity() {
-  if constexpr (std::is_same_v<Q, Seconds>) return R"(a time with a unit, such as "1.5us" or "24h")";
-  if constexpr (std::is_same_v<Q, Bytes>) return R"(a size with a unit, such as "80GiB")";
-  if constexpr (std::is_same_v<Q, BytesPerSecond>) return R"(a rate with a unit, such as "25GBps")";
-  if constexpr (std::is_same_v<Q, Flops>) return R"(an amount of work with a unit, such as "3.9Gflop")";
-  if constexpr (std::is_same_v<Q, FlopsPerSecond>) return R"(a speed with a unit, such as "312Tflops")";
-}
+std::string expected_quantity(std::string_view found);
 
 /// The shortest text that parses back to exactly the same value, with the prefix that suits its size: "1.5us", "80GiB".
 std::string to_text(Seconds value);

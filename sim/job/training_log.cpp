@@ -111,6 +111,18 @@ Seconds TrainingLog::checkpoint_pause(const Worker& worker, const TrainingProgre
   return recorded = pause;
 }
 
+namespace {
+
+HostWork host_work_of(const ComputePlan& plan, int passes) {
+  return {.overhead = plan.step_overhead,
+          .copies = plan.host_copies,
+          .update_dispatch = plan.update_dispatch,
+          .launch_share = plan.gpu_time > Seconds{} ? plan.launch_time / plan.gpu_time : 0,
+          .hidden_share = share_behind_dispatch(plan, passes)};
+}
+
+}  // namespace
+
 RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   RunRecord record;
   record.machines = cluster_.site.machines;
@@ -136,6 +148,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   record.gpu_time_per_step.resize(machines);
   record.memory_time_per_step.resize(machines);
   record.update_per_step.resize(machines);
+  record.host_work.resize(machines);
   record.placed_bytes.resize(machines);
   record.placed_variables.resize(machines);
   for (std::size_t m = 0; m < machines; ++m) {
@@ -144,6 +157,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
+    record.host_work[m] = host_work_of(plan, passes);
     const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
     if (timed_steps_[by] == 0) continue;
     const auto steps = static_cast<double>(timed_steps_[by]);
@@ -153,12 +167,20 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   if (training_.strategy.pipeline() == nullptr) return record;
   for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
     times->assign(machines, {});
+  record.host_work.assign(machines, {});
   for (const Worker& worker : workers_) {  // stages of a machine: their mean
     const auto m = static_cast<std::size_t>(worker.gpu.machine);
     const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
     record.update_per_step[m] += worker.plan->update * share;
+    const HostWork own = host_work_of(*worker.plan, passes);
+    HostWork& mean = record.host_work[m];
+    mean.overhead += own.overhead * share;
+    mean.copies += own.copies * share;
+    mean.update_dispatch += own.update_dispatch * share;
+    mean.launch_share += own.launch_share * share;
+    mean.hidden_share += own.hidden_share * share;
   }
   return record;
 }

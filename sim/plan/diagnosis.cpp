@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "calibration/parameter_uncertainty.hpp"
+#include "calibration/predicted_computation.hpp"
 #include "platforms/price.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
@@ -16,12 +18,14 @@
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr double kWorthwhile = 0.01;
+constexpr double kTwiceAsFast = 0.5;  // strength of a mechanism
 
 std::optional<double> usd_per_hour(const Scenario& scenario) {
   double sum = 0;
@@ -42,6 +46,7 @@ ClusterSpeed read_speed(const PooledRun& run) {
           .usd_per_hour = {},
           .bottleneck = summary["bottleneck"].get<std::string>(),
           .bottleneck_resource = summary["bottleneck_resource"].get<std::string>(),
+          .step_source = summary["step_source"].get<std::string>(),
           .step_parts = summary["step_parts"]};
 }
 
@@ -50,21 +55,47 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
+std::string rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
+/// "33 % slower than simulated".
+std::string deviation(double ratio) {
+  return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster") + " than simulated";
+}
+
 /// The one place that says what a measured speed means; `ratio` is that to the simulated one.
 std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile) {
-  const std::string limits = "the simulated run: " + diagnosis.simulated.bottleneck;
+  std::string cause;
+  for (const Explanation& explanation : diagnosis.explanations)
+    if (explanation.strength) {
+      cause = explanation.text;
+      break;
+    }
   switch (diagnosis.finding) {
     case Finding::kExplained:
-      return "the run is as fast as simulated, so what limits it is what limits " + limits;
+      return "the run is as fast as simulated, so what limits it is what limits the simulated run: " +
+             diagnosis.simulated.bottleneck;
+    case Finding::kUndecided: {
+      const auto [low, high] = *diagnosis.interval;
+      std::string text = "the run is " + deviation(ratio) + ". That lies within the interval of 90 % (" + rounded(low) +
+                         " to " + rounded(high) +
+                         " steps/s), so the simulation alone cannot tell whether something slows it";
+      if (ratio > 1)
+        text.replace(text.rfind("something slows it"), std::string::npos,
+                     "profile " + in_quotes(profile) + " is too pessimistic");
+      if (!cause.empty()) text += "; if something does, the most plausible single cause is " + cause;
+      return text + ". Measure one GPU alone (--measured 1=SAMPLES_PER_S) to tell computation from exchange";
+    }
     case Finding::kSlower: {
-      std::string text = "something that is not in the simulation slows the run: it lacks " + percent_text(1 - ratio) +
-                         " of the simulated speed";
-      for (const Explanation& explanation : diagnosis.explanations)
-        if (explanation.strength) return text + "; the most plausible single cause: " + explanation.text;
+      const std::string text = "the run is " + deviation(ratio) + ": something that is not in the simulation slows it";
+      if (!cause.empty()) return text + "; the most plausible single cause is " + cause;
       return text + ", more than any single cause that was tried explains";
     }
     case Finding::kFaster:
-      return "the run is " + percent_text(ratio - 1) + " faster than simulated: profile " + in_quotes(profile) +
+      return "the run is " + deviation(ratio) + ": profile " + in_quotes(profile) +
              " is too pessimistic for this software or hardware, and so are the parts of the step and the remedies "
              "below; calibrate it with measurements of your own";
   }
@@ -77,9 +108,11 @@ class Explanations {
  public:
   using Simulate = std::function<bool(std::size_t count, const TextOf& job, std::vector<PooledRun>& runs)>;
 
-  Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio)
+  Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio, bool knows_computation)
       : scenario_{scenario}, simulated_{simulated}, ratio_{ratio} {
-    for (Mechanism& mechanism : list_mechanisms(scenario)) searches_.push_back({std::move(mechanism), {}});
+    for (Mechanism& mechanism : list_mechanisms(scenario))
+      if (!knows_computation || (mechanism.name != "gpu" && mechanism.name != "host"))
+        searches_.push_back({std::move(mechanism), {}});
   }
 
   static constexpr std::size_t kRounds = 3, kPoints = 4;
@@ -191,11 +224,43 @@ constexpr std::array kMeasuredOptions{Named{"--measured-speed", Measured::Unit::
                                       Named{"--measured-samples-per-s", Measured::Unit::kSamplesPerSecond},
                                       Named{"--measured-step-time", Measured::Unit::kStepTime}};
 
-/// What is simulated, in this order: the scenario, one machine of each group of workers alone, each remedy.
+/// Whether speeds of two scenarios whose steps come from `before` and `after` may be compared as they are.
+bool is_comparable(const Scenario& before, const Scenario& after) {
+  const std::string source = step_sources(before);
+  if (source != step_sources(after)) return false;
+  return before.precision == after.precision || before.profile.kernels || source == "measured";
+}
+
+/// The scenario with its steps computed from data sheets, as far as they can be.
+std::optional<Json> computed_by_kernels(Json effective, const Catalog& catalog, const std::string& file_name) {
+  Json profile = effective["calibration"];
+  profile.erase("substitutes");
+  effective["calibration"] = with_computation_by_kernels(std::move(profile), catalog, file_name);
+  if (!effective["workload"].contains("copies_input")) effective["workload"]["copies_input"] = false;
+  try {
+    const Scenario scenario = read_scenario(effective, file_name, catalog);
+    return step_sources(scenario) == "computed" ? std::optional{std::move(effective)} : std::nullopt;
+  } catch (const InputError&) {  // such as durations in the layers' place
+  } catch (const NoResultError&) {}
+  return {};
+}
+
+/// With what a remedy is compared whose steps come from elsewhere than those of the run.
+struct Comparison {
+  bool is_needed = false;
+  /// Places in Clusters::scenarios: this run, and the remedy, both computed in the same way.
+  std::optional<std::pair<std::size_t, std::size_t>> by_kernels;
+  std::pair<double, double> interval{1, 1};  // of the remedy's speed
+};
+
+/// What is simulated, in this order: the scenario, one machine of each group of workers alone, each remedy; then what
+/// remedies are compared by whose steps come from elsewhere than the scenario's.
 struct Clusters {
   std::vector<Json> scenarios;
-  std::vector<std::size_t> alone;  // groups of workers
-  std::vector<Variant> variants;   // remedies
+  std::vector<std::size_t> alone;         // groups of workers
+  std::vector<Variant> variants;          // remedies
+  std::vector<std::string> mechanisms{};  // [scenarios] Variant::mechanism
+  std::vector<Comparison> comparisons{};  // [variants]
 };
 Clusters list_clusters(const Scenario& scenario, const Json& effective, const Catalog& catalog) {
   Clusters clusters{.scenarios = {effective}, .alone = {}, .variants = list_remedies(scenario, effective, catalog)};
@@ -205,6 +270,32 @@ Clusters list_clusters(const Scenario& scenario, const Json& effective, const Ca
     clusters.scenarios.push_back(one_machine_alone(effective, g));
   }
   for (const Variant& variant : clusters.variants) clusters.scenarios.push_back(variant.scenario);
+  clusters.mechanisms.resize(clusters.scenarios.size());
+  std::optional<std::size_t> base;  // this run, by kernels
+  for (std::size_t i = 0; i < clusters.variants.size(); ++i) {
+    Comparison& comparison = clusters.comparisons.emplace_back();
+    const Variant& variant = clusters.variants[i];
+    clusters.mechanisms[1 + clusters.alone.size() + i] = variant.mechanism;
+    try {
+      const Scenario after = read_scenario(variant.scenario, scenario.file_name, catalog);
+      if (is_comparable(scenario, after)) continue;
+      comparison.is_needed = true;
+      comparison.interval = after.profile.uncertainty.interval(0);
+    } catch (const InputError&) {
+      continue;  // its own job says why
+    } catch (const NoResultError&) { continue; }
+    const auto by_kernels = computed_by_kernels(variant.scenario, catalog, scenario.file_name);
+    const auto own = by_kernels && !base ? computed_by_kernels(effective, catalog, scenario.file_name) : std::nullopt;
+    if (own) {
+      base = clusters.scenarios.size();
+      clusters.scenarios.push_back(*own);
+    }
+    if (!by_kernels || !base) continue;
+    comparison.by_kernels = {*base, clusters.scenarios.size()};
+    comparison.interval = read_scenario(*by_kernels, scenario.file_name, catalog).profile.uncertainty.interval(0);
+    clusters.scenarios.push_back(*by_kernels);
+  }
+  clusters.mechanisms.resize(clusters.scenarios.size());
   for (Json& cluster : clusters.scenarios) cluster["training"].erase("target");
   return clusters;
 }
@@ -230,17 +321,42 @@ std::optional<std::pair<double, double>> explained_ratios(const Scenario& scenar
       uncertainty.components.empty() ? 0 : speed_uncertainty(scenario, pool, {}, Budget{{}, is_stopped}));
 }
 
-/// What a remedy came to; none if it gains too little.
-std::optional<Remedy> judged(const Variant& variant, const PooledRun& run, const ClusterSpeed& before,
-                             const std::string& file_name, const Catalog& catalog) {
+/// What a remedy came to; none if it gains too little. Where its steps come from elsewhere than those of the run `before`,
+/// it gains what it does if both are computed in the same way.
+std::optional<Remedy> judged(const Clusters& clusters, std::size_t i, const std::vector<PooledRun>& runs,
+                             const ClusterSpeed& before, const std::string& file_name, const Catalog& catalog) {
+  const Variant& variant = clusters.variants[i];
+  const Comparison& comparison = clusters.comparisons[i];
+  const PooledRun& run = runs[1 + clusters.alone.size() + i];
   Remedy remedy = variant.remedy;
   if (!run.has_succeeded) {
     remedy.error = in_one_line(run.text);
     return remedy;
   }
   remedy.result = read_speed(run);
+  if (comparison.is_needed) {
+    const auto places = comparison.by_kernels;
+    const bool by_kernels = places && runs[places->first].has_succeeded && runs[places->second].has_succeeded;
+    remedy.note = "steps of the run are " + before.step_source + ", those of this remedy " + remedy.result->step_source;
+    if (before.step_source == remedy.result->step_source) remedy.note += " at another precision";
+    if (by_kernels) {
+      const ClusterSpeed from = read_speed(runs[places->first]), to = read_speed(runs[places->second]);
+      remedy.result->samples_per_s = before.samples_per_s * (to.samples_per_s / from.samples_per_s);
+      remedy.result->steps_per_s = before.steps_per_s * (to.steps_per_s / from.steps_per_s);
+      remedy.result->iteration_time_s = before.iteration_time_s * (to.iteration_time_s / from.iteration_time_s);
+      remedy.result->bottleneck = to.bottleneck;
+      remedy.result->bottleneck_resource = to.bottleneck_resource;
+      remedy.result->step_parts = to.step_parts;
+      remedy.note += ": the gain is that of both computed from data sheets";
+    } else {
+      remedy.note += ": the gain compares different sources";
+    }
+  }
   remedy.result->usd_per_hour = usd_per_hour(read_scenario(variant.scenario, file_name, catalog));
-  remedy.simulated_gain = remedy.result->samples_per_s / before.samples_per_s - 1;
+  const double ratio = remedy.result->samples_per_s / before.samples_per_s;
+  remedy.simulated_gain = ratio - 1;
+  if (comparison.is_needed)
+    remedy.gain_interval = {ratio * comparison.interval.first - 1, ratio * comparison.interval.second - 1};
   const auto cost = before.usd_per_million_samples(), own = remedy.result->usd_per_million_samples();
   if (own && cost && *cost > 0) remedy.cost_change = *own / *cost - 1;
   if (*remedy.simulated_gain < kWorthwhile) return {};
@@ -252,7 +368,7 @@ std::optional<Remedy> judged(const Variant& variant, const PooledRun& run, const
 std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Catalog& catalog, const Pool& pool,
                                   const std::function<void(std::size_t, std::size_t)>& on_done,
                                   const std::function<bool()>& is_stopped) {
-  const auto& [json, file_name, measured] = diagnosis_case;
+  const auto& [json, file_name, measured, knows_computation] = diagnosis_case;
   constexpr double kMost = 1e12;
   if (!(measured.value >= 1 / kMost && measured.value <= kMost))
     throw InputError{name_in(kMeasuredOptions, measured.unit) + ": expected 1e-12 to 1e12; found " +
@@ -271,7 +387,12 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   };
   const auto steady_state = [&, &file = file_name](std::size_t i) {
     const Scenario cluster = read_scenario(clusters.scenarios[i], file, catalog);
-    return kSimulate.job(cluster, shortening(cluster));
+    Json options = shortening(cluster);
+    if (clusters.mechanisms[i].empty()) return kSimulate.job(cluster, options);
+    options["mechanism"] = clusters.mechanisms[i];
+    options["strength"] = kTwiceAsFast;
+    options["step_s"] = 0;
+    return kSimulateWorse.job(cluster, options);
   };
   std::vector<PooledRun> runs;
   if (!simulate_all(clusters.scenarios.size(), steady_state, runs)) return std::nullopt;
@@ -289,9 +410,13 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   const auto known = explained_ratios(scenario, pool, is_stopped);
   const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});
   if (known) diagnosis.interval = {diagnosis.simulated.steps_per_s * low, diagnosis.simulated.steps_per_s * high};
-  diagnosis.finding = ratio < low ? Finding::kSlower : ratio > high ? Finding::kFaster : Finding::kExplained;
-  if (diagnosis.finding == Finding::kSlower) {
-    Explanations search{scenario, diagnosis.simulated, ratio};
+  const bool is_near = std::abs(ratio - 1) <= kFlaggedShortfall;
+  diagnosis.finding = ratio < low    ? Finding::kSlower
+                      : ratio > high ? Finding::kFaster
+                      : is_near      ? Finding::kExplained
+                                     : Finding::kUndecided;
+  if (ratio < 1 && (diagnosis.finding == Finding::kSlower || diagnosis.finding == Finding::kUndecided)) {
+    Explanations search{scenario, diagnosis.simulated, ratio, knows_computation};
     total += search.most_simulations();
     auto explanations = search.find(simulate_all);
     if (!explanations) return std::nullopt;
@@ -300,8 +425,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name);
 
   for (std::size_t i = 0; i < clusters.variants.size(); ++i)
-    if (auto remedy =
-            judged(clusters.variants[i], runs[1 + clusters.alone.size() + i], diagnosis.simulated, file_name, catalog))
+    if (auto remedy = judged(clusters, i, runs, diagnosis.simulated, file_name, catalog))
       diagnosis.remedies.push_back(std::move(*remedy));
   std::stable_sort(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& a, const Remedy& b) {
     return a.simulated_gain.value_or(-1) > b.simulated_gain.value_or(-1);
@@ -319,6 +443,7 @@ Json to_json(const Diagnosis& diagnosis) {
                 {"usd_per_million_samples", or_null(cluster.usd_per_million_samples())},
                 {"bottleneck", cluster.bottleneck},
                 {"bottleneck_resource", cluster.bottleneck_resource},
+                {"step_source", cluster.step_source},
                 {"step_parts", cluster.step_parts}};
   };
   Json remedies = Json::array(), explanations = Json::array();
@@ -327,6 +452,9 @@ Json to_json(const Diagnosis& diagnosis) {
                         {"set", remedy.settings},
                         {"result", remedy.result ? speed(*remedy.result) : Json{}},
                         {"gain", or_null(remedy.simulated_gain)},
+                        {"gain_low", remedy.gain_interval ? Json(remedy.gain_interval->first) : Json{}},
+                        {"gain_high", remedy.gain_interval ? Json(remedy.gain_interval->second) : Json{}},
+                        {"note", remedy.note.empty() ? Json{} : Json(remedy.note)},
                         {"time_change", remedy.simulated_gain ? Json(1 / (1 + *remedy.simulated_gain) - 1) : Json{}},
                         {"cost_change", or_null(remedy.cost_change)},
                         {"is_another_training", remedy.kind == RemedyKind::kOtherTraining},
@@ -337,7 +465,7 @@ Json to_json(const Diagnosis& diagnosis) {
                             {"text", explanation.text},
                             {"strength", or_null(explanation.strength)},
                             {"explains", explanation.strength.has_value()}});
-  constexpr const char* kFindings[] = {"slower", "explained", "faster"};
+  constexpr const char* kFindings[] = {"slower", "explained", "undecided", "faster"};
   return {{"format", 1},
           {"measured_steps_per_s", diagnosis.measured},
           {"measured_samples_per_s", diagnosis.measured_samples_per_s},

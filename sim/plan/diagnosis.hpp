@@ -44,7 +44,8 @@ struct Explanation {
 
 enum class Finding {
   kSlower,     // than the simulation explains
-  kExplained,  // in the interval, or within kFlaggedShortfall if there is none
+  kExplained,  // in the interval, and within kFlaggedShortfall of the simulated speed
+  kUndecided,  // in the interval alone: slower or faster by more than that
   kFaster,
 };
 
@@ -58,7 +59,7 @@ struct Diagnosis {
   bool is_flagged = false;  // measured < (1 - kFlaggedShortfall) by_addition
   Finding finding = Finding::kExplained;
   std::string verdict;  // one sentence
-  /// Explanations if the measured speed is below the simulated one, the most plausible first: the one whose strength is
+  /// Explanations if the measured speed is below the simulated one by more than kFlaggedShortfall, the most plausible first: the one whose strength is
   /// the least in units of what is usual (Mechanism::usual); then those that cannot explain it.
   std::vector<Explanation> explanations;
   /// Remedies that gain 1 % or more, the largest gain first; then those without result.
@@ -70,6 +71,7 @@ struct DiagnosisCase {
   Json scenario;
   std::string file_name;
   Measured measured;
+  bool knows_computation = false;  // steps take what they were measured to take: GPUs explain nothing
 };
 
 /// Simulates the scenario, each worker alone, each remedy, and what may slow the run. None if

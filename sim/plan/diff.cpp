@@ -12,6 +12,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 
@@ -219,7 +220,7 @@ Speed difference(const Speed& from, const Speed& to) {
 
 /// The same values always in the same order, whichever file they came from.
 void warn_about_other_version(const ComparedRun& run, const Json& recorded, const Json& simulated, RunDiff& diff) {
-  // What is recorded for a report changes the order of events, and results by rounding.
+  // Another compiler or library may round otherwise.
   const auto is_same = [&](const char* key) {
     const Json a = recorded.value(key, Json{}), b = simulated.value(key, Json{});
     return a == b || (a.is_number() && b.is_number() &&
@@ -228,6 +229,22 @@ void warn_about_other_version(const ComparedRun& run, const Json& recorded, cons
   if (!recorded.is_null() && !is_same("fingerprint") && !(is_same("steps_per_s") && is_same("time_s")))
     diff.warnings.push_back(run.label + ": its summary.json is not what this program gives for its scenario.json; " +
                             "results are compared as recorded, effects as simulated now");
+}
+
+/// How far the speed of a summary may be off; 1 and 1 if it does not say so.
+std::pair<double, double> interval_of(const Json& summary) {
+  if (!summary.value("steps_per_s_low", Json{}).is_number()) return {1, 1};
+  const double speed = summary["steps_per_s"].get<double>();
+  return {summary["steps_per_s_low"].get<double>() / speed, summary["steps_per_s_high"].get<double>() / speed};
+}
+
+void warn_about_sources(const Json& a, const Json& b, RunDiff& diff) {
+  const auto [low_a, high_a] = interval_of(a);
+  const auto [low_b, high_b] = interval_of(b);
+  const std::string warning =
+      source_warning({a.value("step_source", std::string{}), b.value("step_source", std::string{})},
+                     std::min(low_a, low_b), std::max(high_a, high_b));
+  if (!warning.empty()) diff.warnings.push_back(warning);
 }
 
 RunDiff compare_replays(const ComparedRun& a, const ComparedRun& b) {
@@ -307,6 +324,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
   const Json recorded_b = b.summary.empty() ? Json{} : parse(b.summary);
   warn_about_other_version(a, recorded_a, simulated_a, diff);
   warn_about_other_version(b, recorded_b, simulated_b, diff);
+  warn_about_sources(simulated_a, simulated_b, diff);
   diff.results = compare_summaries(recorded_a.is_null() ? simulated_a : recorded_a,
                                    recorded_b.is_null() ? simulated_b : recorded_b);
   diff.a = speed_of(simulated_a);

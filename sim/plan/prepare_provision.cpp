@@ -10,6 +10,7 @@
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -169,6 +170,13 @@ class Preparation {
       result_.on_demand_usd_per_hour.push_back(is_spot ? price(false) : usd);
       result_.groups.push_back(effective.dump());
       result_.is_revocable.push_back(workers.pool || workers.replay);
+      result_.step_sources.insert(step_sources(scenario));
+      if (scenario.profile.uncertainty.residual > 0) {
+        const auto [low, high] = scenario.profile.uncertainty.interval(0);
+        auto& [lowest, highest] = result_.speed_interval;
+        lowest = std::min(lowest, low);
+        highest = std::max(highest, high);
+      }
       scenarios.push_back(std::move(scenario));
     }
     return scenarios;

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platforms/catalog.hpp"
@@ -25,6 +27,8 @@ struct ProvisionCase {
   std::optional<double> fixed_on_demand_usd_per_hour;         // of the servers
   std::string file_name;                                      // of the scenario
   std::vector<std::string> dropped;                           // candidates that cannot run, with the reason
+  std::set<std::string> step_sources;                         // of candidates: step_time.hpp
+  std::pair<double, double> speed_interval{1, 1};  // 90 %, of the least certain candidate, in units of speeds
 };
 
 /// Simulates one machine of each candidate with the scenario's servers for its step, and three mixed clusters for the

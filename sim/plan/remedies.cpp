@@ -28,6 +28,7 @@ class Remedies {
     for (std::size_t g = 0; g < scenario.groups.size(); ++g)
       if (scenario.groups[g].role == Role::kWorker) add_for_workers(g);
     add_one_region();
+    add_faster_parts();
   }
 
   std::vector<Variant> take() { return std::move(variants_); }
@@ -158,6 +159,38 @@ class Remedies {
     if (faster.size() > kMostOtherGpus) faster.resize(kMostOtherGpus);
     for (const auto& [peak, name] : faster)
       add("workers" + of + " on " + name, {group_pointer(g) + "/instance=" + name});
+  }
+
+  /// What no catalog has, but says what faster machines or other software would gain.
+  void add_faster_parts() {
+    const auto add_part = [&](const char* mechanism, const std::string& change) {
+      variants_.push_back(
+          {{.kind = RemedyKind::kHypothetical, .change = change, .settings = {}, .result = {}, .error = {}},
+           effective_,
+           mechanism});
+    };
+    add_part("gpu", "GPUs twice as fast, with the same hosts");
+    add_part("host", "hosts that dispatch kernels and begin steps twice as fast");
+    add_part("launch", "kernels that start in half the time, as captured ones do");
+    if (scenario_.count(Role::kWorker) > 1) add_part("latency", "half the latency between machines");
+    add_update_at_once();
+  }
+
+  /// A dispatch for each variable becomes the one of a fused optimizer: profile "kernels", framework "Megatron".
+  void add_update_at_once() {
+    constexpr const char* kFused = "6us";
+    Json changed = effective_;
+    Json& profile = changed["calibration"];
+    if (!scenario_.profile.kernels || !profile.is_object() || !profile.contains("frameworks") ||
+        scenario_.profile.framework(scenario_.framework).update_dispatch <= parse_quantity<Seconds>(kFused))
+      return;
+    for (auto& [name, framework] : profile["frameworks"].items()) framework["update_dispatch"] = kFused;
+    variants_.push_back({{.kind = RemedyKind::kHypothetical,
+                          .change = "an optimizer that updates many variables at once (fused, multi-tensor)",
+                          .settings = {},
+                          .result = {},
+                          .error = {}},
+                         std::move(changed)});
   }
 
   void add_one_region() {

@@ -19,6 +19,7 @@ struct ClusterSpeed {
   double iteration_time_s = 0;
   std::optional<double> usd_per_hour;
   std::string bottleneck, bottleneck_resource;
+  std::string step_source;          // step_sources()
   Json step_parts = Json::array();  // as in summary.json
 
   std::optional<double> usd_per_million_samples() const;
@@ -39,11 +40,15 @@ struct Remedy {
   std::string error;                       // why there is none
   std::optional<double> simulated_gain{};  // samples/s, relative
   std::optional<double> cost_change{};     // USD for each sample, relative
+  /// Where the steps of the remedy come from elsewhere than those of the run: the gain's interval of 90 %, and why.
+  std::optional<std::pair<double, double>> gain_interval{};
+  std::string note{};
 };
 
 struct Variant {
   Remedy remedy;
   Json scenario;
+  std::string mechanism{};  // of made_worse(), twice as fast; empty: the scenario as it is
 };
 
 /// Precision, batch, accumulation, algorithm and exchange, servers, input, machines. `effective` is that of `scenario`.

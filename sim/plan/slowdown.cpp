@@ -10,6 +10,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -23,52 +24,13 @@ std::string formatted(const char* format, Values... values) {
   return text.data();
 }
 
-void stretch(Workload& workload, double factor) {
-  workload.optimizer_time = workload.optimizer_time * factor;
-  for (std::size_t i = 0; i < workload.graph.size(); ++i)
-    if (auto& time = workload.graph[i].measured_time) *time = *time * factor;
-}
-
-/// Its clock, too, which follows from its peak: kernels from data sheets take `factor` times as long.
-void slow_down(Accelerator& gpu, double factor) {
-  for (FlopsPerSecond* peak :
-       {&gpu.peak_fp32, &gpu.peak_fp32_matrix, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_bf16, &gpu.peak_fp8})
-    *peak = *peak / factor;
-  gpu.memory_bandwidth = gpu.memory_bandwidth / factor;
-}
-
-void slow_down_kernels(Scenario& scenario, double factor) {
-  for (auto& [name, framework] : scenario.profile.frameworks) {
-    framework.dispatch = framework.dispatch * factor;
-    framework.kernel_overhead = framework.kernel_overhead * factor;
-  }
-  for (Group& group : scenario.groups)
-    if (group.accelerator) slow_down(*group.accelerator, factor);
-}
-
-void slow_down_gpus(Scenario& scenario, double factor) {
-  if (scenario.profile.kernels) slow_down_kernels(scenario, factor);
-  for (StepTime& step : scenario.profile.step_times) step.time = step.time * factor;
-  HostParameters& host = scenario.profile.host;
-  host.dispatch = host.dispatch * factor;
-  GpuParameters& gpu = scenario.profile.gpu;
-  gpu.kernel_overhead = gpu.kernel_overhead * factor;
-  gpu.memory_efficiency /= factor;
-  gpu.default_peak_efficiency /= factor;
-  for (auto& [name, efficiency] : gpu.peak_efficiency) efficiency /= factor;
-  stretch(scenario.workload, factor);
-  for (Group& group : scenario.groups) {
-    if (!group.workload) continue;
-    auto slower = std::make_shared<Workload>(*group.workload);
-    stretch(*slower, factor);
-    group.workload = std::move(slower);
-  }
-}
+/// No faster than a run may have it (simulate.cpp, check_rates()).
+BytesPerSecond divided(BytesPerSecond rate, double factor) { return std::min(rate / factor, BytesPerSecond{1e18}); }
 
 void slow_down_network(Scenario& scenario, double factor) {
-  for (Group& group : scenario.groups) group.instance.nic = group.instance.nic / factor;
+  for (Group& group : scenario.groups) group.instance.nic = divided(group.instance.nic, factor);
   for (RegionLink& link : scenario.links)
-    if (link.per_flow_rate) *link.per_flow_rate = *link.per_flow_rate / factor;
+    if (link.per_flow_rate) *link.per_flow_rate = divided(*link.per_flow_rate, factor);
 }
 
 void slow_down_servers(Scenario& scenario, double factor) {
@@ -78,12 +40,48 @@ void slow_down_servers(Scenario& scenario, double factor) {
     *time = *time * factor;
 }
 
-/// Measured step times, if there are any, are those of a lone worker with its host's work; so are measured layers of
-/// whole steps.
-void delay_host(Scenario& scenario, Seconds delay) {
-  for (StepTime& step : scenario.profile.step_times) step.time += delay;
-  scenario.profile.host.step_overhead += delay;
-  if (scenario.workload.is_whole_step) *scenario.workload.graph[0].measured_time += delay;
+/// Of the fabric and between GPUs; in a fat tree and between rails they are a share of the NICs.
+void slow_down_links(Scenario& scenario, double factor) {
+  for (Group& group : scenario.groups) {
+    Interconnect& inside = group.interconnect;
+    for (BytesPerSecond* rate : {&inside.pcie, &inside.nvlink_rate}) *rate = divided(*rate, factor);
+    for (auto* rate : {&inside.pcie_root, &inside.socket_link, &inside.nvswitch})
+      if (*rate) *rate = divided(**rate, factor);
+  }
+  struct SlowDown {
+    double factor;
+    void operator()(Star&) const {}
+    void operator()(FatTree& tree) const { tree.oversubscription *= factor; }
+    void operator()(Dragonfly& fabric) const {
+      fabric.local = divided(fabric.local, factor);
+      fabric.global = divided(fabric.global, factor);
+    }
+    void operator()(Torus& torus) const { torus.link = divided(torus.link, factor); }
+    void operator()(Rail& rail) const { rail.oversubscription *= factor; }
+  };
+  std::visit(SlowDown{factor}, scenario.fabric);
+}
+
+void lengthen_latency(Scenario& scenario, double factor) {
+  for (RegionLink& link : scenario.links) link.latency = link.latency * factor;
+  if (scenario.hop_latency) *scenario.hop_latency = *scenario.hop_latency * factor;
+  for (Group& group : scenario.groups) group.interconnect.latency = group.interconnect.latency * factor;
+}
+
+}  // namespace
+
+namespace {
+
+/// Whether hosts of workers do something that takes time.
+bool dispatches(const Scenario& scenario) {
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker || group.colocated_with >= 0) continue;
+    const ComputePlan plan = plan_step(scenario, group);
+    if (plan.step_overhead > Seconds{} || plan.update_dispatch > Seconds{}) return true;
+    for (const PlannedKernel& kernel : plan.kernels)
+      if (kernel.dispatch > Seconds{}) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -99,12 +97,17 @@ std::vector<Mechanism> list_mechanisms(const Scenario& scenario) {
     mechanisms.push_back({"servers", 50, 1.5});
   if (scenario.count(Role::kWorker) > 1) mechanisms.push_back({"stragglers", 4, 1.2});
   mechanisms.push_back({"gpu", 50, 1.25});
+  if (dispatches(scenario)) mechanisms.push_back({"host", 50, 1.5});
   return mechanisms;
 }
 
 Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step) {
   if (mechanism == "input")
-    delay_host(scenario, step * (strength - 1));
+    scenario.step_change.delay += step * (strength - 1);
+  else if (mechanism == "host")
+    scenario.step_change.host *= strength;
+  else if (mechanism == "launch")
+    scenario.step_change.launch *= strength;
   else if (mechanism == "network")
     slow_down_network(scenario, strength);
   else if (mechanism == "servers")
@@ -112,7 +115,11 @@ Scenario made_worse(Scenario scenario, const std::string& mechanism, double stre
   else if (mechanism == "stragglers")
     scenario.training.step_time_variation = std::max(scenario.training.step_time_variation, strength - 1);
   else if (mechanism == "gpu")
-    slow_down_gpus(scenario, strength);
+    scenario.step_change.gpu *= strength;
+  else if (mechanism == "links")
+    slow_down_links(scenario, strength);
+  else if (mechanism == "latency")
+    lengthen_latency(scenario, strength);
   else
     throw InputError{"unknown mechanism " + in_quotes(mechanism)};
   return scenario;
@@ -140,6 +147,9 @@ std::string describe(const Mechanism& mechanism, double strength, Seconds step) 
                      100 / strength);
   if (mechanism.name == "stragglers")
     return formatted("steps whose compute time varies by %.0f %% (stragglers)", (strength - 1) * 100);
+  if (mechanism.name == "host")
+    return formatted(
+        "hosts that take %.3g times as long to dispatch kernels and begin steps (slower cores, other work)", strength);
   return formatted("GPUs that take %.3g times as long (throttled, shared, slower kernels)", strength);
 }
 

@@ -12,7 +12,7 @@ namespace rehearse {
 /// One cause that a simulation does not know of. Its strength is a factor above 1: of times, or of what a rate is
 /// divided by; for stragglers 1 + the coefficient of variation of a step's compute time.
 struct Mechanism {
-  std::string name;  // "input", "network", "servers", "stragglers", "gpu"
+  std::string name;  // "input", "host", "network", "servers", "stragglers", "gpu"; besides "launch", "links", "latency"
   double most = 1;   // the largest strength that is tried
   /// The strength that is nothing unusual in practice. A judgement: it orders explanations, and nothing else.
   double usual = 1;
@@ -21,8 +21,10 @@ struct Mechanism {
 /// The mechanisms that a scenario can be subject to.
 std::vector<Mechanism> list_mechanisms(const Scenario& scenario);
 
-/// The scenario with one mechanism at work. input: every step lasts (strength - 1) `step` longer on its host. network:
-/// NICs and connections have 1 / strength of their rate. servers: cores take `strength` times as long. gpu: kernels do.
+/// The scenario with one mechanism at work, which strengths below 1 turn round. input: every step lasts (strength - 1)
+/// `step` longer on its host. host: its work takes `strength` times as long; servers: that of their cores; gpu: kernels;
+/// launch: their start. network: NICs and connections have 1 / strength of their rate; links: those of the fabric and
+/// between GPUs. latency: `strength` times as long.
 Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step);
 
 /// The verb that gives the summary of such a run, as kSimulate does, without a target. Options: "mechanism", "strength",

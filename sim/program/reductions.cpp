@@ -65,4 +65,9 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   return reductions;
 }
 
+bool recording_changes_events(const Scenario& scenario, bool is_exact) {
+  const Reductions without = plan_reductions(scenario, is_exact, false);
+  return without.skips_steady_state || without != plan_reductions(scenario, is_exact, true);
+}
+
 }  // namespace rehearse

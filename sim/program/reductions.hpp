@@ -15,10 +15,15 @@ struct Reductions {
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
   /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower.
   bool copies_are_alone = true;
+
+  bool operator==(const Reductions&) const = default;
 };
 
 /// Of what is simulated nothing is left out in an exact run.
 /// `keeps_activity`: every worker's kernels are recorded.
 Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_activity);
+
+/// Whether recording activity takes events that are left out otherwise. Results are the same but for rounding.
+bool recording_changes_events(const Scenario& scenario, bool is_exact);
 
 }  // namespace rehearse

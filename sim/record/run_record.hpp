@@ -28,6 +28,15 @@ struct LinkUse {
   double utilization = 0;  // bytes over rate and time, at most 1
 };
 
+/// What a worker's step has for its host, and for the start of its kernels, as planned (ComputePlan).
+struct HostWork {
+  Seconds overhead{};         // of the step, `copies` included
+  Seconds copies{};           // variables that lie on the host, to the GPU, and their gradients back
+  Seconds update_dispatch{};  // part of the update that lasts as long as its host's dispatch
+  double launch_share = 0;    // of the time of kernels: before their work begins
+  double hidden_share = 0;    // of the time of kernels: while the host still dispatches (share_behind_dispatch())
+};
+
 /// Time in which a machine is paid for.
 struct Rental {
   Span span;
@@ -87,6 +96,7 @@ struct RunRecord {
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
   std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself
+  std::vector<HostWork> host_work;            // [machines] of one worker in a step
   std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
   std::vector<int> placed_variables;          // [machines]
   std::vector<std::string> unit_names;        // of the messages' units

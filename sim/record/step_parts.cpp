@@ -60,6 +60,7 @@ class Mean {
     const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind);
     waits_at_barrier_ = servers != nullptr && !servers->pushes_back_each_variable;
     updates_itself_ = updates_itself(scenario);
+    fetches_models_ = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
   }
 
   StepParts take() {
@@ -76,9 +77,12 @@ class Mean {
     share_held();
     add_stops();
     if (sum_.steps > 0)
-      for (Seconds* part : {&sum_.kernels, &sum_.update, &sum_.host, &sum_.input, &sum_.server, &sum_.network,
-                            &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+      for (Seconds* part :
+           {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host, &sum_.overhead,
+            &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
+            &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
+    drop_rounding();
     return sum_;
   }
 
@@ -92,7 +96,18 @@ class Mean {
                                : Seconds{};
     StepTimes times = step.times;
     const Seconds waits = times.server + times.network + times.latency + times.copies;
-    const Seconds host = length - times.held - times.input - times.kernels - update - waits - times.bubble;
+    const HostWork& planned = record_.host_work[m];
+    const Seconds update_dispatch = std::min(update, planned.update_dispatch);
+    // A fetch that ends after the kernels began before them.
+    const bool is_fetch_longer = fetches_models_ && waits > Seconds{};
+    const Seconds beside_fetch = is_fetch_longer ? times.kernels + times.input : Seconds{};
+    if (is_fetch_longer) times.kernels = times.input = {};
+    const Seconds hidden = times.kernels * planned.hidden_share;
+    const Seconds kernels = times.kernels - hidden, launch = kernels * planned.launch_share;
+    Seconds host = std::max(
+        Seconds{}, length - times.held - times.input - times.kernels - beside_fetch - update - waits - times.bubble);
+    const Seconds host_copies = std::min(host, planned.copies);
+    host += hidden - host_copies;
 
     // For the slowest worker it waits before anything else: at the barrier, or for what the others contribute to.
     Seconds others = record_.is_synchronous ? Seconds{} : std::exchange(times.held, Seconds{});
@@ -104,18 +119,33 @@ class Mean {
     others += at_barrier + within - for_checkpoint;
 
     sum_.steps += weight;
-    sum_.kernels += times.kernels * weight;
-    sum_.update += update * weight;
-    sum_.host += std::max(Seconds{}, host) * weight;
+    sum_.kernels += (kernels - launch) * weight;
+    sum_.launch += launch * weight;
+    sum_.update += (update - update_dispatch) * weight;
+    sum_.update_dispatch += update_dispatch * weight;
+    sum_.host += host * weight;
+    sum_.overhead += std::min(host, planned.overhead - planned.copies) * weight;
     sum_.input += times.input * weight;
     sum_.server += times.server * kept * weight;
     sum_.network += times.network * kept * weight;
     sum_.latency += times.latency * kept * weight;
     sum_.copies += times.copies * kept * weight;
+    sum_.host_copies += host_copies * weight;
+    sum_.beside_fetch += beside_fetch * weight;
     sum_.bubble += times.bubble * weight;
     sum_.others += others * weight;
     sum_.checkpoint += (times.pause + for_checkpoint) * weight;
     held_ += times.held * weight;
+  }
+
+  /// Differences of dates that are equal.
+  void drop_rounding() {
+    constexpr double kRounding = 1e-9;
+    const Seconds least = sum_.total() * kRounding;
+    for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
+                          &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
+                          &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+      if (*part < least) *part = {};
   }
 
   /// At the barrier for those whose messages came later: for what messages wait for.
@@ -145,6 +175,7 @@ class Mean {
   bool waits_after_ = false;       // its kernels, in the same step
   bool waits_at_barrier_ = false;  // before the next step
   bool updates_itself_ = false;
+  bool fetches_models_ = false;
   StepParts sum_;
   Seconds held_{};
 };

@@ -9,6 +9,7 @@
 
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -322,6 +323,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"samples_per_s", summary.samples_per_s},
             {"samples_per_s_low", low(summary.samples_per_s)},
             {"samples_per_s_high", high(summary.samples_per_s)},
+            {"step_source", step_sources(scenario)},
             {"iteration_time_s", summary.iteration_time.value()},
             {"iteration_time_s_low", shortest(summary.iteration_time.value())},
             {"iteration_time_s_high", longest(summary.iteration_time.value())},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,12 @@ namespace {
 
 /// Above this share of its capacity a shared resource sets the pace of the cluster.
 constexpr double kSaturated = 0.9;
+
+/// Above this share of the busiest's utilization another resource limits as well.
+constexpr double kAsBusy = 0.9;
+
+/// Below this share of their capacity more cores would be idle, too.
+constexpr double kIdle = 0.5;
 
 /// Smaller parts of a step are not named.
 constexpr double kNamed = 0.1;
@@ -32,7 +39,8 @@ struct SharedResource {
 
 class Judge {
  public:
-  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step) : summary_{summary}, step_{step} {
+  Judge(const Scenario& scenario, const Summary& summary, const StepParts& step)
+      : scenario_{scenario}, summary_{summary}, step_{step} {
     const Strategy& strategy = scenario.training.strategy;
     reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
     is_synchronous_ = strategy.is_synchronous();
@@ -73,7 +81,9 @@ class Judge {
     for (const MachineSummary& machine : summary_.machines) {
       if (machine.servers > 0 && (cpu_.name.empty() || machine.cpu_utilization > cpu_.share))
         cpu_ = {"server_cpu", machine.cpu_utilization, "the CPU of parameter server " + machine.name,
-                "more cores, another server, or fewer and larger variables"};
+                machine.cpu_utilization < kIdle
+                    ? "faster cores, or fewer and larger variables"
+                    : "more or faster cores, another server, or fewer and larger variables"};
       const bool is_server = machine.servers > 0;
       const bool sends = machine.nic_send_utilization >= machine.nic_receive_utilization;
       consider({is_server ? "server_nic" : "worker_nic",
@@ -87,10 +97,17 @@ class Judge {
                 "machines nearer to one another, or " + fewer_bytes()});
     else if (!link.name.empty())
       consider({"link", link.utilization, "the link \"" + link.name + "\"", "a faster one, or " + fewer_bytes()});
+    std::string others;
+    for (const auto& [kind, resource] : busiest_)
+      if (kind != network_->resource && resource.share > network_->share * kAsBusy)
+        others += (others.empty() ? "" : " and ") + resource.name;
+    if (!others.empty()) network_->remedy += "; a faster one alone does not help, as " + others + " is as busy";
   }
 
   void consider(SharedResource resource) {
-    if (!network_ || resource.share > network_->share) network_ = std::move(resource);
+    if (!network_ || resource.share > network_->share) network_ = resource;
+    SharedResource& busiest = busiest_[resource.resource];
+    if (busiest.name.empty() || resource.share > busiest.share) busiest = std::move(resource);
   }
 
   std::string fewer_bytes() const {
@@ -105,23 +122,36 @@ class Judge {
 
   void add_parts(const SharedResource* saturated) {
     const bool is_asynchronous_queue = saturated != nullptr && !is_synchronous_;
+    const std::string is_full = scenario_.precision == Precision::kFp32 ? "a lower precision, " : "";
     add("worker_gpu", step_.kernels, "kernels on the GPUs",
         is_asynchronous_queue ? "faster ones alone would wait for " + saturated->name
-                              : "faster GPUs, a lower precision, or more workers that share the samples");
+                              : "faster GPUs, " + is_full + "or more workers that share the samples");
+    add("kernel_launch", step_.launch, "starting kernels on the GPUs, before their work begins",
+        "fewer and larger kernels (fused layers, a compiler, a larger batch) or captured ones (CUDA graphs); faster "
+        "GPUs "
+        "help little");
     add("worker_update", step_.update, "the optimizer's update on the GPUs",
-        "fewer updates for a sample (a larger batch, accumulation) or faster device memory");
-    add("worker_host", step_.host, "the workers' hosts (step overhead, dispatch of kernels)",
-        "more work in each kernel (a larger batch), fused or captured kernels, or faster hosts");
+        "fewer updates for a sample (a larger batch, accumulation), a fused update, or faster device memory");
+    const std::size_t variables = scenario_.workload.trainable_tensors();
+    add("update_dispatch", step_.update_dispatch,
+        "host dispatch of the optimizer's update, of " + std::to_string(variables) +
+            (variables == 1 ? " variable" : " variables one after the other"),
+        "an optimizer that updates many variables at once (fused, multi-tensor), captured kernels (CUDA graphs), fewer "
+        "updates for a sample (a larger batch, accumulation), or faster hosts; faster GPUs do not help");
+    add_host();
+    add("host_copies", step_.host_copies, "copying variables that lie on the hosts to the GPUs, and gradients back",
+        "variables that stay on the GPUs, or faster PCIe links");
     add("input_copy", step_.input, "copying the samples to the GPUs",
         "copies that overlap compute, smaller samples, or PCIe links that no GPUs share");
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);
     const bool is_lossy = summary_.losses && summary_.losses->retransmitted > Bytes{};
     if (network_)
-      add(network_->resource.c_str(), step_.network,
-          "exposed communication over " + network_->text() + (is_lossy ? ", with packets that are lost" : ""),
+      add(network_->resource.c_str(), step_.network + step_.beside_fetch,
+          (step_.beside_fetch > Seconds{} ? "fetching models over " : "exposed communication over ") +
+              network_->text() + (is_lossy ? ", with packets that are lost" : ""),
           (is_lossy ? "a network that loses fewer packets, " : "") + network_->remedy);
     else
-      add("network", step_.network, "exposed communication", fewer_bytes());
+      add("network", step_.network + step_.beside_fetch, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",
         reduces_ ? "fewer and larger buckets, an all-reduce of fewer rounds (tree, hierarchical), or overlap"
                  : "machines nearer to one another, or fewer steps (a larger batch)");
@@ -137,11 +167,26 @@ class Judge {
     add("stopped", step_.stopped, "the job standing still", "fewer revocations or a faster recovery");
   }
 
+  /// What dispatches kernels is what begins the step.
+  void add_host() {
+    const bool dispatches = step_.host - step_.overhead > step_.host * kNamed;
+    const bool begins = step_.overhead > step_.host * kNamed;
+    add("worker_host", step_.host,
+        std::string{"the workers' hosts ("} + (begins ? "overhead of each step" : "") +
+            (begins && dispatches ? ", " : "") + (dispatches ? "dispatch of kernels" : "") +
+            "), for which the GPUs wait",
+        std::string{"more samples in each step (a larger batch), "} +
+            (dispatches ? "fused or captured kernels (CUDA graphs), " : "") +
+            "or faster hosts; faster GPUs do not help");
+  }
+
+  const Scenario& scenario_;
   const Summary& summary_;
   const StepParts& step_;
   bool reduces_ = false, is_synchronous_ = false, sends_halves_ = false;
   SharedResource cpu_;
   std::optional<SharedResource> network_;
+  std::map<std::string, SharedResource> busiest_;  // of each kind of what messages cross
   std::vector<StepPart> parts_;
 };
 

@@ -199,7 +199,9 @@ KernelTime processor_time(const Operator& op, const KernelSetting& setting) {
                        : kernel     ? kernels::time(*kernel, setting.gpu, setting.values)
                                     : Seconds{};
   const Seconds memory{as_double(op.bytes_read + op.bytes_written) / setting.gpu.bandwidth};
-  return {.total = setting.framework.dispatch + work, .memory = std::min(work, memory)};
+  return {.total = setting.framework.dispatch + work,
+          .memory = std::min(work, memory),
+          .launch = setting.framework.dispatch};
 }
 
 }  // namespace
@@ -216,18 +218,27 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
                   : kernel     ? time_of_kernel(*kernel, setting)
                                : count * time_of(bytes);
   total = wide * total;
+  Seconds launch = kernel ? kernels::launch_time(*kernel, setting.gpu, setting.values)
+                          : (op.attention ? 1 : count) * kernels::launch_time(setting.gpu, setting.values.elementwise);
+  launch = wide * launch;
   const Copies copies = copies_of(op, setting);
-  if (copies.kernels > 0) total += copies.kernels * time_of(copies.bytes / copies.kernels);
+  if (copies.kernels > 0) {
+    total += copies.kernels * time_of(copies.bytes / copies.kernels);
+    launch += copies.kernels * kernels::launch_time(setting.gpu, setting.values.elementwise);
+  }
   return {.total = total,
-          .memory = std::min(total, Seconds{(wide * count * bytes + copies.bytes) / setting.gpu.bandwidth})};
+          .memory = std::min(total, Seconds{(wide * count * bytes + copies.bytes) / setting.gpu.bandwidth}),
+          .launch = std::min(total, launch)};
 }
 
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
   ComputePlan plan{.kernels = {},
                    .step_overhead = workload.is_whole_step ? Seconds{} : setting.framework.step_overhead,
                    .input = workload.input_bytes};
-  if (setting.framework.has_variables_on_host && !workload.is_whole_step)
-    plan.step_overhead += 2 * workload.parameter_bytes() / setting.host_link;
+  if (setting.framework.has_variables_on_host && !workload.is_whole_step) {
+    plan.host_copies = 2 * workload.parameter_bytes() / setting.host_link;
+    plan.step_overhead += plan.host_copies;
+  }
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
@@ -235,6 +246,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
+    plan.launch_time += time.launch;
     const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
     plan.kernels.push_back({static_cast<int>(vertex), time,
                             is_dispatched ? kernels_of(op, setting) * setting.framework.dispatch : Seconds{},
@@ -243,8 +255,9 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
   return plan;
 }
 
-Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting) {
-  Seconds sum{};
+UpdateTime update_time(const Workload& workload, Optimizer optimizer, Precision precision,
+                       const KernelSetting& setting) {
+  UpdateTime sum;
   for (const Variable& variable : workload.variables) {
     if (!variable.is_trainable) continue;
     const std::int64_t scalars = variable.rows_used.value_or(variable.bytes).value() / bytes_per_scalar(precision);
@@ -252,8 +265,14 @@ Seconds update_time(const Workload& workload, Optimizer optimizer, Precision pre
                                  setting.gpu, setting.values);
     if (precision == Precision::kFp16)
       time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
-    sum += setting.gpu.is_processor() ? time + setting.framework.dispatch
-                                      : std::max(time, setting.framework.update_dispatch);
+    const Framework& framework = setting.framework;
+    if (setting.gpu.is_processor()) {
+      sum.total += time + framework.dispatch;
+      sum.dispatch += framework.dispatch;
+    } else {
+      sum.total += std::max(time, framework.update_dispatch);
+      if (framework.update_dispatch > time) sum.dispatch += framework.update_dispatch;
+    }
   }
   return sum;
 }

@@ -45,9 +45,16 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
 /// of a step, with 2 bytes of the parameters / link to the host if the variables lie there.
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting);
 
+/// Of an optimizer's update.
+struct UpdateTime {
+  Seconds total{};
+  Seconds dispatch{};  // part of it that lasts as long as its host's dispatch
+};
+
 /// Of all trained variables, in fp32, a kernel for each:
 ///   sum over variables of max(update_dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16)),
 /// on a processor of dispatch + kernel.
-Seconds update_time(const Workload& workload, Optimizer optimizer, Precision precision, const KernelSetting& setting);
+UpdateTime update_time(const Workload& workload, Optimizer optimizer, Precision precision,
+                       const KernelSetting& setting);
 
 }  // namespace rehearse

@@ -38,9 +38,9 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
     // Matrix-like kernels stream their operands once, at the full rate of the memory.
     const Seconds streaming = traffic / accelerator.memory_bandwidth;
     return {parameters.kernel_overhead + std::max(arithmetic, streaming),
-            std::min(streaming, std::max(arithmetic, streaming))};
+            std::min(streaming, std::max(arithmetic, streaming)), parameters.kernel_overhead};
   }
-  return {parameters.kernel_overhead + memory, memory};
+  return {parameters.kernel_overhead + memory, memory, parameters.kernel_overhead};
 }
 
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
@@ -55,10 +55,25 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
                                                  : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
+    plan.launch_time += time.launch;
     plan.kernels.push_back({static_cast<int>(vertex), time, kernel.measured_time ? Seconds{} : profile.host.dispatch,
                             kernel.reads_variables, kernel.produces_gradients});
   }
   return plan;
+}
+
+double share_behind_dispatch(const ComputePlan& plan, int passes) {
+  constexpr int kMostPasses = 3;  // what the host falls behind in one, it does in each
+  Seconds dispatched{}, end{}, before{}, behind{};
+  passes = std::min(passes, kMostPasses);
+  for (int pass = 0; pass < passes; ++pass)
+    for (const PlannedKernel& kernel : plan.kernels) {
+      dispatched += kernel.dispatch;
+      if (dispatched > end) behind = before;
+      end = std::max(end, dispatched) + kernel.time.total;
+      before += kernel.time.total;
+    }
+  return before > Seconds{} ? behind / before : 0;
 }
 
 Seconds end_of_kernels(const ComputePlan& plan) {

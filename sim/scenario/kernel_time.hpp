@@ -21,6 +21,7 @@ double matrix_efficiency(const MatrixShape& shape, int multiprocessors, double r
 struct KernelTime {
   Seconds total{};
   Seconds memory{};  // part of it in which device memory is read or written
+  Seconds launch{};  // part of it in which it does nothing yet: the GPU starts it, or a processor dispatches it
 };
 
 /// t = kernel_overhead + max(FLOPs / (peak e), bytes / (bandwidth m)), e = e_max * matrix_efficiency * (winograd_gain
@@ -42,10 +43,13 @@ struct PlannedKernel {
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
   Seconds step_overhead{};  // of the host, before anything else
+  Seconds host_copies{};    // part of it: variables that lie on the host, to the GPU, and their gradients back
   Bytes input{};            // one batch, copied to the GPU before the first kernel
   Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};
-  Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
+  Seconds launch_time{};
+  Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
+  Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
 };
 
 /// When kernels end on a GPU that a host dispatches one after another.
@@ -62,6 +66,10 @@ class KernelClock {
  private:
   Seconds dispatched_{}, end_{};
 };
+
+/// Share of the kernels' time that does not make a step longer, as the host is still dispatching then: that of the
+/// kernels before the last one that the GPU has to wait for. `passes` of the plan follow one another.
+double share_behind_dispatch(const ComputePlan& plan, int passes);
 
 /// When the last kernel of the plan has ended on the GPU, if all its variables are there from the start.
 Seconds end_of_kernels(const ComputePlan& plan);

@@ -153,15 +153,21 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
 }
 
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload) {
-  ComputePlan plan{.kernels = {}, .step_overhead = whole.step_overhead, .input = stage == 0 ? whole.input : Bytes{}};
+  ComputePlan plan{.kernels = {},
+                   .step_overhead = whole.step_overhead,
+                   .host_copies = whole.host_copies,
+                   .input = stage == 0 ? whole.input : Bytes{}};
   for (const PlannedKernel& kernel : whole.kernels) {
     if (stages.of_operator[static_cast<std::size_t>(kernel.vertex)] != stage) continue;
     plan.kernels.push_back(kernel);
     plan.gpu_time += kernel.time.total;
     plan.memory_time += kernel.time.memory;
+    plan.launch_time += kernel.time.launch;
   }
-  plan.update = whole.update *
-                (as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes()));
+  const double share =
+      as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());
+  plan.update = whole.update * share;
+  plan.update_dispatch = whole.update_dispatch * share;
   return plan;
 }
 

@@ -249,6 +249,17 @@ struct OutputOptions {
   Seconds timeline_length{2};
 };
 
+/// How every step differs from what profile and model say: what-ifs of a diagnosis (sim/plan/slowdown.hpp). Factors of
+/// times, 1: as they are.
+struct StepChange {
+  double gpu = 1;     // of kernels and updates on the GPUs
+  double launch = 1;  // of kernels before their work begins
+  double host = 1;    // of overheads of steps and of dispatch
+  Seconds delay{};    // of the host, before anything else; besides
+
+  bool operator==(const StepChange&) const = default;
+};
+
 struct Scenario {
   std::string name;
   std::string file_name;  // with set_by: for messages
@@ -273,6 +284,7 @@ struct Scenario {
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;
+  StepChange step_change;
   OutputOptions output;
   std::uint64_t seed = 1;
 

@@ -9,6 +9,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -123,6 +124,15 @@ void warn_about_links(Scenario& scenario) {
 }
 
 /// b_w is a mean of the groups' batches.
+/// Of groups of workers in one cluster.
+void warn_about_step_sources(Scenario& scenario) {
+  std::set<std::string> sources;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker && group.colocated_with < 0) sources.insert(to_text(step_source(scenario, group)));
+  if (std::string warning = source_warning(sources, 1, 1); !warning.empty())
+    scenario.warnings.push_back("groups of workers: " + std::move(warning));
+}
+
 void warn_about_convergence(Scenario& scenario) {
   if (!scenario.training.target || !scenario.training.target->loss) return;
   const Convergence& model = *scenario.convergence;
@@ -153,6 +163,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_range(scenario);
   warn_about_links(scenario);
   warn_about_convergence(scenario);
+  warn_about_step_sources(scenario);
 }
 
 }  // namespace rehearse

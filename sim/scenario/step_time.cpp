@@ -1,9 +1,14 @@
 #include "sim/scenario/step_time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <map>
+#include <set>
 
+#include "sim/base/named.hpp"
+#include "sim/base/names.hpp"
 #include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -22,19 +27,22 @@ ComputePlan plan_of(const Scenario& scenario, const Group& group, const Workload
 }
 
 /// Servers do it themselves.
-Seconds update_time(const Scenario& scenario, const Group& group) {
+UpdateTime update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
-  if (scenario.profile.kernels && !scenario.workload.is_whole_step)
-    return scenario.workload.optimizer_time +
-           update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
+  if (scenario.profile.kernels && !scenario.workload.is_whole_step) {
+    UpdateTime update =
+        update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
+    update.total = scenario.workload.optimizer_time + update.total;
+    return update;
+  }
   const GpuParameters& parameters = scenario.profile.gpu;
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end() || scenario.workload.is_whole_step)
-    return scenario.workload.optimizer_time;
+    return {.total = scenario.workload.optimizer_time};
   const double bytes = as_double(scenario.workload.parameter_bytes()) /
                        static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
-  return scenario.workload.optimizer_time +
-         Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)};
+  return {.total = scenario.workload.optimizer_time +
+                   Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)}};
 }
 
 struct ModelledStep {
@@ -51,7 +59,7 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
     workload = &other;
   }
   const ComputePlan plan = plan_of(scenario, group, *workload);
-  return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group), plan.input};
+  return {plan.step_overhead + end_of_kernels(plan) + update_time(scenario, group).total, plan.input};
 }
 
 /// To a GPU that shares its way from the host with nobody.
@@ -61,12 +69,57 @@ Seconds copy_time(const Interconnect& inside, Bytes input) {
 
 }  // namespace
 
+namespace {
+
+bool is_of(const StepTime& step, const Scenario& scenario, const Group& group) {
+  return step.model == scenario.model.name && step.accelerator == group.accelerator->name &&
+         step.precision == to_text(scenario.precision) && step.framework == scenario.framework;
+}
+
+constexpr std::array kStepSources{Named{"computed", StepSource::kComputed}, Named{"estimated", StepSource::kEstimated},
+                                  Named{"measured", StepSource::kMeasured}, Named{"stated", StepSource::kStated}};
+
+}  // namespace
+
+StepSource step_source(const Scenario& scenario, const Group& group) {
+  bool is_known = false, is_measured = false;
+  for (const StepTime& step : scenario.profile.step_times) {
+    if (!is_of(step, scenario, group)) continue;
+    is_known = true;
+    is_measured = is_measured || !step.is_estimated;
+  }
+  if (is_known) return is_measured ? StepSource::kMeasured : StepSource::kEstimated;
+  const OperatorGraph& graph = scenario.workload_of(group).graph;
+  bool is_stated = graph.size() > 0;
+  for (std::size_t i = 0; i < graph.size(); ++i)
+    is_stated = is_stated && (graph[i].phase == Phase::kUpdate || graph[i].measured_time);
+  return is_stated ? StepSource::kStated : StepSource::kComputed;
+}
+
+std::string to_text(StepSource source) { return name_in(kStepSources, source); }
+
+std::string step_sources(const Scenario& scenario) {
+  std::set<std::string> names;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker && group.colocated_with < 0) names.insert(to_text(step_source(scenario, group)));
+  return joined(names);
+}
+
+std::string source_warning(const std::set<std::string>& sources, double low, double high) {
+  if (sources.size() < 2) return {};
+  std::array<char, 96> interval{};
+  if (low < high)
+    std::snprintf(interval.data(), interval.size(), "; intervals of 90 %% reach from %.2g to %.2g times a speed", low,
+                  high);
+  return "steps that are " + joined(sources, " and such that are ") +
+         " are compared with one another: part of the difference may be that of the sources" + interval.data() +
+         "; --set /calibration=kernels computes all of them";
+}
+
 std::optional<double> step_time_factor(const Scenario& scenario, const Group& group) {
   std::map<int, std::map<int, Seconds>> by_gpus;  // by GPUs of a worker, then by batch of one of them
   for (const StepTime& step : scenario.profile.step_times)
-    if (step.model == scenario.model.name && step.accelerator == group.accelerator->name &&
-        step.precision == to_text(scenario.precision) && step.framework == scenario.framework)
-      by_gpus[step.gpus][step.batch / step.gpus] = step.time;
+    if (is_of(step, scenario, group)) by_gpus[step.gpus][step.batch / step.gpus] = step.time;
   if (by_gpus.empty()) return {};
   const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
   const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
@@ -93,23 +146,52 @@ Seconds step_time_with(const Scenario& scenario, const Group& group, double fact
   return modelled.time * factor + (has_copy ? copy_time(group.interconnect, modelled.input) : Seconds{});
 }
 
+namespace {
+
+void stretch(ComputePlan& plan, double factor) {
+  for (Seconds* part : {&plan.step_overhead, &plan.host_copies, &plan.gpu_time, &plan.memory_time, &plan.launch_time,
+                        &plan.update, &plan.update_dispatch})
+    *part = *part * factor;
+  for (PlannedKernel& kernel : plan.kernels) {
+    kernel.dispatch = kernel.dispatch * factor;
+    kernel.time = {kernel.time.total * factor, kernel.time.memory * factor, kernel.time.launch * factor};
+  }
+}
+
+void change(ComputePlan& plan, const StepChange& by) {
+  if (by == StepChange{}) return;
+  const Seconds overhead = plan.step_overhead - plan.host_copies;
+  plan.step_overhead = plan.host_copies + overhead * by.host + by.delay;
+  const Seconds on_gpu = plan.update - plan.update_dispatch;
+  plan.update_dispatch = plan.update_dispatch * by.host;
+  plan.update = on_gpu * by.gpu + plan.update_dispatch;
+  plan.gpu_time = plan.memory_time = plan.launch_time = {};
+  for (PlannedKernel& kernel : plan.kernels) {
+    kernel.dispatch = kernel.dispatch * by.host;
+    KernelTime& time = kernel.time;
+    const Seconds launch = time.launch * (by.gpu * by.launch);
+    time = {(time.total - time.launch) * by.gpu + launch, time.memory * by.gpu, launch};
+    plan.gpu_time += time.total;
+    plan.memory_time += time.memory;
+    plan.launch_time += time.launch;
+  }
+}
+
+}  // namespace
+
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan = plan_of(scenario, group, scenario.workload_of(group));
-  plan.update = update_time(scenario, group);
+  const UpdateTime update = update_time(scenario, group);
+  plan.update = update.total;
+  plan.update_dispatch = update.dispatch;
   if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
       all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
-    plan.update = plan.update / static_cast<double>(sharing_gpus(scenario));
+    for (Seconds* part : {&plan.update, &plan.update_dispatch})
+      *part = *part / static_cast<double>(sharing_gpus(scenario));
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
-  if (!factor) return plan;
-  plan.step_overhead = plan.step_overhead * *factor;
-  plan.gpu_time = plan.gpu_time * *factor;
-  plan.memory_time = plan.memory_time * *factor;
-  plan.update = plan.update * *factor;
-  for (PlannedKernel& kernel : plan.kernels) {
-    kernel.dispatch = kernel.dispatch * *factor;
-    kernel.time = {kernel.time.total * *factor, kernel.time.memory * *factor};
-  }
+  if (factor) stretch(plan, *factor);
+  change(plan, scenario.step_change);
   return plan;
 }
 

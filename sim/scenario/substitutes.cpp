@@ -410,6 +410,7 @@ class Substitution {
     if (!scenario.framework.empty()) step["framework"] = scenario.framework;
     step["batch"] = batch_of(group);
     step["time"] = to_text(step_time_with(scenario, group, factor));
+    step["is_estimated"] = true;
     profile_["step_times"].push_back(step);
     note(own() + " has no step time of " +
              describe({scenario.model.name, group.accelerator->name, to_text(scenario.precision), scenario.framework}) +

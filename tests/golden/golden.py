@@ -41,6 +41,7 @@ OTHERS = [
     "sweep scenarios/sweeps/resnet50-ec2.json --set /training/steps=4 --constraint /cluster/groups/0/count<3",
     "remaining scenarios/cm-dare.json --set /training/steps=640 --step 320 --lost 1",
     "diagnose scenarios/cm-dare.json --set /training/steps=8 --measured-samples-per-s 1536",
+    "diagnose scenarios/dgx.json --measured 1=330 --measured 8=2100",
     "validate scenarios/studies/cm-dare-single-worker.json",
     "validate scenarios/studies/spotdnn-resnet110.json",
     "generate scenarios/spaces/small.json --count 3 -o small.db",
@@ -101,10 +102,15 @@ def verbs_of(name):
     return re.findall(r"verb\((\w+)\)", listed)
 
 
+def shipped_scenarios():
+    """The files of scenarios/ that simulate runs."""
+    names = sorted(glob.glob("scenarios/**/*.json", root_dir=ROOT, recursive=True))
+    return [name for name in names if name.split("/")[1] in ("driple", "tum", os.path.basename(name))]
+
+
 def found_texts(build):
     """The golden texts by their names in this folder, as the program of this build has them."""
-    scenarios = sorted(glob.glob("scenarios/**/*.json", root_dir=ROOT, recursive=True))
-    scenarios = [name for name in scenarios if name.split("/")[1] in ("driple", "tum", os.path.basename(name))]
+    scenarios = shipped_scenarios()
     simulations = [f"simulate {name} {SETTINGS.get(name, '')}".strip() for name in scenarios]
     own, others = (verbs_of("sim/app/" + name) for name in ("main.cpp", "predictor_main.cpp"))
     overview = printed(build, "--help")

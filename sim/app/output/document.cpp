@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <utility>
 
 namespace rehearse {
 
@@ -203,6 +205,29 @@ std::string display(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), is_plain ? "%.0f" : "%.4g", value);
   return text.data();
+}
+
+std::string time_text(double seconds) {
+  constexpr double kRounding = 1e-12, kMinute = 60, kHour = 3600, kDay = 86400;
+  if (std::abs(seconds) < kRounding) return "0 s";
+  std::string text = display(seconds) + " s";
+  if (!(seconds >= kHour && seconds < 1e13)) return text;
+  const bool has_days = seconds >= 2 * kDay;
+  const double large = has_days ? kDay : kHour, small = has_days ? kHour : kMinute;
+  const auto all = static_cast<std::int64_t>(std::llround(seconds / small)),
+             each = static_cast<std::int64_t>(std::llround(large / small));
+  text += " (" + std::to_string(all / each) + (has_days ? " days" : " h");
+  if (all % each > 0) text += " " + std::to_string(all % each) + (has_days ? " h" : " min");
+  return text + ")";
+}
+
+std::string count_text(double count) {
+  constexpr std::array<std::pair<double, const char*>, 3> kWords{
+      {{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}}};
+  if (std::abs(count) >= 1e15) return display(count);
+  for (const auto& [size, name] : kWords)
+    if (std::abs(count) >= size) return display(count / size) + name;
+  return std::abs(count) >= 1e4 ? std::to_string(std::llround(count)) : display(count);
 }
 
 std::string to_text(const Table& table) {

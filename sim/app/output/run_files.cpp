@@ -144,7 +144,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                   ", profile " + scenario.profile.name + ", run " + summary.fingerprint,
       .headlines = {{is_synchronous ? "speed" : "speed, all workers", display(summary.steps_per_s) + " steps/s"},
                     {"samples", display(summary.samples_per_s) + " /s"},
-                    {"time for " + std::to_string(summary.steps) + " steps", display(summary.time.value()) + " s"},
+                    {"time for " + std::to_string(summary.steps) + " steps", time_text(summary.time.value())},
                     {"samples done", std::to_string(summary.samples.done)},
                     {"step of one worker", display(summary.iteration_time.value() * 1e3) + " ms"},
                     {"of it waiting", display(summary.exposed_communication.value() * 1e3) + " ms"},

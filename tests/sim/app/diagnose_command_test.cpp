@@ -27,6 +27,20 @@ TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as J
   CHECK(parse_json(json, "d")["is_flagged"] == false);
 }
 
+TEST_CASE("diagnose of several sizes prints computation and scaling apart") {
+  const TemporaryFolder folder;
+  write_file(folder / "sizes.csv", "gpus,samples_per_s\n1,330\n8,2500\n");
+  const std::string scenario = "diagnose " + source_folder() + "/scenarios/dgx.json --quiet ";
+  const std::string json = rehearse_with(scenario + "--measured 1=330 --measured 8=2500 --json").out;
+  CHECK(json == rehearse_with(scenario + "--measured " + (folder / "sizes.csv").string() + " --json").out);
+  CHECK(json == rehearse_with(scenario + "--measured-samples-per-s 2500 --one-gpu-samples-per-s 330 --json").out);
+  CHECK(parse_json(json, "d")["sizes"].size() == 2);
+  const std::string text = rehearse_with(scenario + "--measured 1=330 --measured 8=2500").out;
+  for (const char* part : {"\ncomputation: ", "\nscaling: ", "\n8 GPUs, simulated with the step that one GPU was"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  check_refused("diagnose " + kScenario + " --measured-speed 3 --one-gpu-samples-per-s 4", 2, "--one-gpu-samples-per-s: ");
+}
+
 TEST_CASE("diagnose refuses what it cannot use") {
   check_refused("diagnose " + kScenario, 2, "diagnose: expected one of --measured-speed");
   check_refused("diagnose " + kScenario + " --measured-speed -3", 2, "--measured-speed");

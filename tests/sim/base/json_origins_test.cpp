@@ -23,7 +23,7 @@ TEST_CASE("a mistake at a place that an option set names the option") {
         "--set /training/steps: expected a whole number between -2147483648 and 2147483647; found \"none\"");
   const JsonReader group = reader.children("groups")[0];
   CHECK(error_of([&] { (void)group.child("link").required<BytesPerSecond>("rate"); }) ==
-        "study.json: /columns/gpu/link/rate: expected a rate with a unit, such as \"25GBps\"; found 3");
+        "study.json: /columns/gpu/link/rate: expected a rate with a unit, such as \"3Bps\" (bytes) or \"3bps\" (bits); found 3");
   CHECK(error_of([&] { group.fail("no"); }) == "study.json: /columns/gpu: no");
 }
 
@@ -63,6 +63,16 @@ TEST_CASE("the last one to set a place, or one around it, is named") {
   CHECK(origins.place_of("/a/b") == "third");
   CHECK(origins.place_of("/a/c") == "second/c");
   CHECK(origins.place_of("/ab") == std::nullopt);
+}
+
+TEST_CASE("null takes a key or an element away, and is remembered") {
+  Json json = parse_json(R"({"training": {"steps": 5, "seed": 1}, "groups": [1, 2, 3]})", "s.json");
+  JsonOrigins origins;
+  origins.set(json, "/training/steps", "null", "--set /training/steps");
+  origins.set(json, "/groups/1", "null", "--set /groups/1");
+  origins.set(json, "/training/target/loss", "null", "a sweep");  // not there, and stays so
+  CHECK(json == parse_json(R"({"training": {"seed": 1}, "groups": [1, 3]})", "s.json"));
+  CHECK(origins.place_of("/training/steps") == "--set /training/steps");
 }
 
 TEST_CASE("what cannot be set is told at the place that asked for it") {

@@ -61,9 +61,9 @@ TEST_CASE("a struct is read, with its defaults") {
 
 TEST_CASE("each mistake in an object is one line: where, what was expected, what was found") {
   CHECK(link_error(R"({"name": "a", "bandwidth": 25})") ==
-        R"(f.json: /bandwidth: expected a rate with a unit, such as "25GBps"; found 25)");
+        R"(f.json: /bandwidth: expected a rate with a unit, such as "25Bps" (bytes) or "25bps" (bits); found 25)");
   CHECK(link_error(R"({"name": "a", "bandwidth": "25"})") ==
-        R"(f.json: /bandwidth: expected a rate with a unit, such as "25GBps"; found "25")");
+        R"(f.json: /bandwidth: expected a rate with a unit, such as "25Bps" (bytes) or "25bps" (bits); found "25")");
   CHECK(link_error(R"({"name": "a", "bandwidth": "0Bps"})") ==
         R"(f.json: /bandwidth: expected a rate above 0Bps; found "0Bps")");
   CHECK(link_error(R"({"name": "a", "bandwidth": "1Bps", "latncy": "1s"})") ==

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/base/random.hpp"
+#include "sim/base/quantity_hint.hpp"
 
 namespace rehearse {
 namespace {
@@ -75,18 +76,66 @@ TEST_CASE("bytes are exact up to 2^63 - 1; with a prefix they are rounded to the
 }
 
 TEST_CASE("an error says what was expected and what was found") {
-  CHECK(error_of<BytesPerSecond>("25") == R"(expected a rate with a unit, such as "25GBps"; found "25")");
+  CHECK(error_of<BytesPerSecond>("25") ==
+        R"(expected a rate with a unit, such as "25Bps" (bytes) or "25bps" (bits); found "25")");
+  CHECK(error_of<BytesPerSecond>("fast") ==
+        R"(expected a rate with a unit, such as "25GBps" (bytes) or "200Gbps" (bits); found "fast")");
   CHECK(error_of<Seconds>("1.5 parsecs") ==
         R"(expected a time with a unit, such as "1.5us" or "24h"; found "1.5 parsecs")");
   CHECK(error_of<Flops>("3.9Gflops") ==
         R"(expected an amount of work with a unit, such as "3.9Gflop"; found "3.9Gflops")");
   CHECK(error_of<FlopsPerSecond>("3.9Gflop") ==
-        R"(expected a speed with a unit, such as "312Tflops"; found "3.9Gflop")");
+        R"(expected a speed with a unit, such as "3.9Gflops"; found "3.9Gflop")");
   CHECK(error_of<Bytes>("0.5B") == R"(expected a whole number of bytes; found "0.5B")");
   CHECK(error_of<Bytes>("1e-30GB") == R"(expected a whole number of bytes; found "1e-30GB")");
   CHECK(error_of<Bytes>("8EiB") == R"(expected a size below 8EiB; found "8EiB")");
   CHECK(error_of<Seconds>("1e999s") ==
         R"(expected a time with a unit, such as "1.5us" or "24h" and within the range of a double; found "1e999s")");
+}
+
+TEST_CASE("a hint has the user's number, and bits where there were bits") {
+  const auto hint = [](QuantityKind kind, const char* text) { return quantity_hint(kind, text); };
+  struct Case {
+    QuantityKind kind;
+    const char *text, *hint;
+  };
+  constexpr auto kRate = QuantityKind::kRate, kSize = QuantityKind::kSize, kTime = QuantityKind::kTime;
+  for (const Case& c : {Case{kRate, "1Gb/s", R"("1Gbps")"},
+                        {kRate, "1 Gbit/s", R"("1Gbps")"},
+                        {kRate, "1gbps", R"("1Gbps")"},
+                        {kRate, "100GbE", R"("100Gbps")"},
+                        {kRate, "10 GigE", R"("10Gbps")"},
+                        {kRate, "100 Gb", R"("100Gbps")"},
+                        {kRate, "2.5 gigabits per second", R"("2.5Gbps")"},
+                        {kRate, "125MB/s", R"("125MBps")"},
+                        {kRate, "125 MiB/s", R"("125MiBps")"},
+                        {kRate, "125 KB/s", R"("125kBps")"},
+                        {kRate, "125 Mbytes/sec", R"("125MBps")"},
+                        {kRate, "1e3MB/s", R"("1e3MBps")"},
+                        {kRate, "1GBPS", R"("1GBps" (bytes) or "1Gbps" (bits))"},
+                        {kRate, "400G", R"("400GBps" (bytes) or "400Gbps" (bits))"},
+                        {kRate, "2.5GT/s", ""},
+                        {kRate, "-1Gb/s", ""},
+                        {kSize, "25mb", R"("25MB" (bytes) or "25Mb" (bits))"},
+                        {kSize, "25 megabytes", R"("25MB")"},
+                        {kSize, "25 Mbit", R"("25Mb")"},
+                        {kSize, "25M", R"("25MB" (bytes) or "25MiB" (powers of 1024))"},
+                        {kSize, "25KB", R"("25kB" (bytes) or "25KiB" (powers of 1024))"},
+                        {kSize, "25", R"("25B")"},
+                        {kSize, "25GB/s", ""},
+                        {kTime, "10 msec", R"("10ms")"},
+                        {kTime, "10 Seconds", R"("10s")"},
+                        {kTime, "1.5 \u00b5s", R"("1.5us")"},
+                        {kTime, "5m", R"("5min" or "5ms")"},
+                        {kTime, "3 hrs", R"("3h")"},
+                        {kTime, "7", R"("7s" or "7ms")"},
+                        {kTime, "1h30m", ""},
+                        {QuantityKind::kSpeed, "312 TFLOP/s", R"("312Tflops")"},
+                        {QuantityKind::kSpeed, "312", ""},
+                        {QuantityKind::kWork, "3.9 GFLOPs", R"("3.9Gflop")"}}) {
+    CAPTURE(c.text);
+    CHECK(hint(c.kind, c.text) == c.hint);
+  }
 }
 
 TEST_CASE("what is not a plain positive number with a unit of its kind is refused") {

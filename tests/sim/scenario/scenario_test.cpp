@@ -42,7 +42,7 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({{"/cluster/groups/1/name", "ps"}}) ==
         "s.json: /cluster/groups/1/name: another group has this name already: \"ps\"");
   CHECK(refusal({{"/output/sampling_period", "100"}}) ==
-        "s.json: /output/sampling_period: expected a time with a unit, such as \"1.5us\" or \"24h\"; found 100");
+        "s.json: /output/sampling_period: expected a time with a unit, such as \"100s\" or \"100ms\"; found 100");
   CHECK(refusal({{"/training/steps", "1.5"}}) ==
         "s.json: /training/steps: expected a whole number below 2^63; found 1.5");
   CHECK(refusal({{"/training/strategy/synchronization", "bulk"}}).find("unknown synchronization \"bulk\"") !=

@@ -49,4 +49,18 @@ TEST_CASE("plots survive empty, constant, huge and unreal series, and thin long 
   CHECK(html.size() < 200'000);
 }
 
+TEST_CASE("long times have days and hours beside their seconds, large counts a word, tiny waits are none") {
+  CHECK(time_text(12.3) == "12.3 s");
+  CHECK(time_text(7588) == "7588 s (2 h 6 min)");
+  CHECK(time_text(3600) == "3600 s (1 h)");
+  CHECK(time_text(42'080'000) == "4.208e+07 s (487 days 1 h)");  // 487 x 86400 + 3200
+  CHECK(time_text(2 * 86400 - 1) == "172799 s (48 h)");
+  CHECK(time_text(1e-13) == "0 s");
+  CHECK(time_text(0) == "0 s");
+  CHECK(count_text(4998) == "4998");
+  CHECK(count_text(512'000) == "512000");
+  CHECK(count_text(61'035'156) == "61.04 million");
+  CHECK(count_text(1e12) == "1 trillion");
+}
+
 }  // namespace rehearse

@@ -1,0 +1,313 @@
+#include "sim/plan/measured_sizes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "calibration/parameter_uncertainty.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/base/statistics.hpp"
+#include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/step_time.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kMostGpus = 1'000'000;
+
+MeasuredSize checked(const MeasuredSize& size, const std::string& place) {
+  if (size.gpus < 1 || size.gpus > kMostGpus)
+    throw InputError{place + ": expected 1 to 1000000 GPUs; found " + std::to_string(size.gpus)};
+  if (!(size.samples_per_s >= 1e-12 && size.samples_per_s <= 1e12))
+    throw InputError{place + ": expected 1e-12 to 1e12 samples per second; found " + to_text(size.samples_per_s)};
+  return size;
+}
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// The group of workers, of which there is one.
+std::size_t workers_of(const Scenario& scenario) {
+  std::optional<std::size_t> found;
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    if (group.role != Role::kWorker || group.is_standby) continue;
+    if (found)
+      throw InputError{"--measured: expected one group of workers, whose machines are as many as a size needs; found " +
+                       in_quotes(scenario.groups[*found].name) + " and " + in_quotes(group.name)};
+    found = g;
+  }
+  return *found;
+}
+
+/// The cluster with so many GPUs: whole machines, or some GPUs of one.
+Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
+  const std::size_t workers = workers_of(scenario);
+  const Group& group = scenario.groups[workers];
+  const int each = std::max(1, group.instance.accelerators);
+  if (gpus > each && gpus % each != 0)
+    throw InputError{"--measured: expected sizes of whole machines of " + std::to_string(each) + " GPUs; found " +
+                     std::to_string(gpus)};
+  const int machines = std::max(1, gpus / each);
+  Json& groups = effective["cluster"]["groups"];
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    keep_for_good(groups[g]);
+    const bool is_hosted = groups[g].contains("colocated_with");
+    if (is_hosted && groups[g].value("count", 1) % group.count == 0)
+      groups[g]["count"] = groups[g].value("count", 1) / group.count * machines;
+  }
+  groups[workers]["count"] = machines;
+  if (gpus < each) groups[workers]["instance"]["accelerators"] = gpus;
+  if (gpus > 1) return effective;
+  // Nobody to exchange with.
+  Json kept = Json::array();
+  for (const Json& one : groups)
+    if (one.value("role", "") == "worker") kept.push_back(one);
+  groups = std::move(kept);
+  Json strategy{{"kind", "all_reduce"}};
+  if (const int passes = scenario.training.strategy.exchange.accumulation_steps; passes > 1)
+    strategy["accumulation_steps"] = passes;
+  effective["training"]["strategy"] = std::move(strategy);
+  for (const char* key : {"recovery", "smaller_cluster"}) effective["training"].erase(key);
+  return effective;
+}
+
+/// The scenario with a step of one GPU that takes `time`, whatever else the profile knows.
+Json with_step(Json effective, const Scenario& scenario, const Group& group, Seconds time) {
+  Json step{{"model", scenario.model.name},
+            {"accelerator", group.accelerator->name},
+            {"precision", to_text(scenario.precision)}};
+  if (!scenario.framework.empty()) step["framework"] = scenario.framework;
+  step["batch"] = group.batch / group.gpus_per_worker;
+  step["time"] = to_text(time);
+  effective["calibration"]["step_times"] = Json::array({std::move(step)});
+  return effective;
+}
+
+struct Speeds {
+  std::vector<std::optional<double>> samples_per_s;
+  std::vector<std::string> errors;
+};
+
+/// Simulates scenarios, with progress through all rounds.
+class Simulations {
+ public:
+  Simulations(const std::string& file_name, const Catalog& catalog, const Pool& pool,
+              const std::function<void(std::size_t, std::size_t)>& on_done, const std::function<bool()>& is_stopped,
+              std::size_t total)
+      : file_name_{file_name},
+        catalog_{catalog},
+        pool_{pool},
+        on_done_{on_done},
+        is_stopped_{is_stopped},
+        total_{total} {}
+
+  /// None if it was stopped.
+  std::optional<Speeds> run(const std::vector<Json>& scenarios) {
+    Speeds speeds{std::vector<std::optional<double>>(scenarios.size()), std::vector<std::string>(scenarios.size())};
+    std::vector<std::string> jobs;
+    std::vector<std::size_t> place;
+    for (std::size_t i = 0; i < scenarios.size(); ++i) {
+      if (scenarios[i].is_null()) continue;
+      try {
+        const Scenario scenario = read_scenario(scenarios[i], file_name_, catalog_);
+        jobs.push_back(kSimulate.job(scenario, shortening(scenario)));
+        place.push_back(i);
+      } catch (const InputError& error) { speeds.errors[i] = error.what(); } catch (const NoResultError& error) {
+        speeds.errors[i] = error.what();
+      }
+    }
+    const bool is_complete = pool_.run(
+        jobs.size(), [&](std::size_t i) { return jobs[i]; },
+        [&](std::size_t i, const PooledRun& run) {
+          if (run.has_succeeded)
+            speeds.samples_per_s[place[i]] = parse_json(run.text, "summary")["samples_per_s"].get<double>();
+          else
+            speeds.errors[place[i]] = run.text;
+          if (on_done_) on_done_(++done_, std::max(total_, done_));
+        },
+        {.is_stopped = is_stopped_, .job_wall_s = {}});
+    return is_complete ? std::optional{std::move(speeds)} : std::nullopt;
+  }
+
+ private:
+  const std::string& file_name_;
+  const Catalog& catalog_;
+  const Pool& pool_;
+  const std::function<void(std::size_t, std::size_t)>& on_done_;
+  const std::function<bool()>& is_stopped_;
+  std::size_t done_ = 0, total_;
+};
+
+std::string gpus_text(int gpus) { return gpus == 1 ? "one GPU" : std::to_string(gpus) + " GPUs"; }
+
+/// "20.1 % slower".
+std::string deviation(double ratio) { return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster"); }
+
+std::string compute_verdict_of(const SizesDiagnosis& diagnosis) {
+  if (!diagnosis.compute)
+    return "computation: not known, as no speed of one GPU was measured (--measured 1=SAMPLES_PER_S)";
+  const double ratio = *diagnosis.compute;
+  if (std::abs(ratio - 1) <= kFlaggedShortfall) return "computation: one GPU is as fast as simulated";
+  std::string text = "computation: one GPU is " + deviation(ratio) + " than simulated";
+  const auto& interval = diagnosis.compute_interval;
+  if (interval && ratio >= interval->first && ratio <= interval->second)
+    return text + ", which the simulation's interval of 90 % allows";
+  return text + (ratio < 1 ? ": look at one GPU first (software, clock, input)" : ": the profile is too pessimistic");
+}
+
+std::string scaling_verdict_of(const SizesDiagnosis& diagnosis) {
+  const std::vector<SizeRow>& rows = diagnosis.rows;
+  if (rows.size() < 2) return "scaling: not known, as one size was measured";
+  const SizeRow& largest = rows.back();
+  const int smallest = rows.front().measured.gpus;
+  std::array<char, 32> times{};
+  std::snprintf(times.data(), times.size(), "%.4g", static_cast<double>(largest.measured.gpus) / smallest);
+  const std::string of = gpus_text(largest.measured.gpus) + " reach " + percent_text(largest.measured_efficiency) +
+                         " of " + times.data() + " times the speed of " + gpus_text(smallest);
+  if (!largest.simulated_efficiency) return "scaling: " + of + "; it was not simulated: " + largest.error;
+  const std::string both = of + ", simulated " + percent_text(*largest.simulated_efficiency);
+  const double ratio = largest.measured_efficiency / *largest.simulated_efficiency;
+  if (std::abs(ratio - 1) <= kFlaggedShortfall) return "scaling: as simulated: " + both;
+  if (ratio > 1) return "scaling: better than simulated: " + both;
+  int first = largest.measured.gpus;
+  for (const SizeRow& row : rows)
+    if (row.simulated_efficiency && row.measured_efficiency < (1 - kFlaggedShortfall) * *row.simulated_efficiency) {
+      first = row.measured.gpus;
+      break;
+    }
+  return "scaling: worse than simulated: " + both + "; it falls behind from " + gpus_text(first) +
+         " on, so what is exchanged between them (network, collectives, servers, stragglers) takes longer than "
+         "simulated";
+}
+
+/// [sizes] the scenarios, null where a size cannot be; why goes to the row.
+template <class Change>
+std::vector<Json> clusters_of(std::vector<SizeRow>& rows, const Change& change) {
+  std::vector<Json> clusters;
+  for (SizeRow& row : rows) try {
+      clusters.push_back(change(row.measured.gpus));
+    } catch (const InputError& error) {
+      clusters.emplace_back();
+      row.error = error.what();
+    }
+  return clusters;
+}
+
+}  // namespace
+
+std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options) {
+  std::vector<MeasuredSize> sizes;
+  for (const std::string& text : options) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      const CsvTable table = load_csv_file(text);
+      for (const CsvRow& row : table.rows()) {
+        const std::int64_t gpus = row.integer("gpus");
+        sizes.push_back(
+            checked({static_cast<int>(std::clamp<std::int64_t>(gpus, -1, kMostGpus + 1)), row.number("samples_per_s")},
+                    text + ":" + std::to_string(row.line())));
+      }
+      continue;
+    }
+    MeasuredSize size;
+    if (!read_number(std::string_view{text}.substr(0, equals), size.gpus) ||
+        !read_number(std::string_view{text}.substr(equals + 1), size.samples_per_s))
+      throw InputError{"--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, or a CSV file; found " +
+                       in_quotes(text)};
+    sizes.push_back(checked(size, "--measured " + shortened(text)));
+  }
+  std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.gpus < b.gpus; });
+  for (std::size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[i].gpus == sizes[i - 1].gpus)
+      throw InputError{"--measured: expected each number of GPUs once; found " + std::to_string(sizes[i].gpus) +
+                       " twice"};
+  return sizes;
+}
+
+std::optional<SizesDiagnosis> diagnose_sizes(const Json& json, const std::string& file_name,
+                                             const std::vector<MeasuredSize>& sizes, const Catalog& catalog,
+                                             const Pool& pool,
+                                             const std::function<void(std::size_t, std::size_t)>& on_done,
+                                             const std::function<bool()>& is_stopped) {
+  const Scenario scenario = read_scenario(json, file_name, catalog);
+  const Group& group = scenario.groups[workers_of(scenario)];
+  const Json effective = parse_json(scenario.effective, file_name);
+  SizesDiagnosis diagnosis;
+  for (const MeasuredSize& size : sizes) diagnosis.rows.push_back({.measured = size});
+  std::vector<SizeRow>& rows = diagnosis.rows;
+  Simulations simulations{file_name, catalog, pool, on_done, is_stopped, 2 * sizes.size() + 1};
+
+  // Whatever the step is, it is stretched as a whole: its time follows from two speeds of one GPU.
+  const bool has_one = rows.front().measured.gpus == 1;
+  std::vector<Json> clusters = clusters_of(rows, [&](int gpus) { return with_gpus(effective, scenario, gpus); });
+  if (has_one && !clusters.front().is_null())
+    clusters.push_back(with_step(clusters.front(), scenario, group, step_time_with(scenario, group, 1)));
+  const auto stated = simulations.run(clusters);
+  if (!stated) return std::nullopt;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].simulated = stated->samples_per_s[i];
+    if (rows[i].error.empty()) rows[i].error = stated->errors[i];
+  }
+  std::optional<Seconds> step;
+  if (has_one && rows.front().simulated && stated->samples_per_s.size() > rows.size() && stated->samples_per_s.back()) {
+    diagnosis.compute = rows.front().measured.samples_per_s / *rows.front().simulated;
+    step = step_time_with(scenario, group, *stated->samples_per_s.back() / rows.front().measured.samples_per_s);
+    if (scenario.profile.uncertainty.residual > 0)
+      diagnosis.compute_interval = scenario.profile.uncertainty.interval(0);
+    clusters.pop_back();
+    for (Json& cluster : clusters)
+      if (!cluster.is_null()) cluster = with_step(std::move(cluster), scenario, group, *step);
+    const auto own = simulations.run(clusters);
+    if (!own) return std::nullopt;
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].by_own_step = own->samples_per_s[i];
+  }
+  const auto speed = [](const SizeRow& row) { return row.by_own_step ? row.by_own_step : row.simulated; };
+  const SizeRow& smallest = rows.front();
+  for (SizeRow& row : rows) {
+    const double times = static_cast<double>(row.measured.gpus) / smallest.measured.gpus;
+    row.measured_efficiency = row.measured.samples_per_s / smallest.measured.samples_per_s / times;
+    if (speed(row) && speed(smallest)) row.simulated_efficiency = *speed(row) / *speed(smallest) / times;
+  }
+  diagnosis.compute_verdict = compute_verdict_of(diagnosis);
+  diagnosis.scaling_verdict = scaling_verdict_of(diagnosis);
+  if (rows.back().measured.gpus == 1 || clusters[rows.size() - 1].is_null()) return diagnosis;
+  diagnosis.largest = diagnose({.scenario = clusters[rows.size() - 1],
+                                .file_name = file_name,
+                                .measured = {Measured::Unit::kSamplesPerSecond, rows.back().measured.samples_per_s},
+                                .knows_computation = step.has_value()},
+                               catalog, pool, on_done, is_stopped);
+  return diagnosis.largest ? std::optional{std::move(diagnosis)} : std::nullopt;
+}
+
+Json to_json(const SizesDiagnosis& diagnosis) {
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json{}; };
+  Json json = diagnosis.largest ? to_json(*diagnosis.largest) : Json{{"format", 1}};
+  Json sizes = Json::array();
+  for (const SizeRow& row : diagnosis.rows)
+    sizes.push_back({{"gpus", row.measured.gpus},
+                     {"measured_samples_per_s", row.measured.samples_per_s},
+                     {"simulated_samples_per_s", or_null(row.simulated)},
+                     {"simulated_by_own_step_samples_per_s", or_null(row.by_own_step)},
+                     {"measured_efficiency", row.measured_efficiency},
+                     {"simulated_efficiency", or_null(row.simulated_efficiency)},
+                     {"error", row.error.empty() ? Json{} : Json(row.error)}});
+  json["sizes"] = std::move(sizes);
+  json["compute_efficiency"] = or_null(diagnosis.compute);
+  json["compute_verdict"] = diagnosis.compute_verdict;
+  json["scaling_verdict"] = diagnosis.scaling_verdict;
+  return json;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,87 @@
+#include "sim/plan/measured_sizes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/errors.hpp"
+#include "tests/support/simulated.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// ResNet-50 in fp16 on p3.16xlarge with Horovod's ring, as horovod/horovod#779 ran it.
+Json p3_machines() {
+  return Json::parse(R"({
+    "format": 1, "name": "ResNet-50 fp16 on p3.16xlarge",
+    "workload": { "model": "resnet50", "batch_per_worker": 256, "optimizer": "momentum", "precision": "fp16" },
+    "cluster": {
+      "groups": [ { "name": "m", "role": "worker", "count": 1, "region": "r", "instance": "p3.16xlarge" } ],
+      "network": { "links": [ { "from": "r", "to": "r", "latency": "30us", "source": "assumption" } ] } },
+    "training": { "strategy": { "kind": "all_reduce", "algorithm": "ring", "bucket_size": "64MiB" }, "steps": 8,
+                  "warmup_steps": 2 }
+  })");
+}
+
+SizesDiagnosis diagnosed(const Json& scenario, const std::vector<MeasuredSize>& sizes) {
+  return *diagnose_sizes(scenario, source_folder() + "/scenarios/test.json", sizes, test::shipped_catalog(), 2);
+}
+
+}  // namespace
+
+TEST_CASE("speeds of several sizes tell computation from scaling: Horovod on 1 to 128 V100") {
+  const SizesDiagnosis diagnosis = diagnosed(p3_machines(), read_measured_sizes({"1=872", "16=12828", "128=89783"}));
+  REQUIRE(diagnosis.rows.size() == 3);
+  // With the step of one GPU as it was measured one GPU is simulated as fast as it is.
+  CHECK(*diagnosis.rows[0].by_own_step == doctest::Approx(872).epsilon(1e-3));
+  CHECK(*diagnosis.compute == doctest::Approx(872 / *diagnosis.rows[0].simulated));
+  CHECK(diagnosis.rows[2].measured_efficiency == doctest::Approx(89783 / (128 * 872.0)));  // 80 %
+  CHECK(*diagnosis.rows[2].simulated_efficiency > 0.85);
+  CHECK(diagnosis.scaling_verdict.starts_with(
+      "scaling: worse than simulated: 128 GPUs reach 80.4 % of 128 times the speed "
+      "of one GPU, simulated 8"));
+  REQUIRE(diagnosis.largest);
+  CHECK(diagnosis.largest->finding != Finding::kExplained);
+  CHECK(diagnosis.largest->verdict.find("as fast as simulated") == std::string::npos);
+  for (const Explanation& explanation : diagnosis.largest->explanations) CHECK(explanation.mechanism != "gpu");
+}
+
+TEST_CASE("measurements that are the simulation's own miss nothing, and a slow GPU is not blamed on the exchange") {
+  const SizesDiagnosis simulated = diagnosed(p3_machines(), {{1, 872}, {16, 12828}});
+  std::vector<MeasuredSize> own, slower;
+  for (const SizeRow& row : simulated.rows) own.push_back({row.measured.gpus, *row.simulated});
+  const SizesDiagnosis same = diagnosed(p3_machines(), own);
+  CHECK(*same.compute == doctest::Approx(1));
+  CHECK(same.compute_verdict == "computation: one GPU is as fast as simulated");
+  CHECK(same.scaling_verdict.starts_with("scaling: as simulated: "));
+  CHECK(same.largest->finding == Finding::kExplained);
+  for (const MeasuredSize& size : own) slower.push_back({size.gpus, size.samples_per_s / 2});
+  const SizesDiagnosis half = diagnosed(p3_machines(), slower);
+  CHECK(half.compute_verdict.starts_with("computation: one GPU is 50.0 % slower than simulated"));
+  CHECK(half.scaling_verdict.starts_with("scaling: as simulated: "));
+}
+
+TEST_CASE("without a speed of one GPU the computation is not judged") {
+  const SizesDiagnosis diagnosis = diagnosed(p3_machines(), {{8, 6679}, {16, 12828}});
+  CHECK(!diagnosis.compute);
+  CHECK(diagnosis.compute_verdict.starts_with("computation: not known"));
+  CHECK(diagnosis.rows[1].measured_efficiency == doctest::Approx(12828 / (2 * 6679.0)));
+}
+
+TEST_CASE("sizes that cannot be are refused") {
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8:6679"}), doctest::Contains("8:6679"), InputError);
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=fast"}),
+                       "--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, or a CSV file; found \"8=fast\"",
+                       InputError);
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"0=6679"}), "--measured 0=6679: expected 1 to 1000000 GPUs; found 0",
+                       InputError);
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=0"}),
+                       "--measured 8=0: expected 1e-12 to 1e12 samples per second; found 0", InputError);
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=5", "8=6"}),
+                       "--measured: expected each number of GPUs once; found 8 twice", InputError);
+  const SizesDiagnosis diagnosis = diagnosed(p3_machines(), {{1, 872}, {12, 9000}});
+  CHECK(diagnosis.rows[1].error == "--measured: expected sizes of whole machines of 8 GPUs; found 12");
+}
+
+}  // namespace rehearse
