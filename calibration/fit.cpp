@@ -157,8 +157,8 @@ class Fitter {
         time = 1 / time;
       else if (metric != "iteration_time_s")
         throw InputError{study(i).file_name + ": /fit/step_times: " + metric + " does not give the time of a step"};
-      times[{{scenario.model.name, worker->accelerator->name, scenario.precision == Precision::kFp16 ? "fp16" : "fp32",
-              scenario.framework, std::to_string(worker->gpus_per_worker)},
+      times[{{scenario.model.name, worker->accelerator->name, to_text(scenario.precision), scenario.framework,
+              std::to_string(worker->gpus_per_worker)},
              worker->batch}]
           .push_back(time);
     }

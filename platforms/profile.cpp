@@ -259,9 +259,10 @@ StepTime read_step_time(const JsonReader& json) {
                 .framework = json.optional<std::string>("framework", ""),
                 .gpus = json.optional<int>("gpus", 1),
                 .batch = json.required<int>("batch"),
-                .time = json.required<Seconds>("time"),
-                .is_estimated = json.optional<bool>("is_estimated", false)};
-  json.expect(step.precision == "fp32" || step.precision == "fp16", "precision", "\"fp32\" or \"fp16\"");
+                 .time = json.required<Seconds>("time"),
+                 .is_estimated = json.optional<bool>("is_estimated", false)};
+  json.expect(std::ranges::find(kStepPrecisions, step.precision) != kStepPrecisions.end(), "precision",
+              "\"fp32\", \"tf32\", \"fp16\" or \"bf16\"");
   if (json.has("gpus")) json.expect(step.gpus >= 1 && step.gpus <= 64, "gpus", "1 to 64 GPUs");
   json.expect(step.batch >= 1 && step.batch <= 65536, "batch", "1 to 65536 samples");
   json.expect(step.batch % step.gpus == 0, "batch", "as many samples for each of the GPUs");

@@ -4,11 +4,13 @@
 // shipped ones come from.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,7 +56,9 @@ struct Framework {
   Seconds step_overhead{};    // as that of HostParameters
   Seconds kernel_overhead{};  // most that a kernel takes besides its work where it is launched before the last one ends
   double composition = 1;     // elementary kernels of a layer normalisation, dropout or GELU; 1: it has one for each
-  bool uses_tf32 = true;      // for products and convolutions in fp32, where a GPU has units for it
+  /// Products and convolutions in fp32 are computed in TF32, where a GPU has units for it: by default in NVIDIA's
+  /// containers and TensorFlow, not in PyTorch (products since version 1.12; its convolutions are).
+  bool uses_tf32 = false;
   /// Products in fp16 run on matrix units only if their rows are aligned to 16 B, otherwise as in fp32. Source: cuBLAS
   /// before version 11, CUDA 10.2 documentation, cublasGemmEx().
   bool needs_alignment = false;
@@ -137,6 +141,9 @@ struct CheckpointParameters {
     return write.time(tensors, bytes) + (upload ? upload->time(tensors, bytes) : Seconds{});
   }
 };
+
+/// Words of precisions of step times.
+inline constexpr std::array<std::string_view, 4> kStepPrecisions{"fp32", "tf32", "fp16", "bf16"};
 
 /// Measured time of one training step of a worker with one GPU, or with several in one machine, nothing exchanged:
 /// forward and backward pass and whatever the host does, with `batch` samples in all. `framework` is a label; empty: of

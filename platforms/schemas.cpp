@@ -277,7 +277,7 @@ constexpr std::string_view kProfileCompute = R"json({
         "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },
         "kernel_overhead": { "$ref": "#/$defs/time", "default": "2us", "description": "at most, besides a kernel's work" },
         "composition": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "elementary kernels of a layer normalisation, dropout or GELU" },
-        "tf32": { "type": "boolean", "default": true, "description": "products and convolutions in fp32 on matrix units" },
+        "tf32": { "type": "boolean", "default": false, "description": "products and convolutions in fp32 on matrix units, where the GPU has such" },
         "update_dispatch": { "$ref": "#/$defs/time", "description": "of the update of a variable; default: as a kernel's" },
         "copies": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "kernels that read and write a product's output once more" },
         "mixed_scalars": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "time of losses, layer normalisations, dropouts and GELU in mixed precision by that in fp16" },
@@ -338,7 +338,7 @@ constexpr std::string_view kProfileCommunication =
 constexpr std::string_view kProfileMeasured =
     R"json(    "step_times": { "type": "array", "description": "measured: forward and backward pass of one batch", "items": {
       "type": "object", "required": ["model", "accelerator", "precision", "batch", "time"], "additionalProperties": false, "properties": {
-        "model": { "type": "string" }, "accelerator": { "type": "string" }, "precision": { "enum": ["fp32", "fp16"] },
+        "model": { "type": "string" }, "accelerator": { "type": "string" }, "precision": { "enum": ["fp32", "tf32", "fp16", "bf16"] },
         "framework": { "type": "string" },
         "gpus": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
         "batch": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "of all GPUs" },

@@ -104,7 +104,7 @@ const std::vector<std::string>& label_names() {
   return names;
 }
 
-std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer) {
+std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer, const States& states) {
   std::vector<float> features;
   features.reserve(workload.graph.size() * node_feature_names().size());
   auto updated = workload.variables.begin();  // updates are there for the trainable variables, in creation order
@@ -129,9 +129,10 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
     if (kernel.phase == Phase::kUpdate) {
       while (!updated->is_trainable) ++updated;
       parameters = updated->bytes;
-      const Bytes touched = updated->rows_used.value_or(updated->bytes);
-      read = (2 + optimizer_slots(optimizer)) * touched;
-      written = (1 + optimizer_slots(optimizer)) * touched;
+      const double used = updated->rows_used ? as_double(*updated->rows_used) / as_double(updated->bytes) : 1;
+      const auto touched = std::llround(static_cast<double>(updated->scalars()) * used);
+      read = Bytes{touched * update_read_bytes(states, optimizer_slots(optimizer))};
+      written = Bytes{touched * update_written_bytes(states, optimizer_slots(optimizer))};
       variables = 1;
       first = static_cast<double>(updated - workload.variables.begin());
       ++updated;

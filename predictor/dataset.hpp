@@ -91,8 +91,8 @@ const std::string& study_of(const Dataset& dataset, const Sample& sample);
 /// its series follows from its step time (measured_studies.hpp): something to learn from, but no measurement.
 bool is_observed(const Dataset& dataset, const Sample& sample, std::size_t label);
 
-/// The node features and the edges of `workload`. An update reads and writes as many slots as the optimizer has.
-std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer);
+/// The node features and the edges of `workload`. An update reads and writes what the optimizer keeps in these precisions.
+std::vector<float> node_features_of(const Workload& workload, Optimizer optimizer, const States& states = {});
 std::vector<GraphEdge> edges_of(const Workload& workload);
 
 /// One SQLite file, arrays as little-endian blobs:

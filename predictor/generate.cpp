@@ -18,6 +18,7 @@
 #include "sim/base/statistics.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/scenario/find_model.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -182,7 +183,8 @@ class Graphs {
             } catch (const InputError&) { return false; }  // too large for any
           workload = &others.at(own);
         }
-        return gpu_memory_needed(*workload, *group.accelerator, slots) <= group.accelerator->memory;
+        return gpu_memory(*workload, *group.accelerator, default_states(Precision::kFp32), slots).total() <=
+               group.accelerator->memory;
       });
     });
   }

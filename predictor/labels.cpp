@@ -14,6 +14,7 @@
 #include "sim/record/repeated_steps.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
@@ -290,7 +291,7 @@ constexpr std::array kDescriptor{
     DescriptorValue{"gradient_bytes_ratio",
                     [](const Described& d) {
                       const Precision own = d.scenario.precision;
-                      return static_cast<double>(bytes_per_scalar(d.exchange().gradient_precision.value_or(own))) /
+                      return static_cast<double>(bytes_per_scalar(sent_gradients(d.scenario))) /
                              static_cast<double>(bytes_per_scalar(own));
                     }},
     DescriptorValue{"partition_B",
@@ -343,7 +344,8 @@ std::vector<double> descriptor_of(const Scenario& scenario) {
 }
 
 std::vector<float> node_features_of(const Scenario& scenario) {
-  std::vector<float> features = node_features_of(scenario.workload_of(scenario.first_workers()), scenario.optimizer);
+  std::vector<float> features =
+      node_features_of(scenario.workload_of(scenario.first_workers()), scenario.optimizer, scenario.states);
   // The column is the last one, of the first operator.
   features.at(node_feature_names().size() - 1) =
       static_cast<float>(as_double(plan_step(scenario, scenario.first_workers()).input));

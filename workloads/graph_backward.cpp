@@ -250,6 +250,9 @@ void GraphBuilder::keep_last_gradients() {
 
 Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
   for (const Tensor& output : outputs) {
+    const Bytes bytes = bytes_of(output);
+    const Bytes unkept = output.producer < 0 ? Bytes{} : bytes - std::min(bytes, value_of(output).kept);
+    workload_.logits_bytes += unkept + bytes + (scalar_bytes_ == 2 ? 2 * bytes : Bytes{});
     Operator loss{.name = "loss",
                   .kind = OperatorKind::kSoftmaxLoss,
                   .bytes_read = bytes_of(output),

@@ -17,7 +17,9 @@ constexpr std::int64_t kBytesPerIdentifier = 8;
 
 }  // namespace
 
-int bytes_per_scalar(Precision precision) { return precision == Precision::kFp16 ? 2 : 4; }
+int bytes_per_scalar(Precision precision) {
+  return precision == Precision::kFp16 || precision == Precision::kBf16 ? 2 : 4;
+}
 
 GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision)
     : place_{std::move(place)}, scalar_bytes_{bytes_per_scalar(precision)} {

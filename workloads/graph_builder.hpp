@@ -6,7 +6,7 @@
 // kernels have none, they are bound by memory. Device memory: every input is read once and every output written once,
 // except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
 // convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, and the
-// masks of dropouts; each tensor once, and besides Workload::input_bytes. No gradient is computed that no variable
+// masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
 // needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
 #include <array>
@@ -21,10 +21,13 @@
 
 namespace rehearse {
 
-enum class Precision { kFp32, kFp16 };
+/// In which kernels compute: fp32 without matrix units, tf32 on them (19 bits of numbers that are stored in 4 bytes, NVIDIA
+/// from Ampere on), fp16 and bf16 on them with sums in fp32.
+enum class Precision { kFp32, kTf32, kFp16, kBf16 };
 
-/// Bytes of one scalar: 4 or 2.
+/// Bytes of one scalar as it is stored: 4 or 2.
 int bytes_per_scalar(Precision precision);
+inline bool is_half(Precision precision) { return bytes_per_scalar(precision) == 2; }
 
 class GraphBuilder {
  public:

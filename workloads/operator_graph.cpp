@@ -13,12 +13,15 @@ Value sum_variables(const Workload& workload, Select select) {
 
 }  // namespace
 
+std::int64_t Variable::scalars() const {
+  std::int64_t scalars = 1;
+  for (const std::int64_t size : shape) scalars *= size;
+  return scalars;
+}
+
 std::int64_t Workload::parameters() const {
-  return sum_variables<std::int64_t>(*this, [](const Variable& variable) {
-    std::int64_t scalars = variable.is_trainable ? 1 : 0;
-    for (const std::int64_t size : variable.shape) scalars *= size;
-    return scalars;
-  });
+  return sum_variables<std::int64_t>(
+      *this, [](const Variable& variable) { return variable.is_trainable ? variable.scalars() : 0; });
 }
 
 int Workload::trainable_tensors() const {

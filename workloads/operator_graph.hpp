@@ -119,6 +119,8 @@ struct Variable {
   bool is_trainable = true;          // false: batch-normalisation moving mean and variance
   Bytes bytes{};                     // at the workload's precision
   std::optional<Bytes> rows_used{};  // of a sparse table: the rows that a batch looks up, at most
+
+  std::int64_t scalars() const;
 };
 
 /// The training step of one worker for a stated batch.
@@ -131,7 +133,10 @@ struct Workload {
   Bytes input_bytes{};              // one batch of samples copied from the host to the GPU
   Seconds optimizer_time{};         // of one update of all variables on a worker, if it was measured
   bool is_whole_step = false;       // measured times hold all that the host and the update take
-  Bytes activation_bytes{};         // peak of activations kept alive for the backward pass
+  Bytes activation_bytes{};         // peak of activations kept alive for the backward pass, but for:
+  /// What a loss reads, as far as no layer keeps it; of 16-bit logits their copy in fp32, of which the loss is computed;
+  /// and their gradient: 8 bytes for each logit in all precisions.
+  Bytes logits_bytes{};
 
   // Totals over the graph, for tests and reports.
   std::int64_t parameters() const;  // trainable scalars

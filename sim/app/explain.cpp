@@ -10,6 +10,7 @@
 #include "sim/app/estimate.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
@@ -289,12 +290,31 @@ std::string explain(const Scenario& scenario) {
   return text;
 }
 
+namespace {
+
+/// Of all machines that are rented from the start; none if a price is unknown.
+std::optional<double> usd_per_hour(const Scenario& scenario) {
+  double price = 0;
+  for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0 || group.is_standby)
+      continue;  // on machines that are paid for already; not rented yet
+    const auto own = hourly_price(scenario, group);
+    if (!own) return {};
+    price += *own * group.count;
+  }
+  return price;
+}
+
+}  // namespace
+
 std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, Seconds interval) {
   std::string text;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
-    append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(),
-           gib(gpu_memory_needed(scenario, group)), gib(group.accelerator->memory), group.accelerator->name.c_str());
+    const GpuMemory memory = gpu_memory(scenario, group);
+    append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(), gib(memory.total()),
+           gib(group.accelerator->memory), group.accelerator->name.c_str());
+    text += "  " + describe_parts(memory) + "\n";
   }
   std::string memory;
   if (const Bytes needed = expected_memory(scenario, options); needed > Bytes{100'000'000})
@@ -305,20 +325,38 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
          (expected_duration(scenario, options) + interval).value(), memory.c_str(),
          interval > Seconds{} ? ", its interval included" : "", reductions_text(scenario, options).c_str());
   text += revocations_text(scenario);
-  double price = 0;
-  bool is_priced = true;
-  for (const Group& group : scenario.groups) {
-    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
-    if (group.is_standby) continue;
-    const auto own = hourly_price(scenario, group);
-    is_priced = is_priced && own;
-    price += own.value_or(0) * group.count;
-  }
-  if (is_priced)
-    append(text, "the cluster costs %.4g USD per hour\n", price);
+  if (const auto price = usd_per_hour(scenario))
+    append(text, "the cluster costs %.4g USD per hour\n", *price);
   else
     text += "the cluster's cost is unknown: an instance has no price\n";
   return text;
+}
+
+Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, Seconds interval) {
+  Json json{{"format", 1}, {"name", scenario.name}, {"seed", scenario.seed}};
+  add_gpu_memory(scenario, json);
+  Json groups = Json::array();
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    const GpuMemory memory = gpu_memory(scenario, group);
+    Json parts;
+    for (const auto& [name, part] : kGpuMemoryParts) parts[name] = (memory.*part.bytes).value();
+    groups.push_back({{"name", group.name},
+                      {"accelerator", group.accelerator->name},
+                      {"gpu_memory_needed_B", memory.total().value()},
+                      {"gpu_memory_available_B", group.accelerator->memory.value()},
+                      {"gpu_memory_parts_B", std::move(parts)}});
+  }
+  json["groups"] = std::move(groups);
+  json["steps"] = scenario.training.steps;
+  json["workers"] = scenario.count(Role::kWorker);
+  json["messages"] = expected_messages(scenario);
+  json["simulation_time_s"] = (expected_duration(scenario, options) + interval).value();
+  json["simulation_memory_B"] = expected_memory(scenario, options).value();
+  const auto price = usd_per_hour(scenario);
+  json["usd_per_hour"] = price ? Json(*price) : Json(nullptr);
+  json["warnings"] = scenario.warnings;
+  return json;
 }
 
 }  // namespace rehearse

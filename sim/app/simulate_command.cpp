@@ -45,7 +45,7 @@ void add_options(Options options, SimulateCommand& command) {
                      "With --runs: the probability of being finished by then, such as 24h");
   add_parallel(options, command.common);
   options.add_flag("--dry-run", command.is_dry_run,
-                   "Check the scenario; print memory, messages and an estimate of the run's own duration");
+                   "Check the scenario; print GPU memory by part, messages and an estimate of the run's own duration");
   options.add_flag("--exact", command.is_exact,
                    "Simulate every kernel, message and step, on SimGrid's own network: slow, to check results");
   options.add_option(
@@ -64,7 +64,8 @@ void add_options(Options options, SimulateCommand& command) {
   options.add_flag("--explain", command.explains, "Print where each number came from");
   options.add_flag("--print-program", command.prints_program,
                    "Print what the first worker does in a step, operation by operation, and what each waits for");
-  options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
+  options.add_flag("--json", command.common.prints_json,
+                   "Print summary.json instead of text; with --dry-run what that prints, as JSON");
   add_catalogs(options, command.common);
   add_output(options, command.common,
              "Write summary.json, tables, timeline and report.html here (default: write nothing)");
@@ -180,10 +181,9 @@ int run(const SimulateCommand& command) {
     return kSuccess;
   }
   if (command.is_dry_run) {
-    std::fputs(
-        describe_dry_run(scenario, options, moves_profile ? interval_duration(scenario, processors()) : Seconds{})
-            .c_str(),
-        stdout);
+    const Seconds interval = moves_profile ? interval_duration(scenario, processors()) : Seconds{};
+    show(command.common, dry_run_json(scenario, options, interval),
+         [&] { std::fputs(describe_dry_run(scenario, options, interval).c_str(), stdout); });
     return kSuccess;
   }
   if (command.runs) return run_many(command, deadline, scenario);

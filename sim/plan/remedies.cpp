@@ -58,7 +58,7 @@ class Remedies {
   void add_for_training() {
     const Json& workload = effective_["workload"];
     const GradientExchange& exchange = scenario_.training.strategy.exchange;
-    const bool is_full = scenario_.precision == Precision::kFp32;
+    const bool is_full = !is_half(scenario_.precision);
     if (is_full) add("half precision", {"/workload/precision=fp16"}, RemedyKind::kOtherTraining);
     if (is_full && !exchange.gradient_precision)
       add("gradients sent in half precision", {"/training/strategy/gradient_precision=fp16"},

@@ -11,6 +11,7 @@
 #include "sim/base/names.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/unmodelled.hpp"
 
 namespace rehearse {
 
@@ -59,6 +60,9 @@ std::vector<std::pair<std::string, Json>> plain_values(const Json& summary) {
       values.emplace_back(key, value.size());
     else if (is_plain(value))
       values.emplace_back(key, value);
+    else if (value.is_object())
+      for (const auto& [part, of_part] : value.items())
+        if (is_plain(of_part)) values.emplace_back(key + "." + part, of_part);
   }
   return values;
 }
@@ -88,6 +92,7 @@ void expect_known_place(const Json& schema, std::string_view pointer) {
       const bool is_closed = node->contains("additionalProperties") && (*node)["additionalProperties"] == false;
       if (!properties.contains(key)) {
         if (!is_closed) return;
+        if (const auto what = unmodelled_key(key)) throw InputError{shortened(pointer, 200) + ": " + *what};
         throw InputError{shortened(pointer, 200) + ": at " + (done.empty() ? "the top level" : done) + ": " +
                          unknown_name_message("key", key, keys_of(properties))};
       }

@@ -85,7 +85,7 @@ class Sweep {
   std::unique_ptr<State> state_;
 };
 
-/// A summary's plain values by key, in its order; without "format", "name" and "seed".
+/// A summary's plain values by key, in its order, those of an object as "object.key"; without "format", "name" and "seed".
 std::vector<std::pair<std::string, Json>> plain_values(const Json& summary);
 
 /// The text of a scenario's value in a table: strings without quotes, a catalog object as its name, nothing as "".

@@ -9,6 +9,7 @@
 
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -170,7 +171,7 @@ Json to_json(const MachineSummary& machine) {
     entry["accelerator"] = machine.accelerator;
     entry["steps_per_s"] = machine.steps_per_s;
     entry["gpu_utilization"] = machine.gpu_utilization;
-    entry["gpu_memory_utilization"] = machine.memory_utilization;
+    entry["device_memory_busy"] = machine.memory_busy;
   }
   if (machine.servers > 0) {
     entry["servers"] = machine.servers;
@@ -243,7 +244,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
       entry.steps_per_s = rates[m];
       const double rate = rates[m] / machine.workers;
       entry.gpu_utilization = std::min(1.0, record.gpu_time_per_step[m].value() * rate);
-      entry.memory_utilization = std::min(1.0, record.memory_time_per_step[m].value() * rate);
+      entry.memory_busy = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m] * share;
       const double batch = batches[m];
       entry.samples_per_s = useful * rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
@@ -343,6 +344,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"warnings", scenario.warnings},
             {"machines", std::move(machines)},
             {"fingerprint", summary.fingerprint}};
+  add_gpu_memory(scenario, json);
   if (const auto& what = summary.interruptions)
     json["interruptions"] = {
         {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},

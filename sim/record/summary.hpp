@@ -16,13 +16,13 @@ struct MachineSummary {
   std::string name;
   Role role = Role::kWorker;
   int workers = 0;
-  int servers = 0;                // processes
-  std::string accelerator;        // workers
-  double steps_per_s = 0;         // sum over the machine's workers
-  double samples_per_s = 0;       // the same
-  double gpu_utilization = 0;     // workers: at least one kernel runs
-  double memory_utilization = 0;  // workers: device memory is read or written
-  double cpu_utilization = 0;     // servers: of all cores
+  int servers = 0;             // processes
+  std::string accelerator;     // workers
+  double steps_per_s = 0;      // sum over the machine's workers
+  double samples_per_s = 0;    // the same
+  double gpu_utilization = 0;  // workers: at least one kernel runs
+  double memory_busy = 0;      // workers: device memory is read or written
+  double cpu_utilization = 0;  // servers: of all cores
   double nic_send_utilization = 0;
   double nic_receive_utilization = 0;
   int variables = 0;        // servers

@@ -44,7 +44,7 @@ class Judge {
     const Strategy& strategy = scenario.training.strategy;
     reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
     is_synchronous_ = strategy.is_synchronous();
-    sends_halves_ = scenario.precision != Precision::kFp32 || strategy.exchange.gradient_precision.has_value();
+    sends_halves_ = is_half(scenario.precision) || strategy.exchange.gradient_precision.has_value();
   }
 
   Verdict verdict(const LinkUse& link) {

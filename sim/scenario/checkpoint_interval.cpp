@@ -6,13 +6,17 @@
 namespace rehearse {
 
 Bytes checkpoint_bytes(const Scenario& scenario) {
-  return scenario.workload.variable_bytes() + optimizer_slots(scenario.optimizer) * scenario.workload.parameter_bytes();
+  const Workload& workload = scenario.workload;
+  const Bytes untrained = workload.variable_bytes() - workload.parameter_bytes();
+  return untrained +
+         Bytes{workload.parameters() * checkpoint_bytes(scenario.states, optimizer_slots(scenario.optimizer))};
 }
 
 std::int64_t checkpoint_tensors(const Scenario& scenario) {
   const Workload& workload = scenario.workload;
   return static_cast<std::int64_t>(workload.variables.size()) +
-         optimizer_slots(scenario.optimizer) * std::int64_t{workload.trainable_tensors()};
+         (optimizer_slots(scenario.optimizer) + (scenario.states.master_weights ? 1 : 0)) *
+             std::int64_t{workload.trainable_tensors()};
 }
 
 std::optional<Seconds> checkpoint_time(const Scenario& scenario) {

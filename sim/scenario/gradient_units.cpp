@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/scenario/placement.hpp"
+#include "workloads/model_blocks.hpp"
 
 namespace rehearse {
 
@@ -36,6 +37,7 @@ class Planner {
         exchange_{scenario.training.strategy.exchange},
         servers_{servers},
         scalar_bytes_{bytes_per_scalar(scenario.precision)},
+        sent_bytes_{bytes_per_scalar(sent_gradients(scenario))},
         first_use_{first_uses(scenario.workload)} {}
 
   std::vector<GradientUnit> one_per_variable() const {
@@ -45,19 +47,38 @@ class Planner {
     return units;
   }
 
-  std::vector<GradientUnit> buckets(const Workload& workload) const {
+  std::vector<GradientUnit> buckets(const Workload& workload, Bytes first_limit, Bytes limit) const {
     std::vector<int> ready = in_order_of_readiness(workload);
     std::erase_if(ready, [&](int variable) { return !is_exchanged(variable); });
     std::vector<double> bytes;
-    for (const int variable : ready) bytes.push_back(as_double(sent_bytes(variable)));
-    const Bytes limit = *exchange_.bucket_size;
+    for (const int variable : ready) bytes.push_back(as_double(exchanged_bytes(variable)));
     std::vector<GradientUnit> units;
     auto begin = ready.begin();
-    for (const std::size_t behind :
-         bucket_ends(bytes, as_double(exchange_.first_bucket_size.value_or(limit)), as_double(limit))) {
+    for (const std::size_t behind : bucket_ends(bytes, as_double(first_limit), as_double(limit))) {
       const auto end = ready.begin() + static_cast<std::ptrdiff_t>(behind);
       units.push_back(unit_of({begin, end}));
       begin = end;
+    }
+    return units;
+  }
+
+  std::vector<GradientUnit> blocks(const Workload& workload) const {
+    const ModelBlocks model = model_blocks(workload);
+    if (model.names.empty()) return buckets(workload, kUsualBucket, kUsualBucket);
+    std::vector<std::vector<int>> members(model.names.size() + 1);  // the last: of the root
+    std::vector<std::size_t> order;                                 // as they are ready
+    for (const int variable : in_order_of_readiness(workload)) {
+      if (!is_exchanged(variable)) continue;
+      const int of = model.of_variable[static_cast<std::size_t>(variable)];
+      const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
+      if (members[block].empty()) order.push_back(block);
+      members[block].push_back(variable);
+    }
+    std::vector<GradientUnit> units;
+    for (const std::size_t block : order) {
+      units.push_back(unit_of(members[block]));
+      units.back().is_root = block == model.names.size();
+      units.back().name = units.back().is_root ? "what is outside of blocks" : model.names[block];
     }
     return units;
   }
@@ -85,15 +106,14 @@ class Planner {
   }
 
   /// Of a variable, what one step exchanges.
-  Bytes sent_bytes(int variable) const {
+  Bytes exchanged_bytes(int variable) const {
     const Variable& of = variables_[static_cast<std::size_t>(variable)];
     return servers_ > 0 ? of.rows_used.value_or(of.bytes) : of.bytes;
   }
 
   Bytes gradient_bytes(int variable) const {
-    const Bytes bytes = sent_bytes(variable);
-    if (!exchange_.gradient_precision) return bytes;
-    return Bytes{bytes.value() * bytes_per_scalar(*exchange_.gradient_precision) / scalar_bytes_};
+    const Bytes bytes = exchanged_bytes(variable);
+    return Bytes{bytes.value() * sent_bytes_ / scalar_bytes_};
   }
 
   GradientUnit unit_of(const std::vector<int>& members) const {
@@ -104,7 +124,7 @@ class Planner {
       unit.gradient_bytes += gradient_bytes(variable);
       const auto index = static_cast<std::size_t>(variable);
       if (variables_[index].is_trainable) {
-        unit.value_bytes += sent_bytes(variable);
+        unit.value_bytes += exchanged_bytes(variable);
         unit.stored_bytes += variables_[index].bytes;
       }
       unit.first_use = std::min(unit.first_use, first_use_[index]);
@@ -116,15 +136,20 @@ class Planner {
   const std::vector<Variable>& variables_;
   const GradientExchange& exchange_;
   int servers_;
-  std::int64_t scalar_bytes_;
+  std::int64_t scalar_bytes_, sent_bytes_;
   std::vector<int> first_use_;
 };
 
 GradientUnits plan_units(const Scenario& scenario, int servers, const std::vector<bool>& chosen) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
   const Planner planner{scenario, servers, chosen};
-  std::vector<GradientUnit> whole =
-      exchange.bucket_size && !exchange.cycle_time ? planner.buckets(scenario.workload) : planner.one_per_variable();
+  const auto units_of = [&] {
+    if (exchange.by_blocks) return planner.blocks(scenario.workload);
+    if (!exchange.bucket_size || exchange.cycle_time) return planner.one_per_variable();
+    return planner.buckets(scenario.workload, exchange.first_bucket_size.value_or(*exchange.bucket_size),
+                           *exchange.bucket_size);
+  };
+  const std::vector<GradientUnit> whole = units_of();
   GradientUnits plan;
   const auto* parameter_server = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   const bool is_sharded = parameter_server != nullptr && parameter_server->placement == Placement::kSharded;
@@ -161,6 +186,10 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
     size = 0;
   }
   return ends;
+}
+
+Precision sent_gradients(const Scenario& scenario) {
+  return scenario.training.strategy.exchange.gradient_precision.value_or(scenario.states.gradients);
 }
 
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers) {

@@ -18,6 +18,9 @@ struct GradientUnit {
   Bytes stored_bytes{};        // the same, with the rows of sparse tables that are not sent
   int first_use = 0;           // in the order in which the forward pass needs them: a lower one has priority
   int server = 0;              // that holds it
+  /// Of what is sharded by blocks: the variables outside of blocks, which stay gathered from the first use in the forward
+  /// pass to the last one in the backward pass, as in PyTorch FSDP (Zhao et al., VLDB 2023, section 4).
+  bool is_root = false;
 };
 
 struct GradientUnits {
@@ -34,10 +37,18 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 ///   bytes, before any conversion to fp16, reach bucket_size (the first one: first_bucket_size), as in PyTorch's
 ///   DistributedDataParallel (Li et al., VLDB 2020, section 3.2.3). With a cycle time, fusion happens during the run
 ///   instead.
+/// - blocks (GradientExchange::by_blocks): the variables of a block of the model (model_blocks.hpp) are a unit, and those outside
+///   of blocks are one, the root; in the order in which blocks are ready. A model without blocks has buckets of 25 MiB.
 /// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
 ///   placement cuts every variable into one per server.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
+
+/// Buckets of PyTorch's DistributedDataParallel, its default: bucket_cap_mb=25, and a first one of 1 MiB.
+inline constexpr Bytes kUsualBucket{25 * 1024 * 1024}, kUsualFirstBucket{1024 * 1024};
+
+/// Precision of gradients as they are sent: as stated, or as they are held.
+Precision sent_gradients(const Scenario& scenario);
 /// Units of some of the variables, `chosen` [variables], for strategies without servers.
 GradientUnits plan_gradient_units(const Scenario& scenario, const std::vector<bool>& chosen);
 

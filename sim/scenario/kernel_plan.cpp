@@ -11,7 +11,9 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kBytesOfCopy = 6;  // of a scalar in fp32 to one in fp16
+bool is_half(kernels::Precision precision) {
+  return precision == kernels::Precision::kFp16 || precision == kernels::Precision::kBf16;
+}
 
 std::int64_t whole(double size) { return std::max<std::int64_t>(1, std::llround(size)); }
 
@@ -64,7 +66,7 @@ kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
                            .n = whole(op.matrix.columns),
                            .k = whole(op.matrix.reduction),
                            .precision = setting.products};
-  if (setting.framework.needs_alignment && product.precision == kernels::Precision::kFp16 && !is_aligned(product))
+  if (setting.framework.needs_alignment && is_half(product.precision) && !is_aligned(product))
     product.precision = kernels::Precision::kFp32;
   return product;
 }
@@ -101,7 +103,7 @@ struct Copies {
 };
 
 Copies copies_of(const Operator& op, const KernelSetting& setting) {
-  const bool has_images_last = setting.products != kernels::Precision::kFp16 || !setting.framework.transposes_images;
+  const bool has_images_last = !is_half(setting.products) || !setting.framework.transposes_images;
   if (op.convolution && !has_images_last) return {2 * as_double(op.bytes_read + op.bytes_written), 2};
   if (!is_product(op) || op.phase == Phase::kBackwardWeights) return {};
   return {2 * setting.framework.copies * as_double(op.bytes_written), setting.framework.copies};
@@ -115,7 +117,7 @@ double kernels_of(const Operator& op, const KernelSetting& setting) {
 /// Of a time in fp16.
 double widening(const Operator& op, const KernelSetting& setting) {
   const bool is_wide = is_composite(op) || op.kind == OperatorKind::kSoftmaxLoss;
-  return is_wide && setting.scalars == kernels::Precision::kFp16 ? setting.framework.mixed_scalars : 1;
+  return is_wide && is_half(setting.scalars) ? setting.framework.mixed_scalars : 1;
 }
 
 /// The fastest algorithm that the framework's library has.
@@ -141,6 +143,20 @@ void share_tiles(kernels::ConvolutionValues& convolutions, const kernels::Produc
   convolutions.sharpness = products.sharpness;
 }
 
+kernels::Precision products_in(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      break;
+    case Precision::kTf32:
+      return kernels::Precision::kTf32;
+    case Precision::kFp16:
+      return kernels::Precision::kFp16;
+    case Precision::kBf16:
+      return kernels::Precision::kBf16;
+  }
+  return kernels::Precision::kFp32;
+}
+
 kernels::StreamingKind kind_of(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -162,7 +178,7 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
                         .values = {},
                         .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
-  if (precision == Precision::kFp16) share_tiles(setting.values.convolutions, setting.values.products_reduced);
+  if (is_half(precision)) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;
   limit_launch(setting.values.products_fp32, most);
@@ -171,10 +187,11 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
   limit_launch(setting.values.elementwise, most);
   limit_launch(setting.values.softmax, most);
   limit_launch(setting.values.norms, most);
-  if (precision == Precision::kFp16)
-    setting.products = setting.scalars = kernels::Precision::kFp16;
-  else if (setting.framework.uses_tf32 && accelerator.peak_tf32 > FlopsPerSecond{})
+  const bool has_tf32 = accelerator.peak_tf32 > FlopsPerSecond{};
+  setting.products = products_in(precision);
+  if (precision == Precision::kFp32 && setting.framework.uses_tf32 && has_tf32)
     setting.products = kernels::Precision::kTf32;
+  if (is_half(precision)) setting.scalars = setting.products;
   return setting;
 }
 
@@ -255,16 +272,18 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
   return plan;
 }
 
-UpdateTime update_time(const Workload& workload, Optimizer optimizer, Precision precision,
+UpdateTime update_time(const Workload& workload, Optimizer optimizer, const States& states,
                        const KernelSetting& setting) {
+  // The kernel is of numbers of 4 bytes, 7 of them for Adam; it takes the time of its bytes.
+  const int slots = optimizer_slots(optimizer), bytes = update_bytes(states, slots), own = update_bytes({}, slots);
   UpdateTime sum;
   for (const Variable& variable : workload.variables) {
     if (!variable.is_trainable) continue;
-    const std::int64_t scalars = variable.rows_used.value_or(variable.bytes).value() / bytes_per_scalar(precision);
-    Seconds time = kernels::time(kernels::Streaming{.kind = kind_of(optimizer), .rows = 1, .columns = scalars},
-                                 setting.gpu, setting.values);
-    if (precision == Precision::kFp16)
-      time += kernels::memory_time(kBytesOfCopy * kernels::number(scalars), setting.gpu, setting.values.elementwise);
+    const double used = variable.rows_used ? as_double(*variable.rows_used) / as_double(variable.bytes) : 1;
+    const auto scalars = std::llround(static_cast<double>(variable.scalars()) * used);
+    const Seconds time =
+        kernels::time(kernels::Streaming{.kind = kind_of(optimizer), .rows = 1, .columns = scalars * bytes / own},
+                      setting.gpu, setting.values);
     const Framework& framework = setting.framework;
     if (setting.gpu.is_processor()) {
       sum.total += time + framework.dispatch;

@@ -20,8 +20,8 @@ struct KernelSetting {
   kernels::Precision scalars = kernels::Precision::kFp32;   // of activations
 };
 
-/// Of a profile with kernels. fp32 products are computed in tf32 where the framework uses it and the GPU has units for
-/// it. Throws InputError, which names `place`, if the GPU's entry in the catalog does not state what kernels depend on.
+/// Of a profile with kernels. fp32 products are computed in tf32 where the framework does so (Framework::uses_tf32) and the
+/// GPU has units for it. Throws InputError, which names `place`, if the GPU's entry in the catalog does not state what kernels depend on.
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place);
 
@@ -51,10 +51,10 @@ struct UpdateTime {
   Seconds dispatch{};  // part of it that lasts as long as its host's dispatch
 };
 
-/// Of all trained variables, in fp32, a kernel for each:
-///   sum over variables of max(update_dispatch, kernel of the optimizer + (fp16: 6 B for each scalar, its copy in fp16)),
+/// Of all trained variables a kernel for each, which reads and writes update_bytes() of the states:
+///   sum over variables of max(update_dispatch, kernel of the optimizer)
 /// on a processor of dispatch + kernel.
-UpdateTime update_time(const Workload& workload, Optimizer optimizer, Precision precision,
+UpdateTime update_time(const Workload& workload, Optimizer optimizer, const States& states,
                        const KernelSetting& setting);
 
 }  // namespace rehearse

@@ -122,6 +122,7 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
   PipelineStages stages{.of_operator = std::vector<int>(graph.size(), -1),
                         .of_variable = std::vector<std::vector<int>>(workload.variables.size()),
                         .variables = std::vector<Bytes>(count),
+                        .parameters = std::vector<std::int64_t>(count),
                         .passed = {},
                         .kept = std::vector<Bytes>(count)};
   const std::vector<std::size_t> begins = balance(until, count);
@@ -146,7 +147,9 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
         if (place != holders.end() && *place == stage) continue;
         holders.insert(place, stage);
         const Variable& held = workload.variables[static_cast<std::size_t>(variable)];
-        if (held.is_trainable) stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
+        if (!held.is_trainable) continue;
+        stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
+        stages.parameters[static_cast<std::size_t>(stage)] += held.scalars();
       }
   }
   return stages;

@@ -13,8 +13,9 @@ struct PipelineStages {
   std::vector<int> of_operator;               // [operators] -1: of the update
   std::vector<std::vector<int>> of_variable;  // [variables] in order: each stage that uses it holds it
   std::vector<Bytes> variables;               // [stages] trainable ones
+  std::vector<std::int64_t> parameters;       // [stages] scalars of those
   std::vector<Bytes> passed;  // [stages - 1] of a micro-batch to the next stage, and as many of gradients back
-  std::vector<Bytes> kept;    // [stages] of a micro-batch for its backward pass, by what first keeps it
+  std::vector<Bytes> kept;    // [stages] of a micro-batch for its backward pass, by what first keeps it; without logits
 };
 
 /// Stages are consecutive operators, each with its backward pass. The longest of them, by its kernels on GPUs of the

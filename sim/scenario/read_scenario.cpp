@@ -42,6 +42,14 @@ void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& 
                                 " has no times of checkpoints");
 }
 
+/// Gradients that are sent in more bits than kernels compute in were added up so, unless the scenario says how they are held:
+/// Megatron's 18 bytes of a parameter instead of 16.
+void hold_gradients_as_sent(Scenario& scenario, const Json& json) {
+  const auto sent = scenario.training.strategy.exchange.gradient_precision;
+  if (sent && !is_half(*sent) && json_pointer_find(json, "/workload/states/gradients") == nullptr)
+    scenario.states.gradients = *sent;
+}
+
 void read_output(const JsonReader& root, OutputOptions& output, Json& effective) {
   if (root.has("output")) {
     const JsonReader json = root.child("output");
@@ -100,6 +108,7 @@ Scenario read_scenario(const Json& json, const std::string& file_name, const Cat
   const JsonReader cluster = root.child("cluster");
   const PoolOrigins pool_origins = read_cluster(cluster, catalog, scenario, effective["cluster"]);
   read_training(root.child("training"), samples_per_epoch, scenario, effective["training"]);
+  hold_gradients_as_sent(scenario, json);
   check_combinations(scenario, root);
   read_calibration(root, catalog, scenario, effective["calibration"]);
   read_output(root, scenario.output, effective["output"]);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/collective/collective.hpp"
+#include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/strategy_words.hpp"
 
@@ -80,6 +81,7 @@ Pipeline read_pipeline(const JsonReader& json, Scenario& scenario, Json& effecti
         json, "schedule", {{"gpipe", PipelineSchedule::kGpipe}, {"1f1b", PipelineSchedule::kOneForwardOneBackward}});
   else
     effective["schedule"] = "1f1b";
+  refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
   return pipeline;
 }
@@ -122,6 +124,20 @@ void check_units(const JsonReader& json, const Scenario& scenario) {
               std::to_string(static_cast<long long>(workers) * scenario.count(Role::kParameterServer)));
 }
 
+/// What is sent in one piece, if the scenario does not say it: blocks of what is sharded, as FSDP; and of all-reduces that start
+/// during the backward pass PyTorch's buckets. By cycles, priorities, pieces or forward overlap each gradient goes by itself.
+void choose_units(Strategy& strategy) {
+  const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
+  GradientExchange& exchange = strategy.exchange;
+  if (all_reduce == nullptr || exchange.cycle_time) return;
+  if (all_reduce->sharding != Sharding::kNone) {
+    exchange.by_blocks = true;
+  } else if (!exchange.partition_size && exchange.order == Order::kFifo && exchange.overlap != Overlap::kForward) {
+    exchange.bucket_size = kUsualBucket;
+    if (!exchange.first_bucket_size) exchange.first_bucket_size = kUsualFirstBucket;
+  }
+}
+
 void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) {
   Strategy& strategy = scenario.training.strategy;
   GradientExchange& exchange = strategy.exchange;
@@ -140,7 +156,8 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
     json.expect(value >= Bytes{1024}, key, "at least 1KiB");
     return value;
   };
-  exchange.bucket_size = size("bucket_size");
+  const bool are_apart = json.has("bucket_size") && json.required<Bytes>("bucket_size") == Bytes{};
+  if (!are_apart) exchange.bucket_size = size("bucket_size");
   exchange.first_bucket_size = size("first_bucket_size");
   exchange.partition_size = size("partition_size");
   if (json.has("cycle_time")) {
@@ -156,7 +173,9 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
         json, "overlap", {{"none", Overlap::kNone}, {"backward", Overlap::kBackward}, {"forward", Overlap::kForward}});
   else
     effective["overlap"] = "backward";
-  if (json.has("gradient_precision")) exchange.gradient_precision = read_word(json, "gradient_precision", kPrecisions);
+  if (json.has("gradient_precision"))
+    exchange.gradient_precision = read_precision(json, "gradient_precision", kStoredPrecisions);
+  if (!json.has("bucket_size")) choose_units(strategy);
   check_units(json, scenario);
 }
 
@@ -185,6 +204,7 @@ void read_strategy(const JsonReader& json, Scenario& scenario, Json& effective) 
                    "aggregation", "variables", "algorithm", "sharding", "prefetched_units", "pipeline",
                    "accumulation_steps", "bucket_size", "first_bucket_size", "partition_size", "cycle_time", "order",
                    "overlap", "gradient_precision"});
+  refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
 }
 

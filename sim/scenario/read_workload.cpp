@@ -5,6 +5,33 @@
 
 namespace rehearse {
 
+namespace {
+
+/// As stated, or by convention.
+void read_states(const JsonReader& json, Scenario& scenario) {
+  States& states = scenario.states = default_states(scenario.precision);
+  if (!json.has("states")) return;
+  const JsonReader stated = json.child("states");
+  const auto read = [&](const char* key, Precision& precision) {
+    if (stated.has(key)) precision = read_precision(stated, key, kStoredPrecisions);
+  };
+  read("weights", states.weights);
+  states.gradients = states.weights;
+  read("gradients", states.gradients);
+  read("moments", states.moments);
+  // Weights that are stored in more than 16 bits are those that the optimizer updates.
+  if (!is_half(states.weights)) states.master_weights.reset();
+  if (stated.has("master_weights")) {
+    if (stated.required<std::string>("master_weights") == "none")
+      states.master_weights.reset();
+    else
+      states.master_weights = read_precision(stated, "master_weights", kStoredPrecisions);
+  }
+  stated.reject_unknown_keys();
+}
+
+}  // namespace
+
 std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
                                           Json& effective) {
   json.expect(json.is_object(), "an object");
@@ -29,7 +56,11 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     return words.front().value;
   };
   scenario.optimizer = word("optimizer", kOptimizers);
-  scenario.precision = word("precision", kPrecisions);
+  if (json.has("precision"))
+    scenario.precision = read_precision(json, "precision", kPrecisions);
+  else
+    effective["precision"] = kPrecisions.front().name;
+  read_states(json, scenario);
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
   std::optional<std::int64_t> samples_per_epoch;
@@ -39,6 +70,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
                 "1 to 1000000000000000 samples");
   }
   if (json.has("convergence")) scenario.convergence = read_convergence(json.child("convergence"));
+  refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
   scenario.workload =
       build_workload(scenario.model, scenario.batch, scenario.precision,

@@ -261,6 +261,21 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "\"none\" or \"backward\" with a pipeline", "its stages end a step together"},
 
+    // Precision
+    {"products of a precision that a GPU has no units for",
+     [](const Subject& s) {
+       const auto lacks_units = [&](const Group& group) {
+         if (!is_worker(group)) return false;
+         const Accelerator& gpu = *group.accelerator;
+         return (s.scenario->precision == Precision::kTf32 && gpu.peak_tf32 == FlopsPerSecond{}) ||
+                (s.scenario->precision == Precision::kBf16 && gpu.peak_bf16 == FlopsPerSecond{});
+       };
+       return place_if(std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), lacks_units),
+                       "/workload/precision");
+     },
+     "\"fp32\" or \"fp16\" for GPUs without units for tf32 and bf16, which NVIDIA's have from Ampere on",
+     "the catalog states no \"peak_tf32\" or \"peak_bf16\" of one of the GPUs"},
+
     // Machines that come and go
     {"prices of no date",
      [](const Subject& s) {

@@ -19,6 +19,12 @@ int optimizer_slots(Optimizer optimizer) {
   return 0;
 }
 
+Precision precision_named(std::string_view word) {
+  for (const auto& [name, precision] : kPrecisions)
+    if (name == word) return precision;
+  return Precision::kFp32;
+}
+
 bool Strategy::is_synchronous() const {
   const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
   return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous
@@ -85,7 +91,17 @@ const Group& Scenario::first_workers() const {
 }
 
 FlopsPerSecond Scenario::peak_of(const Accelerator& gpu) const {
-  return precision == Precision::kFp16 ? gpu.peak_fp16 : gpu.peak_fp32;
+  switch (precision) {
+    case Precision::kFp32:
+      break;
+    case Precision::kTf32:
+      return gpu.peak_tf32;
+    case Precision::kFp16:
+      return gpu.peak_fp16;
+    case Precision::kBf16:
+      return gpu.peak_bf16;
+  }
+  return gpu.peak_fp32;
 }
 
 bool Scenario::has_changing_membership() const {

@@ -25,6 +25,7 @@
 #include "sim/base/json_origins.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
+#include "sim/scenario/states.hpp"
 #include "workloads/convergence.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/operator_graph.hpp"
@@ -95,8 +96,8 @@ struct ParameterServerStrategy {
   VariableHome variables = VariableHome::kServerProcess;  // others: of servers that share machines with workers
 };
 
-/// What each of the data-parallel workers keeps only its part of: the optimizer's slots (and then updates only its part
-/// of the variables), besides the gradients, besides the variables. Stages 1 to 3 of ZeRO.
+/// What each of the data-parallel workers keeps only its part of: master weights and the optimizer's slots (and then
+/// updates only its part of the variables), besides the gradients, besides the variables. Stages 1 to 3 of ZeRO.
 /// Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020.
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
@@ -133,13 +134,15 @@ enum class Overlap {
 
 /// How gradients become messages, whatever the strategy.
 struct GradientExchange {
-  std::optional<Bytes> bucket_size;        // gradients fused in the order in which they become ready, until this size
+  /// Gradients are fused in the order in which they become ready, until this size; none: each by itself, or by blocks.
+  std::optional<Bytes> bucket_size;
+  bool by_blocks = false;                  // of the model; by default for what is sharded
   std::optional<Bytes> first_bucket_size;  // of the first bucket
   std::optional<Seconds> cycle_time;       // gradients ready by the end of a cycle are fused, up to bucket_size
   std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
-  std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: that of the workload
+  std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: as they are held
   int accumulation_steps = 1;                   // batches whose gradients are added up before they are exchanged
 };
 
@@ -206,13 +209,19 @@ enum class Optimizer { kSgd, kMomentum, kAdam };
 /// Their words, the default first.
 inline constexpr std::array kOptimizers{Named{"momentum", Optimizer::kMomentum}, Named{"sgd", Optimizer::kSgd},
                                         Named{"adam", Optimizer::kAdam}};
-inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"fp16", Precision::kFp16}};
+inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"tf32", Precision::kTf32},
+                                        Named{"fp16", Precision::kFp16}, Named{"bf16", Precision::kBf16}};
+/// Of those, in which numbers are stored and sent: tf32 is only multiplied in.
+inline constexpr std::array kStoredPrecisions{Named{"fp32", Precision::kFp32}, Named{"fp16", Precision::kFp16},
+                                              Named{"bf16", Precision::kBf16}};
 
 /// Values that the optimizer keeps for each trained scalar: 0, 1, 2.
 int optimizer_slots(Optimizer optimizer);
 
 inline std::string to_text(Optimizer optimizer) { return name_in(kOptimizers, optimizer); }
 inline std::string to_text(Precision precision) { return name_in(kPrecisions, precision); }
+/// The precision of a word of kPrecisions; fp32 of others.
+Precision precision_named(std::string_view word);
 
 /// Where the training would end if it were run to its end: at a loss, which takes a convergence model, or after so many
 /// samples. One of the two. A few steps are simulated, the rest goes on at their speed.
@@ -267,7 +276,8 @@ struct Scenario {
   ModelDescription model;
   int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
-  Precision precision = Precision::kFp32;
+  Precision precision = Precision::kFp32;  // in which kernels compute
+  States states;          // as stated, else default_states(); gradients that are sent in fp32 are held so
   std::string framework;  // label of the profile's step times; empty: any
   /// Whether the samples of a step are copied from host memory to the GPU before its first kernel; by default unless
   /// its time is a measured one.
@@ -317,16 +327,11 @@ struct Scenario {
 /// Whether there are enough steps for two of each worker after the warm-up.
 bool has_steady_state(const Scenario& scenario);
 
-/// Peak memory of one worker's GPU: driver context, parameters, gradients, the optimizer's slots unless servers hold
-/// them, activations kept for the backward pass, input. Of what is sharded among n workers it holds 1 / n, and with
-/// sharded variables besides the units that are gathered at a time, each at most the largest. Of a pipeline that of the
-/// stage with the most among those that the group's workers hold: its variables, the first one's input, and activations
-/// of every micro-batch on its way, which are all m, or min(m, p - s) by turns at stage s of p.
+/// Peak memory of one GPU of the group; its parts: gpu_memory.hpp.
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
-/// The same of any workload; `slots` of the optimizer are on the GPU.
-Bytes gpu_memory_needed(const Workload& workload, const Accelerator& gpu, int slots);
 
-/// Bytes of one checkpoint: every variable and the optimizer's slots; and their number.
+/// Bytes of one checkpoint: weights, master weights and the optimizer's slots in their precisions, and variables that are not
+/// trained; and the number of tensors.
 Bytes checkpoint_bytes(const Scenario& scenario);
 std::int64_t checkpoint_tensors(const Scenario& scenario);
 

@@ -4,8 +4,10 @@
 #include <variant>
 
 #include "sim/base/names.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
+#include "sim/scenario/unmodelled.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -36,15 +38,21 @@ void check_memory(Scenario& scenario) {
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     const Accelerator& gpu = *group.accelerator;
-    const Bytes needed = gpu_memory_needed(scenario, group);
-    if (needed > gpu.memory)
-      throw NoResultError{group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " +
-                          gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " +
-                          gibibytes(needed - gpu.memory) + " too much" + scenario.set_by};
+    const GpuMemory memory = gpu_memory(scenario, group);
+    const Bytes needed = memory.total();
+    if (needed > gpu.memory) {
+      const std::string remedies = what_would_fit(scenario, group);
+      throw NoResultError{
+          group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+          " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) +
+          " too much (" + describe_parts(memory) + "); " +
+          (remedies.empty() ? "no smaller batch, sharding or number of machines would fit" : "would fit: " + remedies) +
+          "; " + std::string{kUnmodelledRemedies} + scenario.set_by};
+    }
     if (as_double(needed) > 0.9 * as_double(gpu.memory))
       scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
                                   " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
-                                  " has, which is within 10 % of the limit");
+                                  " has, which is within 10 % of the limit: " + describe_parts(memory));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/unmodelled.hpp"
 
 namespace rehearse {
 
@@ -46,12 +47,13 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
 /// Reads "strategy" of the training: who exchanges gradients with whom, and how.
 void read_strategy(const JsonReader& json, Scenario& scenario, Json& effective);
 
-/// The value of a closed set of words; the error lists or suggests the known ones.
+/// The value of a closed set of words; the error lists or suggests the known ones, or says that the word is not modelled.
 template <class Value>
 Value read_word(const JsonReader& json, std::string_view key, const std::vector<std::pair<std::string, Value>>& words) {
   const auto word = json.required<std::string>(key);
   for (const auto& [known, value] : words)
     if (known == word) return value;
+  if (const auto what = unmodelled_word(key, word)) json.fail(key, *what);
   std::vector<std::string> names;
   for (const auto& [known, value] : words) names.push_back(known);
   json.fail(key, unknown_name_message(std::string{key}, word, names));
@@ -63,6 +65,20 @@ Value read_word(const JsonReader& json, std::string_view key, const std::array<N
   std::vector<std::pair<std::string, Value>> pairs;
   for (const Named<Value>& known : words) pairs.emplace_back(known.name, known.value);
   return read_word(json, key, pairs);
+}
+
+/// A precision of one of the tables of scenario.hpp; no other is suggested for one that is not known, as it would compute
+/// something else.
+template <std::size_t n>
+Precision read_precision(const JsonReader& json, std::string_view key, const std::array<Named<Precision>, n>& words) {
+  const auto word = json.required<std::string>(key);
+  for (const Named<Precision>& known : words)
+    if (known.name == word) return known.value;
+  if (word == "tf32")
+    json.fail(key, "expected a precision in which numbers are stored, " + list_in_quotes(names_in(words)) +
+                       ": tf32 is one of products, of numbers that are stored in fp32");
+  if (const auto what = unmodelled_word("precision", word)) json.fail(key, *what);
+  json.fail(key, "unknown precision " + in_quotes(word) + "; known: " + list_in_quotes(names_in(words)));
 }
 
 /// Finds the entry of a catalog with a name that `asked_by` states.

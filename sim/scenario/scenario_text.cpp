@@ -28,7 +28,18 @@ constexpr std::string_view kProperties = R"json({
         "model": { "description": "a name (rehearse list models), a file (rehearse import --help) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
-        "precision": { "enum": ["fp32", "fp16"], "default": "fp32" },
+        "precision": { "enum": ["fp32", "tf32", "fp16", "bf16"], "default": "fp32", "description": "in which kernels compute: fp32 without matrix units (PyTorch's products since version 1.12), tf32 with them (NVIDIA's containers, TensorFlow; PyTorch's convolutions); fp16 and bf16 mixed, with master weights in fp32" },
+        "states": {
+          "type": "object",
+          "description": "in which precisions a parameter's states are stored; by default as mixed precision does: 16-bit weights and gradients, fp32 master weights and moments, 16 bytes of a parameter with Adam; fp32 and tf32: all fp32, no master weights",
+          "additionalProperties": false,
+          "properties": {
+            "weights": { "enum": ["fp32", "fp16", "bf16"], "description": "that are kept; fp32 beside a 16-bit precision: those that the optimizer updates, as FSDP's shards, converted for kernels" },
+            "gradients": { "enum": ["fp32", "fp16", "bf16"], "description": "as they are held; default: as weights, or fp32 if gradient_precision is (Megatron: 18 bytes with Adam)" },
+            "master_weights": { "enum": ["fp32", "fp16", "bf16", "none"], "description": "that the optimizer updates beside weights in 16 bits; default: fp32 beside those" },
+            "moments": { "enum": ["fp32", "fp16", "bf16"], "default": "fp32", "description": "of the optimizer: adam two, momentum one" }
+          }
+        },
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
@@ -162,13 +173,13 @@ constexpr std::string_view kProperties = R"json({
                 "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages" },
                 "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
                 "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
-            "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it" },
+            "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it; 0B: each goes by itself. Default: all_reduce 25MiB after a first one of 1MiB, as PyTorch's DDP; with sharding a block of the model, such as a transformer's layer, and what is outside of blocks as one, as FSDP; each by itself with cycle_time, partition_size, order priority or overlap forward, and with servers" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
             "cycle_time": { "$ref": "#/$defs/time", "description": "what is ready at the end of a cycle is fused, up to bucket_size: all_reduce: at all workers; parameter_server: at one, for the same server" },
             "partition_size": { "$ref": "#/$defs/size", "description": "larger tensors are cut into pieces" },
             "order": { "enum": ["fifo", "priority"], "default": "fifo", "description": "priority: what the next forward pass needs first goes first" },
             "overlap": { "enum": ["none", "backward", "forward"], "default": "backward", "description": "of communication with compute; backward: gradients go as they are ready; forward: besides, a step begins with the kernels of the one before, and each kernel waits for the variables that it reads" },
-            "gradient_precision": { "enum": ["fp32", "fp16"], "description": "as sent; default: that of the workload" },
+            "gradient_precision": { "enum": ["fp32", "fp16", "bf16"], "description": "as sent; default: as they are held" },
             "accumulation_steps": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "description": "batches whose gradients are added up before they are exchanged" }
           }
         },

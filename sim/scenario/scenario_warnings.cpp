@@ -11,6 +11,7 @@
 #include "sim/base/utc_time.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
+#include "workloads/model_blocks.hpp"
 
 namespace rehearse {
 
@@ -112,6 +113,32 @@ void warn_about_range(Scenario& scenario) {
          std::to_string(profile.fitted_servers_max) + ")");
 }
 
+/// Frameworks differ in what they compute in TF32 by default, and so in what fp32 means.
+void warn_about_tf32(Scenario& scenario) {
+  if (scenario.precision != Precision::kFp32 || !scenario.profile.kernels || scenario.workload.is_whole_step) return;
+  const bool uses_tf32 = scenario.profile.framework(scenario.framework).uses_tf32;
+  std::set<std::string> named;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker || !(group.accelerator->peak_tf32 > FlopsPerSecond{}) ||
+        !named.insert(group.accelerator->name).second)
+      continue;
+    scenario.warnings.push_back(
+        uses_tf32 ? "framework " + in_quotes(scenario.framework) + " multiplies fp32 in TF32 on " +
+                        group.accelerator->name + ", as profile " + in_quotes(scenario.profile.name) + " says"
+                  : "precision fp32 multiplies without matrix units on " + group.accelerator->name +
+                        ": TensorFlow by default multiplies in TF32 there, and PyTorch convolutions, which is "
+                        "\"precision\": \"tf32\"");
+  }
+}
+
+/// The unit of what is sharded is a block where there are blocks.
+void warn_about_units(Scenario& scenario) {
+  if (scenario.training.strategy.exchange.by_blocks && model_blocks(scenario.workload).names.empty())
+    scenario.warnings.push_back("model " + in_quotes(scenario.model.name) +
+                                " has no blocks that repeat by the names of its variables: what is sharded goes in "
+                                "units of 25 MiB; \"bucket_size\" in the strategy states another size");
+}
+
 /// Links between machines that the catalog does not describe: what crosses them goes over NICs here.
 void warn_about_links(Scenario& scenario) {
   std::set<std::string> named;
@@ -161,6 +188,8 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_backup_workers(scenario);
   warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
+  warn_about_tf32(scenario);
+  warn_about_units(scenario);
   warn_about_links(scenario);
   warn_about_convergence(scenario);
   warn_about_step_sources(scenario);

@@ -31,7 +31,7 @@ UpdateTime update_time(const Scenario& scenario, const Group& group) {
   if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
   if (scenario.profile.kernels && !scenario.workload.is_whole_step) {
     UpdateTime update =
-        update_time(scenario.workload, scenario.optimizer, scenario.precision, setting_of(scenario, group));
+        update_time(scenario.workload, scenario.optimizer, scenario.states, setting_of(scenario, group));
     update.total = scenario.workload.optimizer_time + update.total;
     return update;
   }
@@ -39,8 +39,9 @@ UpdateTime update_time(const Scenario& scenario, const Group& group) {
   const auto accesses = parameters.update_accesses.find(to_text(scenario.optimizer));
   if (accesses == parameters.update_accesses.end() || scenario.workload.is_whole_step)
     return {.total = scenario.workload.optimizer_time};
-  const double bytes = as_double(scenario.workload.parameter_bytes()) /
-                       static_cast<double>(bytes_per_scalar(scenario.precision)) * sizeof(float) * accesses->second;
+  const int slots = optimizer_slots(scenario.optimizer);
+  const double share = static_cast<double>(update_bytes(scenario.states, slots)) / update_bytes({}, slots);
+  const double bytes = static_cast<double>(scenario.workload.parameters()) * sizeof(float) * accesses->second * share;
   return {.total = scenario.workload.optimizer_time +
                    Seconds{bytes / (group.accelerator->memory_bandwidth.value() * parameters.memory_efficiency)}};
 }

@@ -352,7 +352,7 @@ class Substitution {
         on.interconnect.pcie = on.accelerator->host_link;
       }
       other.framework = series.framework;
-      other.precision = series.precision == "fp16" ? Precision::kFp16 : Precision::kFp32;
+      other.precision = precision_named(series.precision);
       if (series.model != scenario.model.name)
         other.model = read_model(series.model, catalog_.model(series.model, asked_by_));
       if (series.model != scenario.model.name || other.precision != scenario.precision ||

@@ -110,8 +110,10 @@ void UnitExchange::wait_for_units(const std::vector<OperationIndex>& kernels, Op
 
 void UnitExchange::gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
   std::vector<Use> uses = forward_;
-  for (const Use& use : backward_)
-    if (forward_.empty() || use.unit != forward_.back().unit || &use != &backward_.front()) uses.push_back(use);
+  for (const Use& use : backward_) {
+    const bool is_kept = !forward_.empty() && use.unit == forward_.back().unit && &use == &backward_.front();
+    if (!is_kept && !units_.units[use.unit].is_root) uses.push_back(use);
+  }
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const int label = count_.reduced + (i < forward_.size() ? 0 : count_.gathered) + pass;
     const OperationIndex gather = add(CollectiveKind::kAllGather, uses[i].unit, label);

@@ -90,7 +90,7 @@ def cases():
                  "instance": {"vcpus": 8, "memory": "64GiB", "nic": "400Gbps", "source": "benchmark"}})
         return copy
 
-    all_reduce = {"kind": "all_reduce", "algorithm": "ring"}
+    all_reduce = {"kind": "all_reduce", "algorithm": "ring", "bucket_size": "0B"}  # each tensor by itself, as peers do
     buckets = {"bucket_size": "25MiB", "first_bucket_size": "1MiB"}
     one = timed([{"name": "tensor", "gradient": "100000000B", "forward": "0s", "backward": "0s"}])
     for n in (64, 1024):

@@ -57,14 +57,14 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
                          {{"dispatch", "1us"},
                           {"step_overhead", "0s"},
                           {"kernel_overhead", "1us"},
-                          {"tf32", false},
+                          {"tf32", true},
                           {"needs_alignment", true}}}};
   const Profile profile = read_profile(JsonReader{json, "p.json"});
   CHECK(profile.framework("graphs").dispatch == Seconds{1e-6});
-  CHECK_FALSE(profile.framework("graphs").uses_tf32);
+  CHECK(profile.framework("graphs").uses_tf32);
   CHECK(profile.framework("CUDA graphs, captured").dispatch == Seconds{1e-6});
   CHECK(profile.framework("any").step_overhead == Seconds{1e-3});
-  CHECK(profile.framework("any").uses_tf32);
+  CHECK_FALSE(profile.framework("any").uses_tf32);
   CHECK(profile.framework("graphs").needs_alignment);
   CHECK_FALSE(profile.framework("any").needs_alignment);
   CHECK(Profile{}.framework("any").dispatch == Seconds{});

@@ -23,7 +23,11 @@ struct TimedTensor {
 
 /// `machines` machines with `gpus` GPUs and NICs of 1 GB/s, 10 us from NIC to NIC, on one switch; software that costs
 /// nothing. Without servers unless added.
-inline Json timed_scenario(int machines, const std::vector<TimedTensor>& tensors, const Json& strategy, int gpus = 1) {
+/// Each gradient goes by itself unless the strategy says otherwise.
+inline Json timed_scenario(int machines, const std::vector<TimedTensor>& tensors, Json strategy, int gpus = 1) {
+  if (strategy.value("kind", "") == "all_reduce" && !strategy.contains("bucket_size") &&
+      !strategy.contains("cycle_time"))
+    strategy["bucket_size"] = "0B";
   Json layers = Json::array();
   for (std::size_t i = 0; i < tensors.size(); ++i)
     layers.push_back({{"name", "layer" + std::to_string(i)},

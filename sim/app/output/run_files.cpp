@@ -11,6 +11,8 @@
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/record/resource_profile.hpp"
+#include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/work.hpp"
 #include "sim/traffic/messages.hpp"
 
 namespace rehearse {
@@ -36,7 +38,8 @@ Section bottleneck(const Scenario& scenario, const Summary& summary) {
 }
 
 Section machines_of(const Summary& summary, bool has_servers) {
-  Table machines{.header = {"machine", "steps/s", "GPU", "GPU memory", "NIC send", "NIC receive"}, .rows = {}};
+  Table machines{.header = {"machine", "steps/s", "GPU busy", "device memory busy", "NIC send", "NIC receive"},
+                 .rows = {}};
   if (has_servers) machines.header.insert(machines.header.end(), {"CPU", "variables", "parameters"});
   for (const MachineSummary& machine : summary.machines) {
     const bool is_worker = machine.workers > 0, is_server = machine.servers > 0;
@@ -46,7 +49,7 @@ Section machines_of(const Summary& summary, bool has_servers) {
                                   : ""),
         is_worker ? display(machine.steps_per_s) : "",
         is_worker ? percent(machine.gpu_utilization) : "",
-        is_worker ? percent(machine.memory_utilization) : "",
+        is_worker ? percent(machine.memory_busy) : "",
         percent(machine.nic_send_utilization),
         percent(machine.nic_receive_utilization)};
     if (has_servers)
@@ -59,6 +62,30 @@ Section machines_of(const Summary& summary, bool has_servers) {
           .paragraphs = {"Utilization in the steady state, from " + display(summary.window.start.value()) + " s to " +
                          display(summary.window.end.value()) + " s; steps/s is the sum over the GPUs of a machine."},
           .tables = {std::move(machines)}};
+}
+
+/// Bytes by part of each group's GPU that holds the most.
+Section gpu_memory_of(const Scenario& scenario) {
+  const auto text = [](Bytes bytes) { return bytes > Bytes{} ? gibibytes(bytes) : std::string{"0"}; };
+  Table parts{.header = {"part"}, .rows = {}};
+  std::vector<std::pair<const Group*, GpuMemory>> groups;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker || groups.size() == kMostMachines) continue;
+    groups.emplace_back(&group, gpu_memory(scenario, group));
+    parts.header.push_back(group.name + " (" + group.accelerator->name + ")");
+  }
+  const auto row = [&](const std::string& what, const auto& bytes_of) {
+    parts.rows.push_back({what});
+    for (const auto& [group, memory] : groups) parts.rows.back().push_back(text(bytes_of(*group, memory)));
+  };
+  for (const auto& [name, part] : kGpuMemoryParts)
+    row(part.words, [&, bytes = part.bytes](const Group&, const GpuMemory& memory) { return memory.*bytes; });
+  row("all of it", [](const Group&, const GpuMemory& memory) { return memory.total(); });
+  row("there is", [](const Group& group, const GpuMemory&) { return group.accelerator->memory; });
+  return {.title = "GPU memory",
+          .paragraphs = {"What a GPU needs at the most, that of each group which needs the most. Fragmentation of the "
+                         "framework's allocator is not modelled."},
+          .tables = {std::move(parts)}};
 }
 
 Section activity_of(const RunRecord& record, const ResourceProfile& profile) {
@@ -84,7 +111,7 @@ Section activity_of(const RunRecord& record, const ResourceProfile& profile) {
     return result;
   };
   activity.plots = {plot("GPU utilization", "%", 100, &ResourceSeries::gpu, true),
-                    plot("GPU memory utilization", "%", 100, &ResourceSeries::memory, true),
+                    plot("device memory busy", "%", 100, &ResourceSeries::memory, true),
                     plot("NIC receive", "MB/s", 1e-6, &ResourceSeries::receive, false),
                     plot("NIC transmit", "MB/s", 1e-6, &ResourceSeries::transmit, false)};
   return activity;
@@ -163,6 +190,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                         " came too late to be used."}});
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
   document.sections.push_back(machines_of(summary, scenario.count(Role::kParameterServer) > 0));
+  document.sections.push_back(gpu_memory_of(scenario));
   document.sections.push_back(activity_of(record, profile));
   document.sections.push_back(steps_of(record, is_synchronous));
   if (Table events = events_of(record); !events.rows.empty())

@@ -27,8 +27,7 @@ std::string iterations_csv(const RunRecord& record) {
 }
 
 std::string resources_csv(const RunRecord& record, const ResourceProfile& profile) {
-  CsvWriter csv{
-      {"machine", "time_s", "gpu_utilization", "gpu_memory_utilization", "nic_receive_Bps", "nic_transmit_Bps"}};
+  CsvWriter csv{{"machine", "time_s", "gpu_utilization", "device_memory_busy", "nic_receive_Bps", "nic_transmit_Bps"}};
   for (const ResourceSeries& series : profile.series)
     for (std::size_t i = 0; i < profile.samples; ++i)
       csv.row({machine_name(record, series.machine), profile.period.value() * static_cast<double>(i), series.gpu[i],
@@ -46,7 +45,7 @@ std::string bursts_csv(const RunRecord& record, const ResourceProfile& profile) 
                profile.covered.start.value(), (profile.covered.end - profile.covered.start).value(), profile.iterations,
                profile.covers_enough() ? 1 : 0});
     };
-    row("gpu_memory_utilization", "share", metrics.memory);
+    row("device_memory_busy", "share", metrics.memory);
     row("gpu_utilization", "share", metrics.gpu);
     row("nic_receive", "Bps", metrics.receive);
     row("nic_transmit", "Bps", metrics.transmit);

@@ -256,7 +256,7 @@ TEST_CASE("a host that is slower, more copies and more elementary kernels never 
   const Workload workload = two_layers();
   const auto step = [&](const KernelSetting& setting) {
     return (plan_kernels(workload, setting).step_overhead + end_of_kernels(plan_kernels(workload, setting)) +
-            update_time(workload, Optimizer::kMomentum, Precision::kFp32, setting).total)
+            update_time(workload, Optimizer::kMomentum, default_states(Precision::kFp32), setting).total)
         .value();
   };
   const KernelSetting setting = round_numbers();
@@ -280,29 +280,32 @@ TEST_CASE("an update takes a kernel of the optimizer for each variable, no less 
                         {.name = "small", .shape = {10}, .bytes = Bytes{40}},
                         {.name = "mean", .shape = {10}, .is_trainable = false, .bytes = Bytes{40}}};
   const auto microseconds = [&](Optimizer optimizer, Precision precision) {
-    return update_time(workload, optimizer, precision, setting).total.value() * 1e6;
+    return update_time(workload, optimizer, default_states(precision), setting).total.value() * 1e6;
   };
   // 1 us of launch; momentum 5 x 4 MB at 1 TB/s = 20 us, Adam 28 us; the small one's dispatch, 5 us.
   CHECK(microseconds(Optimizer::kMomentum, Precision::kFp32) == doctest::Approx(26));
   CHECK(microseconds(Optimizer::kAdam, Precision::kFp32) == doctest::Approx(34));
   // Of that the small one's lasts as long as its dispatch, whatever the GPU.
-  CHECK(update_time(workload, Optimizer::kAdam, Precision::kFp32, setting).dispatch.value() == doctest::Approx(5e-6));
-  // In fp16, of 2 bytes each, besides 1 us and 6 MB of copies.
+  CHECK(update_time(workload, Optimizer::kAdam, default_states(Precision::kFp32), setting).dispatch.value() ==
+        doctest::Approx(5e-6));
+  // In mixed precision as many: gradients of 2 bytes, and weights of 2 written beside master weights of 4.
   for (Variable& variable : workload.variables) variable.bytes = Bytes{variable.bytes.value() / 2};
-  CHECK(microseconds(Optimizer::kMomentum, Precision::kFp16) == doctest::Approx(33));
+  CHECK(microseconds(Optimizer::kMomentum, Precision::kFp16) == doctest::Approx(26));
 }
 
 TEST_CASE("a framework is taken by its label, limits launches, and says whether products are in tf32") {
   Profile profile = test::resolved(on_one_gpu("p4d.24xlarge", 8)).profile;
   const Accelerator gpu = *test::resolved(on_one_gpu("p4d.24xlarge", 8)).groups[0].accelerator;
-  profile.frameworks["plain"] = {.dispatch = 9.0_us, .kernel_overhead = 1.0_us, .uses_tf32 = false};
+  profile.frameworks["plain"] = {.dispatch = 9.0_us, .kernel_overhead = 1.0_us, .uses_tf32 = true};
   const KernelSetting plain = kernel_setting(profile, "plain", Precision::kFp32, gpu, "here");
   CHECK(plain.framework.dispatch == 9.0_us);
-  CHECK(plain.products == kernels::Precision::kFp32);
+  CHECK(plain.products == kernels::Precision::kTf32);
   CHECK(plain.values.products_fp32.launch <= 1e-6 * plain.gpu.clock);
   const KernelSetting other = kernel_setting(profile, "unheard of", Precision::kFp32, gpu, "here");
   CHECK(other.framework.dispatch == profile.frameworks.at("otherwise").dispatch);
-  CHECK(other.products == kernels::Precision::kTf32);
+  CHECK(other.products == kernels::Precision::kFp32);
+  CHECK(kernel_setting(profile, "", Precision::kTf32, gpu, "here").products == kernels::Precision::kTf32);
+  CHECK(kernel_setting(profile, "", Precision::kBf16, gpu, "here").scalars == kernels::Precision::kBf16);
   CHECK(kernel_setting(profile, "", Precision::kFp16, gpu, "here").products == kernels::Precision::kFp16);
 }
 

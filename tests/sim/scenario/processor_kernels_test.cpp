@@ -91,10 +91,10 @@ TEST_CASE("one thread dispatches an operator and computes it") {
   }
   CHECK(end_of_kernels(plan).value() == doctest::Approx(sum.value()));
   // Six variables: weights and biases of two layers, gamma and beta.
-  const Seconds update = update_time(workload, Optimizer::kSgd, Precision::kFp32, setting).total;
+  const Seconds update = update_time(workload, Optimizer::kSgd, default_states(Precision::kFp32), setting).total;
   KernelSetting slower = setting;
   slower.framework.dispatch = 6.0_us;
-  CHECK((update_time(workload, Optimizer::kSgd, Precision::kFp32, slower).total - update).value() ==
+  CHECK((update_time(workload, Optimizer::kSgd, default_states(Precision::kFp32), slower).total - update).value() ==
         doctest::Approx(6e-6).epsilon(1e-6));
 }
 

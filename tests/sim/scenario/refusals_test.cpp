@@ -108,6 +108,7 @@ std::map<std::string, Json> examples() {
       {"forward overlap of parts",
        all_reduce({{strategy + "overlap", "forward"}, {strategy + "sharding", "gradients"}})},
       {"forward overlap of pipelines", pipeline({{strategy + "overlap", "forward"}})},
+      {"products of a precision that a GPU has no units for", all_reduce({{"/workload/precision", "bf16"}})},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},
       {"machines whose provider and user both say when they go",

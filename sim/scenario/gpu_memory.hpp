@@ -1,0 +1,78 @@
+#pragma once
+// What a worker's GPU holds at the most, by part.
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "sim/base/json.hpp"
+#include "sim/base/named.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// Peak of one GPU, in bytes: at the loss, when all activations are there. With P parameters of the GPU (those of its stage in
+/// a pipeline), d GPUs that share states, and bytes of each state by States:
+///   none            P weight_bytes + P gradient_bytes + P optimizer_bytes
+///   optimizer       that of the optimizer is sharded: 1 / d of it; gradients: those besides; parameters: the weights besides
+/// What is sharded is B P / d bytes, rounded up to a byte once for all of it: no padding of units to multiples of d.
+/// Source: Rajbhandari et al., ZeRO, SC 2020, section 5; DeepSpeed's 16, 4 + 12 / d, 2 + 14 / d and 16 / d bytes.
+/// Not counted: fragmentation and workspaces of the framework's allocator, and buckets that repeat gradients.
+struct GpuMemory {
+  Bytes context{};  // the driver's, memory_reserved of the GPU
+  Bytes weights{};  // that kernels read
+  Bytes gradients{};
+  Bytes optimizer{};  // master weights and moments; none where servers update
+  /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as
+  /// one is in use or gathered ahead; at most the model.
+  Bytes gathered_units{};
+  /// Activations kept for the backward pass, of a pipeline those of every micro-batch on its way: all m, or min(m, p - s)
+  /// by turns at stage s of p.
+  Bytes activations{};
+  Bytes logits{};  // Workload::logits_bytes: what the loss reads, its copy in fp32, its gradient
+  Bytes input{};   // a batch of samples
+  /// The largest unit of gradients as it is sent, where it is not what is held: gradients are sharded, sent in another
+  /// precision, or copied into a buffer of fusion (cycle_time).
+  Bytes communication_buffers{};
+
+  Bytes total() const;
+  bool operator==(const GpuMemory&) const = default;
+};
+
+/// Words of the parts, as keys and in sentences.
+struct GpuMemoryPart {
+  Bytes GpuMemory::*bytes;
+  const char* words;
+};
+inline constexpr std::array kGpuMemoryParts{
+    Named{"context", GpuMemoryPart{&GpuMemory::context, "the driver's context"}},
+    Named{"weights", GpuMemoryPart{&GpuMemory::weights, "weights"}},
+    Named{"gradients", GpuMemoryPart{&GpuMemory::gradients, "gradients"}},
+    Named{"optimizer", GpuMemoryPart{&GpuMemory::optimizer, "master weights and moments of the optimizer"}},
+    Named{"gathered_units", GpuMemoryPart{&GpuMemory::gathered_units, "gathered units of sharded weights"}},
+    Named{"activations", GpuMemoryPart{&GpuMemory::activations, "activations"}},
+    Named{"logits", GpuMemoryPart{&GpuMemory::logits, "logits and loss"}},
+    Named{"input", GpuMemoryPart{&GpuMemory::input, "samples"}},
+    Named{"communication_buffers", GpuMemoryPart{&GpuMemory::communication_buffers, "communication buffers"}}};
+
+/// Of the group's GPU that holds the most: of a pipeline, that of the stage with the most among those of the group's workers.
+GpuMemory gpu_memory(const Scenario& scenario, const Group& group);
+
+/// Of any workload whose states are not sharded; `slots` of the optimizer are on the GPU.
+GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots);
+
+/// The group whose GPUs are the fullest, by share.
+const Group& fullest_group(const Scenario& scenario);
+
+/// Of the fullest group: its name, bytes of all parts by name, their sum and what the GPU has:
+///   "gpu_memory_needed_B", "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... }
+void add_gpu_memory(const Scenario& scenario, Json& json);
+
+/// "6.64 GiB weights, 3.2 GiB activations": the parts that are not nothing, the largest first.
+std::string describe_parts(const GpuMemory& memory);
+
+/// Which changes of the scenario, each by itself, fit the group into its GPUs' memory, found by computing it anew: a smaller
+/// batch, more sharding, more GPUs that share states. Empty if none does.
+std::string what_would_fit(const Scenario& scenario, const Group& group);
+
+}  // namespace rehearse

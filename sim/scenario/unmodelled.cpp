@@ -1,0 +1,124 @@
+#include "sim/scenario/unmodelled.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+namespace rehearse {
+
+namespace {
+
+struct Unmodelled {
+  std::string_view words;  // separated by spaces
+  std::string_view what;   // "is not modelled" follows
+  std::string_view instead;
+};
+
+constexpr std::string_view kWholeMatrices = "a worker computes its kernels with whole matrices and all positions";
+
+constexpr auto kKeys = std::to_array<Unmodelled>({
+    {"tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size tensor_parallelism "
+     "model_parallel tp "
+     "tp_size tp_degree",
+     "tensor parallelism", kWholeMatrices},
+    {"sequence_parallel sequence_parallelism sp ulysses", "sequence parallelism", kWholeMatrices},
+    {"context_parallel context_parallel_size context_parallel_degree context_parallelism ring_attention cp cp_size",
+     "context parallelism", kWholeMatrices},
+    {"expert_parallel expert_parallel_size expert_model_parallel_size expert_parallelism ep ep_size",
+     "expert parallelism", "each worker has all experts"},
+    {"recompute recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
+     "recompute_granularity "
+     "checkpoint_activations remat",
+     "activation recomputation", "all activations are kept for the backward pass"},
+    {"offload cpu_offload offload_optimizer offload_param offload_parameters offload_activations zero_offload "
+     "nvme_offload",
+     "offloading to the host", "states and activations stay on the GPU"},
+    {"lora lora_rank peft qlora adapters adapter frozen frozen_parameters trainable_parameters freeze freezes",
+     "training of a part of the parameters (LoRA, adapters, frozen layers)", "all parameters are trained"},
+    {"virtual_stages virtual_pipeline_stages virtual_pipeline_model_parallel_size chunks chunks_per_stage model_chunks",
+     "an interleaved pipeline, with several parts of the model on each worker,", "a worker holds one stage"},
+    {"hybrid_shard hsdp shard_group shard_group_size sharding_group_size replicas shard_degree zero_hpz_partition_size",
+     "hybrid sharding, among the GPUs of a group with replicas of it,", "what is sharded is shared by all workers"},
+    {"fp8 fp4 int8 quantization", "training in 8 bits and fewer", "precisions are fp32, tf32, fp16 and bf16"},
+    {"gradient_compression compression sparsification top_k powersgd",
+     "compression of gradients but by their precision", "gradient_precision says in how many bits they are sent"},
+    {"local_sgd local_steps diloco", "synchronization after several local steps",
+     "accumulation_steps adds gradients up before an update"},
+});
+
+/// Of the keys whose words they are.
+struct UnmodelledWord {
+  std::string_view keys;
+  Unmodelled words;
+};
+
+constexpr std::string_view kPrecisionKeys = "precision gradient_precision weights gradients master_weights moments";
+constexpr std::string_view kAllReduce = "sharded states and all-reduces are those of \"kind\": \"all_reduce\"";
+
+constexpr auto kWords = std::to_array<UnmodelledWord>({
+    {kPrecisionKeys,
+     {"fp8 float8 fp8_e4m3 fp8_e5m2 mxfp8 e4m3 e5m2", "training in fp8", "products are in fp32, tf32, fp16 or bf16"}},
+    {kPrecisionKeys, {"fp4 nvfp4 mxfp4 float4", "training in fp4", "products are in fp32, tf32, fp16 or bf16"}},
+    {kPrecisionKeys, {"int8 int4 uint8", "training in integers", "products are in fp32, tf32, fp16 or bf16"}},
+    {kPrecisionKeys, {"fp64 float64 double", "training in fp64", "products are in fp32, tf32, fp16 or bf16"}},
+    {"sharding",
+     {"hybrid hybrid_shard hsdp mics zero++ zeropp hpz",
+      "hybrid sharding, among the GPUs of a group with replicas of it,", "what is sharded is shared by all workers"}},
+    {"sharding", {"offload zero_offload zero_infinity infinity", "offloading to the host", "states stay on the GPU"}},
+    {"schedule",
+     {"interleaved interleaved_1f1b interleaved1f1b looped looped_bfs looping",
+      "an interleaved pipeline, with several parts of the model on each worker,", "a worker holds one stage"}},
+    {"schedule",
+     {"zb zb1p zb2p zbv zb_h1 zb_h2 zb_v zero_bubble dualpipe dualpipev dualpipe_v chimera",
+      "a pipeline that splits the backward pass or runs in both directions", "a stage's backward pass is one piece"}},
+    {"schedule",
+     {"pipedream pipedream_2bw async asynchronous", "an asynchronous pipeline, with several versions of the weights,",
+      "a step ends with one update of all stages"}},
+    {"kind", {"tensor_parallel tensor_parallelism tp megatron", "tensor parallelism", kWholeMatrices}},
+    {"kind", {"expert_parallel moe ep", "expert parallelism", "each worker has all experts"}},
+    {"kind", {"local_sgd diloco fedavg", "synchronization after several local steps", kAllReduce}},
+    {"optimizer",
+     {"adamw lamb lars adafactor lion muon shampoo sophia adagrad rmsprop adam8bit adam_8bit sgd_momentum nesterov",
+      "an optimizer of this name",
+      "memory and updates depend on the values that it keeps of each parameter: adam has two, as AdamW and LAMB; "
+      "momentum one, as "
+      "LARS, Lion, Adagrad and RMSprop; sgd none"}},
+});
+
+bool is_among(std::string_view words, std::string_view asked) {
+  std::string word;
+  for (const char c : asked) word += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (std::size_t begin = 0; begin < words.size();) {
+    const std::size_t end = std::min(words.find(' ', begin), words.size());
+    if (words.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+std::string refusal(const Unmodelled& of) {
+  return std::string{of.what} + " is not modelled: " + std::string{of.instead};
+}
+
+}  // namespace
+
+std::optional<std::string> unmodelled_key(std::string_view key) {
+  for (const Unmodelled& known : kKeys)
+    if (is_among(known.words, key)) return refusal(known);
+  return {};
+}
+
+std::optional<std::string> unmodelled_word(std::string_view key, std::string_view word) {
+  for (const UnmodelledWord& known : kWords)
+    if (is_among(known.keys, key) && is_among(known.words.words, word)) return refusal(known.words);
+  return {};
+}
+
+void refuse_unmodelled_keys(const JsonReader& json) {
+  if (!json.is_object()) return;
+  for (const auto& [key, value] : json.value().items())
+    if (const auto what = unmodelled_key(key)) json.fail(key, *what);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,27 @@
+#pragma once
+// What training systems have and Rehearse does not: asked for by its usual words, it is refused by its name, instead of as a
+// misspelling of something else.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/base/json.hpp"
+
+namespace rehearse {
+
+/// "tensor parallelism is not modelled: a worker computes with whole matrices", of a key of workload or strategy; none of
+/// others. '-' counts as '_', capital letters as small ones.
+std::optional<std::string> unmodelled_key(std::string_view key);
+/// The same of the value of a key, such as "fp8" of "precision".
+std::optional<std::string> unmodelled_word(std::string_view key, std::string_view word);
+
+/// Throws InputError at the first key of the object that is unmodelled_key().
+void refuse_unmodelled_keys(const JsonReader& json);
+
+/// What would fit a model into memory that Rehearse does not know.
+inline constexpr std::string_view kUnmodelledRemedies =
+    "activation recomputation, tensor parallelism and offloading to the host, which training systems have against it, "
+    "are not modelled";
+
+}  // namespace rehearse

@@ -1,0 +1,209 @@
+#include "sim/scenario/gpu_memory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/scenario/gradient_units.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const Json kT5{{"family", "transformer"},
+               {"layers", 24},
+               {"width", 1024},
+               {"heads", 32},
+               {"vocabulary", 32128},
+               {"decoder_layers", 24},
+               {"head_features", 128},
+               {"feed_forward", 16384},
+               {"relative_positions", 32},
+               {"sequence_length", 512},
+               {"normalisation", "pre"},
+               {"rms_norm", true},
+               {"feed_forward_biases", false},
+               {"dropout", true},
+               {"attention_biases", false},
+               {"head", "language_model"},
+               {"tied_embedding", true}};
+const Json kLlama3{{"family", "transformer"},
+                   {"layers", 32},
+                   {"width", 4096},
+                   {"heads", 32},
+                   {"vocabulary", 128256},
+                   {"feed_forward", 14336},
+                   {"kv_heads", 8},
+                   {"sequence_length", 1024},
+                   {"normalisation", "pre"},
+                   {"rms_norm", true},
+                   {"attention_biases", false},
+                   {"feed_forward_biases", false},
+                   {"gated_feed_forward", true},
+                   {"rotary_positions", true},
+                   {"dropout", false},
+                   {"fused_attention", true},
+                   {"head", "language_model"},
+                   {"tied_embedding", false}};
+constexpr std::int64_t kT5Parameters = 2'851'598'336, kLlama2Parameters = 6'738'415'616,
+                       kLlama3Parameters = 8'030'261'248;
+
+Json llama2() {
+  Json structure = kLlama3;
+  structure["vocabulary"] = 32000;
+  structure["feed_forward"] = 11008;
+  structure["kv_heads"] = 32;
+  return structure;
+}
+
+/// On machines with 8 GPUs of 4 TiB, all precisions.
+Json on_gpus(const Json& structure, int gpus, const std::string& sharding, const std::string& precision = "bf16",
+             const std::string& optimizer = "adam") {
+  Json scenario = test::timed_scenario(gpus / 8, {{"4B"}}, {{"kind", "all_reduce"}, {"sharding", sharding}}, 8);
+  scenario["training"]["strategy"].erase("bucket_size");
+  scenario["workload"]["model"]["structure"] = structure;
+  scenario["workload"]["optimizer"] = optimizer;
+  scenario["workload"]["precision"] = precision;
+  Json& gpu = scenario["cluster"]["groups"][0]["instance"]["accelerator"];
+  gpu["memory"] = "4TiB";
+  gpu["memory_reserved"] = "500MiB";
+  gpu["peak_tf32"] = gpu["peak_bf16"] = "1Tflops";
+  return scenario;
+}
+
+GpuMemory memory_of(const Json& json) {
+  const Scenario scenario = test::resolved(json);
+  return gpu_memory(scenario, scenario.groups.front());
+}
+
+std::int64_t states_of(const GpuMemory& memory) {
+  return (memory.weights + memory.gradients + memory.optimizer).value();
+}
+
+}  // namespace
+
+TEST_CASE("ZeRO 0 to 3 keep 16, 4 + 12/d, 2 + 14/d and 16/d bytes of a parameter with Adam in 16 bits, exactly") {
+  const std::vector<std::pair<Json, std::int64_t>> models{
+      {kT5, kT5Parameters}, {llama2(), kLlama2Parameters}, {kLlama3, kLlama3Parameters}};
+  const std::vector<std::pair<std::string, int>> optimizers{{"adam", 8}, {"momentum", 4}, {"sgd", 0}};
+  constexpr int kMaster = 4;
+  for (const auto& [structure, p] : models)
+    for (const auto& [optimizer, moments] : optimizers)
+      for (const int d : {8, 24, 64}) {
+        CAPTURE(d);
+        CAPTURE(optimizer);
+        const auto rounded_up = [&](std::int64_t bytes) { return (p * bytes + d - 1) / d; };
+        for (const char* precision : {"fp16", "bf16"}) {
+          const auto states = [&, &name = optimizer, &model = structure](const char* sharding) {
+            return states_of(memory_of(on_gpus(model, d, sharding, precision, name)));
+          };
+          const int own = kMaster + moments;
+          CHECK(states("none") == p * (4 + own));
+          CHECK(states("optimizer") == p * 4 + rounded_up(own));
+          CHECK(states("gradients") == p * 2 + rounded_up(2 + own));
+          CHECK(states("parameters") == rounded_up(4 + own));
+        }
+        const GpuMemory single = memory_of(on_gpus(structure, d, "none", "tf32", optimizer));
+        CHECK(states_of(single) == p * (8 + moments));
+        CHECK(states_of(memory_of(on_gpus(structure, d, "optimizer", "fp32", optimizer))) ==
+              p * 8 + rounded_up(moments));
+      }
+}
+
+TEST_CASE("states as stated: Megatron's fp32 gradients, FSDP's fp32 shards, 16-bit moments, no master weights") {
+  const auto states = [](const Json& stated, const char* sharding, const char* sent = nullptr) {
+    Json scenario = on_gpus(kLlama3, 8, sharding);
+    if (!stated.is_null()) scenario["workload"]["states"] = stated;
+    if (sent != nullptr) scenario["training"]["strategy"]["gradient_precision"] = sent;
+    return states_of(memory_of(scenario));
+  };
+  constexpr std::int64_t p = kLlama3Parameters;
+  CHECK(states({{"gradients", "fp32"}}, "none") == 18 * p);
+  CHECK(states(nullptr, "none", "fp32") == 18 * p);  // what is sent in fp32 was added up in it
+  CHECK(states({{"gradients", "bf16"}}, "none", "fp32") == 16 * p);
+  CHECK(states({{"gradients", "fp32"}}, "optimizer") == 6 * p + 12 * p / 8);
+  CHECK(states({{"weights", "fp32"}}, "parameters") == 16 * p / 8);  // the weights are those that the optimizer updates
+  CHECK(states({{"master_weights", "bf16"}, {"moments", "bf16"}}, "none") == 10 * p);
+  CHECK(states({{"master_weights", "none"}}, "none") == 12 * p);
+}
+
+TEST_CASE("parts add up; gathered units are the root and two blocks, a gradient of one block is sent") {
+  const GpuMemory memory = memory_of(on_gpus(kLlama3, 64, "parameters"));
+  Bytes sum{};
+  for (const auto& [name, part] : kGpuMemoryParts) sum += memory.*part.bytes;
+  CHECK(memory.total() == sum);
+  constexpr std::int64_t root = 2 * 128'256LL * 4096 + 4096, block = (kLlama3Parameters - root) / 32;
+  CHECK(memory.gathered_units == Bytes{2 * (root + 2 * block)});
+  CHECK(memory.communication_buffers == Bytes{2 * root});  // the largest unit
+  CHECK(memory.logits == Bytes{8LL * 1024 * 128'256});     // bf16, fp32 and the gradient
+  CHECK(memory.input == Bytes{8LL * 1024});
+  CHECK(memory.context == Bytes{500LL << 20});
+  CHECK(memory_of(on_gpus(kLlama3, 64, "none", "fp32")).logits == Bytes{8LL * 1024 * 128'256});
+
+  const Scenario scenario = test::resolved(on_gpus(kLlama3, 64, "parameters"));
+  Json json;
+  add_gpu_memory(scenario, json);
+  std::int64_t of_json = 0;
+  for (const auto& [key, bytes] : json["gpu_memory_parts_B"].items()) of_json += bytes.get<std::int64_t>();
+  CHECK(json["gpu_memory_needed_B"] == of_json);
+  CHECK(json["gpu_memory_available_B"] == 4LL << 40);
+}
+
+TEST_CASE("what exceeds the memory is told by parts, with what was found to fit and what is not modelled") {
+  Json scenario = on_gpus(kLlama3, 8, "none");
+  scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = "80GiB";
+  const auto message = [&] {
+    try {
+      (void)test::resolved(scenario);
+    } catch (const NoResultError& error) { return std::string{error.what()}; }
+    return std::string{};
+  };
+  const auto says = [&](const std::string& text) { return message().find(text) != std::string::npos; };
+  CHECK(says("89.74 GiB master weights and moments of the optimizer, "));
+  CHECK(says("would fit: \"sharding\": \"optimizer\" in the strategy; activation recomputation, tensor parallelism"));
+  // As it says.
+  scenario["training"]["strategy"]["sharding"] = "optimizer";
+  CHECK(message().empty());
+  scenario["workload"]["batch_per_worker"] = 64;
+  CHECK(says("activations"));
+  const std::string told = message();
+  const std::string::size_type at = told.find("batch_per_worker ");
+  REQUIRE(at != std::string::npos);
+  const int batch = std::stoi(told.substr(at + 17));
+  scenario["workload"]["batch_per_worker"] = batch;
+  CHECK(message().empty());
+  scenario["workload"]["batch_per_worker"] = batch + 1;
+  CHECK(says("GPU memory exceeded"));
+}
+
+TEST_CASE("a checkpoint has weights, master weights and moments; an update reads and writes 28 bytes with Adam") {
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none"))) == Bytes{14 * kLlama3Parameters});
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp32"))) == Bytes{12 * kLlama3Parameters});
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp16", "sgd"))) == Bytes{6 * kLlama3Parameters});
+  CHECK(update_bytes(default_states(Precision::kFp32), 2) == 28);
+  CHECK(update_bytes(default_states(Precision::kBf16), 2) == 28);
+  CHECK(update_bytes(default_states(Precision::kFp16), 1) == 20);
+  States megatron = default_states(Precision::kBf16);
+  megatron.gradients = Precision::kFp32;
+  CHECK(update_bytes(megatron, 2) == 30);
+}
+
+TEST_CASE("sharded states go in units of blocks by default, gradients of whole models in buckets of 25 MiB") {
+  const auto units = [](const Json& json) { return plan_gradient_units(test::resolved(json), 0).units; };
+  const std::vector<GradientUnit> blocks = units(on_gpus(kLlama3, 8, "parameters"));
+  CHECK(blocks.size() == 33);
+  CHECK(blocks.front().name == "encoder/layer32");
+  CHECK(blocks.back().is_root);
+  Json stated = on_gpus(kT5, 8, "none", "fp32");
+  const auto buckets = units(stated).size();
+  stated["training"]["strategy"]["bucket_size"] = "25MiB";
+  stated["training"]["strategy"]["first_bucket_size"] = "1MiB";
+  CHECK(units(stated).size() == buckets);
+  CHECK(units(stated).size() > 100);
+  stated["training"]["strategy"].erase("first_bucket_size");
+  stated["training"]["strategy"]["bucket_size"] = "0B";
+  CHECK(units(stated).size() == static_cast<std::size_t>(test::resolved(stated).workload.trainable_tensors()));
+}
+
+}  // namespace rehearse
