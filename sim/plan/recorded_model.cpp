@@ -57,7 +57,7 @@ class StepModel {
                                    .is_whole_step = true,
                                    .gpu = request_.gpu},
                         .step = run_.steps[step_].name,
-                        .measured = seconds(run_.steps[step_].recorded_end - run_.steps[step_].recorded_start),
+                        .measured = seconds(recorded_length(run_, gpu_steps(run_), step_)),
                         .compute = step_dates_.end - step_dates_.start,
                         .remarks = {}};
     const std::vector<CompletedGradient> gradients = completed_gradients(model.remarks);

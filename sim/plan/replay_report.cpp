@@ -22,40 +22,24 @@ constexpr Nanoseconds kListedGap = 1'000'000;
 
 bool is_on_gpu(const RecordedOperation& operation) { return operation.kind == RecordedOperation::Kind::kGpu; }
 
-Seconds seconds_between(const Span& first, const Span& next, bool to_its_end) {
+Seconds replayed_length(const RecordedRun& run, const ReplayedRank& replayed, const GpuSteps& gpu, std::size_t step) {
+  if (gpu.first.empty()) return replayed.steps[step + 1] - replayed.steps[step];
+  const Span& first = replayed.operations[static_cast<std::size_t>(gpu.first[step])];
+  const Span& next = replayed.operations[static_cast<std::size_t>(gpu.first[step + 1])];
+  const bool to_its_end = gpu.ends_with_last && step + 1 == run.steps.size();
   return (to_its_end ? next.end : next.start) - first.start;
-}
-
-void add_gpu_steps(std::vector<ReplayedStep>& steps, const RecordedRun& run, const ReplayedRank& replayed,
-                   const GpuSteps& of) {
-  for (std::size_t s = 0; s < run.steps.size(); ++s) {
-    const auto first = static_cast<std::size_t>(of.first[s]), next = static_cast<std::size_t>(of.first[s + 1]);
-    const bool to_its_end = of.ends_with_last && s + 1 == run.steps.size();
-    const auto recorded = [&](std::size_t i) {
-      return Span{seconds(run.operations[i].recorded_start - run.operations[first].recorded_start),
-                  seconds(run.operations[i].recorded_end - run.operations[first].recorded_start)};
-    };
-    steps.push_back({.name = run.steps[s].name,
-                     .rank = run.rank,
-                     .measured = seconds_between(recorded(first), recorded(next), to_its_end),
-                     .replayed = seconds_between(replayed.operations[first], replayed.operations[next], to_its_end)});
-  }
 }
 
 std::vector<ReplayedStep> steps_of(const RecordedJob& job, const Replay& replay) {
   std::vector<ReplayedStep> steps;
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
-    if (const GpuSteps of = gpu_steps(run); !of.first.empty()) {
-      add_gpu_steps(steps, run, replay.ranks[r], of);
-      continue;
-    }
-    const std::vector<Seconds>& dates = replay.ranks[r].steps;
+    const GpuSteps gpu = gpu_steps(run);
     for (std::size_t s = 0; s < run.steps.size(); ++s)
       steps.push_back({.name = run.steps[s].name,
                        .rank = run.rank,
-                       .measured = seconds(run.steps[s].recorded_end - run.steps[s].recorded_start),
-                       .replayed = dates[s + 1] - dates[s]});
+                       .measured = seconds(recorded_length(run, gpu, s)),
+                       .replayed = replayed_length(run, replay.ranks[r], gpu, s)});
   }
   return steps;
 }

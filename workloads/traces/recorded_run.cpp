@@ -201,6 +201,14 @@ GpuSteps gpu_steps(const RecordedRun& run) {
   return std::ranges::find(steps.first, -1) == steps.first.end() ? steps : GpuSteps{};
 }
 
+Nanoseconds recorded_length(const RecordedRun& run, const GpuSteps& gpu, std::size_t step) {
+  if (gpu.first.empty()) return run.steps[step].recorded_end - run.steps[step].recorded_start;
+  const RecordedOperation& first = run.operations[static_cast<std::size_t>(gpu.first[step])];
+  const RecordedOperation& next = run.operations[static_cast<std::size_t>(gpu.first[step + 1])];
+  const bool to_its_end = gpu.ends_with_last && step + 1 == run.steps.size();
+  return (to_its_end ? next.recorded_end : next.recorded_start) - first.recorded_start;
+}
+
 RecordedRun recorded_run(const KinetoTrace& trace) { return RunBuilder{trace}.build(); }
 
 std::int32_t first_collective(const RecordedRun& run, const RecordedStep& step) {

@@ -119,6 +119,8 @@ struct GpuSteps {
   friend bool operator==(const GpuSteps&, const GpuSteps&) = default;
 };
 GpuSteps gpu_steps(const RecordedRun& run);
+/// Of a step as it was recorded: between the host's marks if `gpu` is empty.
+Nanoseconds recorded_length(const RecordedRun& run, const GpuSteps& gpu, std::size_t step);
 
 /// Dates on the GPU that differ by more are apart for a reason: no latency of its own is as long.
 inline constexpr Nanoseconds kClearlyApart = 20'000;

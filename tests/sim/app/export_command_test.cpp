@@ -61,7 +61,7 @@ TEST_CASE("a scenario's ranks and process groups are files of one name") {
 TEST_CASE("Chakra's own trace is replayed, and nothing is said to be measured") {
   const Outcome outcome = rehearse_with("replay " + kTraces + "chakra/chakra.0.et.gz");
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.out.find("the recording               all             -    297.046 ms           -\n") !=
+  CHECK(outcome.out.find("the recording               all             -    297.072 ms           -\n") !=
         std::string::npos);
   check_refused(
       "replay " + kTraces + "chakra/chakra.0.et.gz --scale kernels=0.5", 2,

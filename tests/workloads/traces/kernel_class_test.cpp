@@ -100,6 +100,17 @@ TEST_CASE("a name has its class in each of the ways in which profilers write it,
   }
 }
 
+TEST_CASE("a namespace without a name is part of none") {
+  for (const char* name :
+       {"void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)",
+        "voId at::native::(anonymous Namespace)::max_pool_forward_nchw<float, float>(int)",  // Chakra
+        "void at::native::<unnamed>::max_pool_forward_nchw<float, float>(int)",
+        "_ZN2at6native12_GLOBAL__N_121max_pool_forward_nchwIffEEvi"}) {
+    CAPTURE(name);
+    CHECK(kernel_class(name) == KernelClass::kPooling);
+  }
+}
+
 TEST_CASE("the narrowest type of a name is that of the operands; without one it is not known") {
   CHECK(kernel_precision("ampere_sgemm_128x64_nn") == KernelPrecision::kFp32);
   CHECK(kernel_precision("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn_n") == KernelPrecision::kTf32);

@@ -68,8 +68,10 @@ std::size_t after_brackets(std::string_view text, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// Whether types of parameters end the name, rather than being part of it as in "enable_if<T>(int)0&&is<T>::value".
+/// Whether types of parameters end the name, rather than being part of it as in "enable_if<T>(int)0&&is<T>::value" or
+/// "(anonymous namespace)::f".
 bool ends_name(std::string_view rest) {
+  if (rest.starts_with("::")) return false;
   return rest.empty() ||
          !(is_digit(rest.front()) || is_lower(rest.front()) || is_upper(rest.front()) || rest.front() == '&');
 }
@@ -102,7 +104,7 @@ KernelName read_demangled(std::string_view text) {
     if (c == '<') {
       name.arguments.add(within);
       add_each(name.each, within);
-    } else {
+    } else if (!text.substr(after).starts_with("::")) {
       path += within;
     }
     at = after;
@@ -164,7 +166,7 @@ KernelName kernel_name(std::string_view name) {
   if (text.ends_with(".kd")) text.resize(text.size() - 3);
   if (text.starts_with("_ZL")) return read_mangled(std::string_view{text}.substr(3));
   if (text.starts_with("_Z")) return read_mangled(std::string_view{text}.substr(2));
-  for (const std::string_view part : {"(anonymous namespace)::", "<unnamed>::", "{anonymous}::"}) erase_all(text, part);
+  for (const std::string_view part : {"<unnamed>::", "{anonymous}::"}) erase_all(text, part);
   return read_demangled(text);
 }
 
