@@ -188,8 +188,8 @@ int run(const DiagnoseCommand& command) {
   if (!sizes.empty()) {
     std::optional<SizesDiagnosis> diagnosis;
     try {
-      diagnosis = diagnose_sizes(scenario, command.scenario.string(), sizes, catalog, pool_of(command.common),
-                                 progress.counter(), command.common.budget.asked());
+      diagnosis = diagnose_sizes({.scenario = scenario, .file_name = command.scenario.string(), .sizes = sizes},
+                                 catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
     } catch (const Interrupted&) {}
     if (!diagnosis) command.common.budget.stop();
     hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print_sizes(*diagnosis); });

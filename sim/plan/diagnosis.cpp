@@ -67,7 +67,7 @@ std::string deviation(double ratio) {
 }
 
 /// The one place that says what a measured speed means; `ratio` is that to the simulated one.
-std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile) {
+std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile, bool knows_computation) {
   std::string cause;
   for (const Explanation& explanation : diagnosis.explanations)
     if (explanation.strength) {
@@ -81,12 +81,10 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
     case Finding::kUndecided: {
       const auto [low, high] = *diagnosis.interval;
       std::string text = "the run is " + deviation(ratio) + ". That lies within the interval of 90 % (" + rounded(low) +
-                         " to " + rounded(high) +
-                         " steps/s), so the simulation alone cannot tell whether something slows it";
-      if (ratio > 1)
-        text.replace(text.rfind("something slows it"), std::string::npos,
-                     "profile " + in_quotes(profile) + " is too pessimistic");
+                         " to " + rounded(high) + " steps/s), so the simulation alone cannot tell whether " +
+                         (ratio < 1 ? "something slows it" : "profile " + in_quotes(profile) + " is too pessimistic");
       if (!cause.empty()) text += "; if something does, the most plausible single cause is " + cause;
+      if (knows_computation) return text;
       return text + ". Measure one GPU alone (--measured 1=SAMPLES_PER_S) to tell computation from exchange";
     }
     case Finding::kSlower: {
@@ -422,7 +420,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     if (!explanations) return std::nullopt;
     diagnosis.explanations = std::move(*explanations);
   }
-  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name);
+  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name, knows_computation);
 
   for (std::size_t i = 0; i < clusters.variants.size(); ++i)
     if (auto remedy = judged(clusters, i, runs, diagnosis.simulated, file_name, catalog))

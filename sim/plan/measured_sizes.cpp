@@ -236,11 +236,10 @@ std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& op
   return sizes;
 }
 
-std::optional<SizesDiagnosis> diagnose_sizes(const Json& json, const std::string& file_name,
-                                             const std::vector<MeasuredSize>& sizes, const Catalog& catalog,
-                                             const Pool& pool,
+std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const Catalog& catalog, const Pool& pool,
                                              const std::function<void(std::size_t, std::size_t)>& on_done,
                                              const std::function<bool()>& is_stopped) {
+  const auto& [json, file_name, sizes] = sizes_case;
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const Group& group = scenario.groups[workers_of(scenario)];
   const Json effective = parse_json(scenario.effective, file_name);

@@ -20,6 +20,13 @@ struct MeasuredSize {
   double samples_per_s = 0;
 };
 
+/// A scenario, with the name of its file, and what was measured of it, by size.
+struct SizesCase {
+  Json scenario;
+  std::string file_name;
+  std::vector<MeasuredSize> sizes;
+};
+
 /// One size, measured and simulated. Efficiencies are speeds over those of as many times the smallest size:
 ///   (X(n) / n) / (X(r) / r),   r the smallest that was measured
 struct SizeRow {
@@ -50,8 +57,8 @@ std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& op
 /// has one group of workers, whose count follows from the size; one GPU has nobody to exchange with. None if
 /// `is_stopped` ended it. Throws InputError; NoResultError if the largest size gives no result.
 std::optional<SizesDiagnosis> diagnose_sizes(
-    const Json& scenario, const std::string& file_name, const std::vector<MeasuredSize>& sizes, const Catalog& catalog,
-    const Pool& pool, const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
+    const SizesCase& sizes_case, const Catalog& catalog, const Pool& pool,
+    const std::function<void(std::size_t done, std::size_t total)>& on_done = {},
     const std::function<bool()>& is_stopped = {});
 
 /// "sizes", "compute_efficiency", ... of diagnosis.json, whose other keys are those of the largest size, if any.

@@ -112,8 +112,8 @@ std::string source_warning(const std::set<std::string>& sources, double low, dou
   if (low < high)
     std::snprintf(interval.data(), interval.size(), "; intervals of 90 %% reach from %.2g to %.2g times a speed", low,
                   high);
-  return "steps that are " + joined(sources, " and such that are ") +
-         " are compared with one another: part of the difference may be that of the sources" + interval.data() +
+  return "some of the steps that are compared are " + joined(sources, ", others ") +
+         ": part of the difference may come from that" + interval.data() +
          "; --set /calibration=kernels computes all of them";
 }
 

@@ -38,6 +38,13 @@ std::string slow_step(const TemporaryFolder& folder) {
 
 }  // namespace
 
+TEST_CASE("--set takes a key away, so that steps become samples") {
+  const Outcome outcome = rehearse_with("simulate " + kScenario +
+                                        " --set /training/steps=null --set /training/samples=2560 --quiet --json");
+  CHECK(outcome.exit_code == 0);
+  CHECK(parse_json(outcome.out, "s")["samples_done"] == 2560);
+}
+
 TEST_CASE("a limit, and Ctrl-C, end a run also while no step ends") {
   const TemporaryFolder folder;
   const std::string arguments = "simulate " + slow_step(folder) + " --exact --quiet";

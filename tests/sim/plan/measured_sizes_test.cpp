@@ -25,7 +25,8 @@ Json p3_machines() {
 }
 
 SizesDiagnosis diagnosed(const Json& scenario, const std::vector<MeasuredSize>& sizes) {
-  return *diagnose_sizes(scenario, source_folder() + "/scenarios/test.json", sizes, test::shipped_catalog(), 2);
+  return *diagnose_sizes({.scenario = scenario, .file_name = source_folder() + "/scenarios/test.json", .sizes = sizes},
+                         test::shipped_catalog(), 2);
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class InThisProcess(unittest.TestCase):
         file = os.path.join(SCENARIOS, "cm-dare.json")
         expected = printed("simulate", file, "--json", "--quiet", "--seed", "7", "--set", "/cluster/groups/1/count=2")
         self.assertEqual(rehearse.simulate(file, set={"/cluster/groups/1/count": 2}, seed=7).text, expected)
+        samples = rehearse.simulate(file, set={"/training/steps": None, "/training/samples": 2560})  # None takes a key away
+        self.assertEqual(samples.samples_done, 2560)
         scenario = rehearse.Scenario.load(file)
         scenario.cluster.groups[1].count = 2
         scenario.name = json.loads(expected)["name"]
