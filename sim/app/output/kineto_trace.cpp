@@ -23,7 +23,7 @@ constexpr int kFirstHostProcess = 1000, kHostThread = 1, kWaitThread = 2;
 constexpr Nanoseconds kLongestCall = 5'000;  // that launches
 constexpr Nanoseconds kNoticeable = 1'000;   // a shorter silence of the host is no wait
 
-/// What tells the kind of a kernel in its name: as libraries' names do, see workloads/traces/kernel_class.hpp.
+/// What tells the kind of a kernel in its name, before its precision: as libraries' names do, see workloads/traces/kernel_class.hpp.
 std::string kernel_name(const Operator& op) {
   const bool is_forward = op.phase == Phase::kForward;
   const std::string pass = is_forward ? "_forward" : "_backward";
@@ -218,7 +218,7 @@ class RankTrace {
       const Seconds dispatched = kernel.span.start - kernel.queued;
       work_.push_back({.start = whole_nanoseconds(kernel.span.start),
                        .end = whole_nanoseconds(kernel.span.end),
-                       .name = kernel_name(op),
+                       .name = kernel_name(op) + '_' + to_text(activity.scenario.precision),
                        .arguments = std::move(TraceArguments{}
                                                   .add("operator", op.name)
                                                   .add("FLOPs", op.flops.value())
