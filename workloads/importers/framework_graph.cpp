@@ -429,6 +429,31 @@ void FrameworkGraph::add_recurrent(const FrameworkOperator& op, LayerKind kind, 
   values_[op.name] = {Value::Kind::kTensor, op.shape, from};
 }
 
+bool FrameworkGraph::add_of_one_kind(const FrameworkOperator& op, OperatorAction action, const Operands& operands) {
+  using Add = void (FrameworkGraph::*)(const FrameworkOperator&, LayerKind, const Operands&);
+  static const std::map<OperatorAction, std::pair<Add, LayerKind>> all{
+      {OperatorAction::kElementwise, {&FrameworkGraph::add_elementwise, LayerKind::kElementwise}},
+      {OperatorAction::kActivation, {&FrameworkGraph::add_elementwise, LayerKind::kActivation}},
+      {OperatorAction::kDropout, {&FrameworkGraph::add_elementwise, LayerKind::kDropout}},
+      {OperatorAction::kAdd, {&FrameworkGraph::add_elementwise, LayerKind::kAdd}},
+      {OperatorAction::kConcatenate, {&FrameworkGraph::add_elementwise, LayerKind::kConcatenate}},
+      {OperatorAction::kBatchNorm, {&FrameworkGraph::add_norm, LayerKind::kBatchNorm}},
+      {OperatorAction::kGroupNorm, {&FrameworkGraph::add_norm, LayerKind::kGroupNorm}},
+      {OperatorAction::kLayerNorm, {&FrameworkGraph::add_norm, LayerKind::kLayerNorm}},
+      {OperatorAction::kRmsNorm, {&FrameworkGraph::add_norm, LayerKind::kRmsNorm}},
+      {OperatorAction::kMaxPool, {&FrameworkGraph::add_pool, LayerKind::kMaxPool}},
+      {OperatorAction::kReshape, {&FrameworkGraph::add_rearranged, LayerKind::kReshape}},
+      {OperatorAction::kCopy, {&FrameworkGraph::add_rearranged, LayerKind::kCopy}},
+      {OperatorAction::kPart, {&FrameworkGraph::add_rearranged, LayerKind::kPart}},
+      {OperatorAction::kLstm, {&FrameworkGraph::add_recurrent, LayerKind::kLstm}},
+      {OperatorAction::kGru, {&FrameworkGraph::add_recurrent, LayerKind::kGru}},
+      {OperatorAction::kRnn, {&FrameworkGraph::add_recurrent, LayerKind::kRnn}}};
+  const auto found = all.find(action);
+  if (found == all.end()) return false;
+  (this->*found->second.first)(op, found->second.second, operands);
+  return true;
+}
+
 void FrameworkGraph::add(const FrameworkOperator& op) {
   const Operands operands = operands_of(op);
   const std::optional<OperatorAction> action = action_of(op.type);
@@ -448,25 +473,16 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
     return;
   }
   if (op.shape.empty() && action != OperatorAction::kReduce) fail(op, "the shape of what it gives is not known");
+  if (add_of_one_kind(op, action.value_or(OperatorAction::kUnknown), operands)) return;
   switch (action.value_or(OperatorAction::kUnknown)) {
     case OperatorAction::kUnknown:
       ++unknown_[{shortened(op.type), std::ranges::any_of(operands.parameters, [&](const std::string& name) {
                     return values_.at(name).shape.size() > 1;
                   })}];
       return add_elementwise(op, LayerKind::kElementwise, operands);
-    case OperatorAction::kElementwise:
-      return add_elementwise(op, LayerKind::kElementwise, operands);
-    case OperatorAction::kActivation:
-      return add_elementwise(op, LayerKind::kActivation, operands);
-    case OperatorAction::kDropout:
-      return add_elementwise(op, LayerKind::kDropout, operands);
-    case OperatorAction::kAdd:
-      return add_elementwise(op, LayerKind::kAdd, operands);
     case OperatorAction::kMultiply:
       return add_elementwise(op, operands.tensors.size() > 1 ? LayerKind::kMultiply : LayerKind::kElementwise,
                              operands);
-    case OperatorAction::kConcatenate:
-      return add_elementwise(op, LayerKind::kConcatenate, operands);
     case OperatorAction::kConvolution:
       return add_convolution(op, operands, false);
     case OperatorAction::kTransposedConvolution:
@@ -475,26 +491,10 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
       return add_linear(op, operands);
     case OperatorAction::kProduct:
       return add_product(op, operands);
-    case OperatorAction::kBatchNorm:
-      return add_norm(op, LayerKind::kBatchNorm, operands);
-    case OperatorAction::kGroupNorm:
-      return add_norm(op, LayerKind::kGroupNorm, operands);
-    case OperatorAction::kLayerNorm:
-      return add_norm(op, LayerKind::kLayerNorm, operands);
-    case OperatorAction::kRmsNorm:
-      return add_norm(op, LayerKind::kRmsNorm, operands);
-    case OperatorAction::kMaxPool:
-      return add_pool(op, LayerKind::kMaxPool, operands);
     case OperatorAction::kAveragePool:
     case OperatorAction::kReduce:
       if (op.shape.empty()) return add_constant(op.name, {});  // one scalar, such as a loss
       return add_pool(op, LayerKind::kAveragePool, operands);
-    case OperatorAction::kReshape:
-      return add_rearranged(op, LayerKind::kReshape, operands);
-    case OperatorAction::kCopy:
-      return add_rearranged(op, LayerKind::kCopy, operands);
-    case OperatorAction::kPart:
-      return add_rearranged(op, LayerKind::kPart, operands);
     case OperatorAction::kEmbedding:
       return add_embedding(op, operands);
     case OperatorAction::kAttention: {
@@ -504,15 +504,8 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
     }
     case OperatorAction::kAttentionLayer:
       return add_attention_layer(op, operands);
-    case OperatorAction::kLstm:
-      return add_recurrent(op, LayerKind::kLstm, operands);
-    case OperatorAction::kGru:
-      return add_recurrent(op, LayerKind::kGru, operands);
-    case OperatorAction::kRnn:
-      return add_recurrent(op, LayerKind::kRnn, operands);
-    case OperatorAction::kConstant:
-    case OperatorAction::kIdentity:
-      break;
+    default:
+      break;  // of one kind of layer, or none
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "workloads/importers/importer.hpp"
+#include "workloads/importers/operator_actions.hpp"
 #include "workloads/layer_graph.hpp"
 
 namespace rehearse {
@@ -86,6 +87,8 @@ class FrameworkGraph {
   void own(GraphLayer& layer, const std::string& weights, const std::string& part = "");
   std::string parameter_layer(const std::string& name);
 
+  /// Whether the action is that of one kind of layer, which is added.
+  bool add_of_one_kind(const FrameworkOperator& op, OperatorAction action, const Operands& operands);
   void add_elementwise(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
   void add_convolution(const FrameworkOperator& op, const Operands& operands, bool is_transposed);
   void add_linear(const FrameworkOperator& op, const Operands& operands);
