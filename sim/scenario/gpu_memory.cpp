@@ -162,9 +162,10 @@ void add_gpu_memory(const Scenario& scenario, Json& json) {
 }
 
 std::string describe_parts(const GpuMemory& memory) {
+  constexpr Bytes kLeast{10 * 1024 * 1024};  // 0.01 GiB
   std::vector<GpuMemoryPart> parts;
   for (const auto& [name, part] : kGpuMemoryParts)
-    if (memory.*part.bytes > Bytes{}) parts.push_back(part);
+    if (memory.*part.bytes >= kLeast) parts.push_back(part);
   std::stable_sort(parts.begin(), parts.end(),
                    [&](const auto& a, const auto& b) { return memory.*a.bytes > memory.*b.bytes; });
   std::string text;

@@ -68,7 +68,7 @@ const Group& fullest_group(const Scenario& scenario);
 ///   "gpu_memory_needed_B", "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... }
 void add_gpu_memory(const Scenario& scenario, Json& json);
 
-/// "6.64 GiB weights, 3.2 GiB activations": the parts that are not nothing, the largest first.
+/// "6.64 GiB weights, 3.2 GiB activations": the parts of 0.01 GiB and more, the largest first.
 std::string describe_parts(const GpuMemory& memory);
 
 /// Which changes of the scenario, each by itself, fit the group into its GPUs' memory, found by computing it anew: a smaller

@@ -40,7 +40,7 @@ TEST_CASE("every table of a hand-made run, to the byte") {
   CHECK(events_csv(record) == "time_s,machine,kind,duration_s,detail\n0,\"w,1\",start,0,\n");
   const ResourceProfile profile = resource_profile(record, Seconds{1});
   CHECK(resources_csv(record, profile) ==
-        "machine,time_s,gpu_utilization,gpu_memory_utilization,nic_receive_Bps,nic_transmit_Bps\n"
+        "machine,time_s,gpu_utilization,device_memory_busy,nic_receive_Bps,nic_transmit_Bps\n"
         "\"w,1\",0,0,0,100,100\n\"w,1\",1,0,0,0,200\nps,0,0,0,100,100\nps,1,0,0,200,0\n");
   Scenario scenario;
   scenario.groups = {{.name = "w", .count = 2},
