@@ -95,7 +95,7 @@ Json with_step(Json effective, const Scenario& scenario, const Group& group, Sec
   return effective;
 }
 
-struct Speeds {
+struct SimulatedSizes {
   std::vector<std::optional<double>> samples_per_s;
   std::vector<std::string> errors;
 };
@@ -114,8 +114,9 @@ class Simulations {
         total_{total} {}
 
   /// None if it was stopped.
-  std::optional<Speeds> run(const std::vector<Json>& scenarios) {
-    Speeds speeds{std::vector<std::optional<double>>(scenarios.size()), std::vector<std::string>(scenarios.size())};
+  std::optional<SimulatedSizes> run(const std::vector<Json>& scenarios) {
+    SimulatedSizes speeds{std::vector<std::optional<double>>(scenarios.size()),
+                          std::vector<std::string>(scenarios.size())};
     std::vector<std::string> jobs;
     std::vector<std::size_t> place;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
@@ -153,14 +154,16 @@ class Simulations {
 std::string gpus_text(int gpus) { return gpus == 1 ? "one GPU" : std::to_string(gpus) + " GPUs"; }
 
 /// "20.1 % slower".
-std::string deviation(double ratio) { return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster"); }
+std::string percent_off(double ratio) {
+  return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster");
+}
 
 std::string compute_verdict_of(const SizesDiagnosis& diagnosis) {
   if (!diagnosis.compute)
     return "computation: not known, as no speed of one GPU was measured (--measured 1=SAMPLES_PER_S)";
   const double ratio = *diagnosis.compute;
   if (std::abs(ratio - 1) <= kFlaggedShortfall) return "computation: one GPU is as fast as simulated";
-  std::string text = "computation: one GPU is " + deviation(ratio) + " than simulated";
+  std::string text = "computation: one GPU is " + percent_off(ratio) + " than simulated";
   const auto& interval = diagnosis.compute_interval;
   if (interval && ratio >= interval->first && ratio <= interval->second)
     return text + ", which the simulation's interval of 90 % allows";

@@ -9,14 +9,15 @@ namespace rehearse {
 
 namespace {
 
-struct Row {
+struct KeysOfTypes {
   std::string_view types, keys;  // between blanks; no types: all of them
 };
 
 // Sources: PretrainedConfig, GenerationConfig and the configuration classes of the model types in transformers 4.0 to
 // 5.0; what old files of the same types have besides.
 constexpr std::array kWithoutEffect{
-    Row{"",
+    KeysOfTypes{
+        "",
         "model_type architectures transformers_version torch_dtype dtype name _name_or_path name_or_path _commit_hash "
         "initializer_range initializer_factor init_std use_cache output_past output_attentions output_hidden_states "
         "return_dict use_return_dict output_scores output_logits return_dict_in_generate task_specific_params "
@@ -33,17 +34,17 @@ constexpr std::array kWithoutEffect{
         "pretraining_tp partial_rotary_factor original_max_position_embeddings classifier_dropout "
         "classifier_dropout_prob license language description _configuration_file "
         "keys_to_ignore_at_inference output_router_logits router_aux_loss_coef router_jitter_noise"},
-    Row{"gpt2 gpt_neox opt llama mistral mixtral qwen2 qwen3 gemma phi3 t5 mt5", "is_decoder"},
-    Row{"bert roberta camembert xlm-roberta",
-        "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head "
-        "pooler_type"},
-    Row{"gpt2",
-        "n_ctx summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout "
-        "scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn predict_special_tokens"},
-    Row{"t5 mt5", "relative_attention_max_distance is_encoder_decoder tie_encoder_decoder"},
-    Row{"llama mistral mixtral qwen2 qwen3 gemma phi3",
-        "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
-    Row{"mixtral", "norm_topk_prob"}};
+    KeysOfTypes{"gpt2 gpt_neox opt llama mistral mixtral qwen2 qwen3 gemma phi3 t5 mt5", "is_decoder"},
+    KeysOfTypes{"bert roberta camembert xlm-roberta",
+                "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head "
+                "pooler_type"},
+    KeysOfTypes{"gpt2",
+                "n_ctx summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout "
+                "scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn predict_special_tokens"},
+    KeysOfTypes{"t5 mt5", "relative_attention_max_distance is_encoder_decoder tie_encoder_decoder"},
+    KeysOfTypes{"llama mistral mixtral qwen2 qwen3 gemma phi3",
+                "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
+    KeysOfTypes{"mixtral", "norm_topk_prob"}};
 
 /// Endings and beginnings of keys of which there are many.
 constexpr std::array<std::string_view, 8> kHarmlessEndings{"_token_id", "_token_ids", "_eps", "_epsilon",
@@ -74,7 +75,7 @@ bool is_without_effect(std::string_view type, std::string_view key) {
   const auto ends = [&](std::string_view ending) { return key.ends_with(ending); };
   const auto begins = [&](std::string_view beginning) { return key.starts_with(beginning); };
   if (std::ranges::any_of(kHarmlessEndings, ends) || std::ranges::any_of(kHarmlessBeginnings, begins)) return true;
-  return std::ranges::any_of(kWithoutEffect, [&](const Row& row) {
+  return std::ranges::any_of(kWithoutEffect, [&](const KeysOfTypes& row) {
     return (row.types.empty() || has_word(row.types, type)) && has_word(row.keys, key);
   });
 }
