@@ -97,8 +97,8 @@ class Membership(unittest.TestCase):
         """pytorch/elastic#97: the 266 steps since the start, and 20 s to start again."""
         summary, events = self.events("join.json")
         self.assertAlmostEqual(summary.get("interruptions", {}).get("lost_steps", 0), 266, delta=1, msg=events)
-        # After 300 s that are lost and 20 s to start again, two nodes take the 800 steps of 1.126 s.
-        self.assertAlmostEqual(summary["time_s"], 300 + 20 + 800 * 1.12564, delta=15, msg=events)
+        # After 300 s that are lost and 20 s to start again, two nodes take all samples, 64 in 1.126 s; checkpoints take 1 s.
+        self.assertAlmostEqual(summary["time_s"], 300 + 20 + summary["samples"] / 64 * 1.12564, delta=15, msg=events)
 
 
 class Money(unittest.TestCase):
@@ -107,7 +107,7 @@ class Money(unittest.TestCase):
         done = run("simulate", "spot485.json", "--runs", "100", "--json")
         self.assertIn("60 d", done.stdout + done.stderr)
         self.assertRegex(done.stdout + done.stderr, "lower bound|at least")
-        uncut = run("simulate", "spot485.json", "--runs", "400", "--json", "--set", "/training/recovery/give_up_after=1000000h")
+        uncut = run("simulate", "spot485.json", "--runs", "400", "--json", "--set", "/training/recovery/give_up_after=270000h")
         self.assertEqual(uncut.returncode, 0, uncut.stderr)
         self.assertAlmostEqual(json.loads(uncut.stdout)["mean"]["workers_usd"] / (9618 * 3.5), 1, delta=0.25)
 
@@ -227,8 +227,11 @@ class Verdicts(unittest.TestCase):
         """bytedance/byteps#59: 2.2 to 3 times in one framework."""
         done = run("diagnose", "byteps59.json", "--measured-samples-per-s", "2726")
         self.assertEqual(done.returncode, 0, done.stderr)
-        gains = [float(gain) for gain in re.findall(r"\+(\d+\.\d) %[^\n]*half precision|half precision[^\n]*\+(\d+\.\d) %", done.stdout) for gain in gain if gain]
-        self.assertTrue(all(gain < 230 for gain in gains), done.stdout)
+        gain = re.search(r"\+(\d+\.\d) %.*half precision.*\n *warning: steps of the run are measured, .*; \+(\d+\.\d) to \+(\d+\.\d) % \(90 %\)", done.stdout)
+        self.assertTrue(gain, done.stdout)
+        middle, low, high = (float(value) for value in gain.groups())
+        self.assertLess(middle, 300)
+        self.assertTrue(low < 150 < high, gain[0])
 
 
 class Units(unittest.TestCase):
