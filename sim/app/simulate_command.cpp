@@ -121,7 +121,7 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
                 target->samples, target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   if (const auto& what = summary.interruptions)
     std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %.4g s\n",
-                "on the spot market", what->revocations, what->replacements, what->restarts,
+                "machines come and go", what->revocations, what->replacements, what->restarts,
                 static_cast<long long>(what->lost_updates), what->stopped.value());
   if (const auto& what = summary.losses)
     std::printf(
