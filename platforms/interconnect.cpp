@@ -52,7 +52,8 @@ Interconnect read_interconnect(const JsonReader& json, BytesPerSecond pcie) {
     for (const JsonReader& entry : pairs) {
       const NvlinkPair pair{entry.required<int>("a"), entry.required<int>("b"), entry.optional<int>("count", 1)};
       for (const char* end : {"a", "b"})
-        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostNvlinkGpus, end, "a GPU from 0 to 575");
+        entry.expect(entry.required<int>(end) >= 0 && entry.required<int>(end) < kMostNvlinkGpus, end,
+                     "a GPU from 0 to 575");
       entry.expect(pair.a != pair.b, "b", "another GPU than \"a\"");
       entry.expect(pair.count >= 1 && pair.count <= 100, "count", "1 to 100 links");
       for (const NvlinkPair& other : interconnect.nvlinks)

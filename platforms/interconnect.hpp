@@ -40,7 +40,7 @@ struct Interconnect {
   /// GPUs that one NVSwitch joins, those of other machines included: machines one after another, as many as hold so many. 0: those
   /// of a machine.
   int nvlink_domain = 0;
-  std::string generation;                  // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
+  std::string generation;  // "NVLink 4", "PCIe 3": of the links between GPUs; empty: not known
   std::string leaves_out;  // what of its machines is not described, such as links between them; or empty
   Seconds latency{};       // between two GPUs, and between a GPU and its host
   /// Share of one NVLink's rate that a copy through the memory of a third GPU reaches, between two without an NVLink

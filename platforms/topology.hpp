@@ -104,7 +104,7 @@ class Topology {
     std::vector<int> nic_up, nic_down;        // [nics]
     std::vector<int> switch_up, switch_down;  // [gpus] NVSwitch ports
     std::vector<std::vector<int>> nvlink;     // [gpus][gpus] link, -1: none; empty: no GPU has any
-    std::vector<std::vector<int>> relay;      // [gpus][gpus] GPU between two without NVLink, -1: none; empty: none relays
+    std::vector<std::vector<int>> relay;  // [gpus][gpus] GPU between two without NVLink, -1: none; empty: none relays
   };
   /// The switches of one region. A machine has a number within its region.
   struct RegionLinks {

@@ -127,7 +127,7 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
                 target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
   if (const auto& what = summary.interruptions)
     std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
-                "on the spot market", what->revocations, what->replacements, what->restarts,
+                "machines come and go", what->revocations, what->replacements, what->restarts,
                 static_cast<long long>(what->lost_updates), time_text(what->stopped.value()).c_str());
   if (const auto& what = summary.losses)
     std::printf(

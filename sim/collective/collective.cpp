@@ -436,7 +436,8 @@ std::vector<AllReduceAlgorithm>& algorithms() {
           [](double ranks, double, double rings) {
             return CollectiveSize{4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
           }),
-      choice_of_one("all-reduce by the fastest algorithm"), choice_of_one("all-reduce as the library chooses")};
+      choice_of_one("all-reduce by the fastest algorithm"),
+      choice_of_one("all-reduce as the library chooses")};
   return all;
 }
 
@@ -546,7 +547,8 @@ class PhaseRates {
 
 }  // namespace
 
-CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network, const std::vector<int>& watched) {
+CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
+                                     const std::vector<int>& watched) {
   std::vector<double> capacities;
   for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
   for (const CollectivePhase& phase : plan) {

@@ -123,7 +123,7 @@ struct CollectiveSharing {
 
   CollectiveSharing(const CollectivePlan& plan, const Network& network, const std::vector<int>& watched);
 
-  Bytes burst{};                              // of each message of the first round passes at once
+  Bytes burst{};                               // of each message of the first round passes at once
   std::vector<std::vector<LinkShare>> shares;  // [phases]
   std::vector<std::vector<double>> per_byte;   // [phases][edges]
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.

@@ -387,7 +387,8 @@ void Job::broadcast() {
   broadcast_ = training_.broadcast(gpus, [this, source] {
     resumption_.schedule_in({}, [this, source] {
       broadcast_.reset();
-      state_.events.push_back({source, "broadcast", {broadcast_at_, state_.clock.now()}, "variables and optimizer state"});
+      state_.events.push_back(
+          {source, "broadcast", {broadcast_at_, state_.clock.now()}, "variables and optimizer state"});
       resume();
     });
   });

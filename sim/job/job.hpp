@@ -41,7 +41,8 @@ struct JobTraining {
   std::function<void()> on_stop;                           // of a session; may be empty
   /// Sends the first of some GPUs' variables and optimizer state to the others. What it gives has to live until it calls
   /// `on_done`; destroyed before, it cuts what is under way.
-  std::function<std::unique_ptr<ModelBroadcast>(const std::vector<Endpoint>& gpus, std::function<void()> on_done)> broadcast;
+  std::function<std::unique_ptr<ModelBroadcast>(const std::vector<Endpoint>& gpus, std::function<void()> on_done)>
+      broadcast;
 };
 
 /// What a job was.
@@ -115,10 +116,10 @@ class Job final : public SessionOwner {
   Seconds delay_{};
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   bool is_resuming_ = false;
-  bool stops_for_rendezvous_ = false;             // the interruption that begins, and
-  bool is_stopped_for_rendezvous_ = false;        // the one that lasts: delay_ is that of a rendezvous
-  bool counts_rendezvous_ = false;                // in the delay of the resumption under way
-  std::unique_ptr<ModelBroadcast> broadcast_;     // under way, before the resumption
+  bool stops_for_rendezvous_ = false;          // the interruption that begins, and
+  bool is_stopped_for_rendezvous_ = false;     // the one that lasts: delay_ is that of a rendezvous
+  bool counts_rendezvous_ = false;             // in the delay of the resumption under way
+  std::unique_ptr<ModelBroadcast> broadcast_;  // under way, before the resumption
   Seconds broadcast_at_{};
   // Until the step under way ends:
   std::vector<bool> apart_;        // [machines] that have come

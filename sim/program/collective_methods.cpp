@@ -99,8 +99,7 @@ class MethodList {
   bool add(CollectiveAlgorithm algorithm, const std::optional<CollectiveProtocol>& protocol) {
     const bool is_in_gpu_order = protocol && protocol->is_in_gpu_order;
     const auto [plan, is_new] = plans_.try_emplace({algorithm, is_in_gpu_order});
-    if (is_new)
-      plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
+    if (is_new) plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
     const auto& [number, phases] = plan->second;
     if (phases.empty() && gpus_.size() > 1) return false;
     methods_.push_back({protocol.value_or(CollectiveProtocol{}), phases, gpus_.size(), number});
@@ -139,9 +138,8 @@ std::vector<CollectiveMethod> collective_methods(const Site& site, const std::ve
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
   const auto* strategy = std::get_if<AllReduceStrategy>(&site.scenario.training.strategy.kind);
-  const CollectiveAlgorithm wanted = strategy != nullptr && kind == CollectiveKind::kAllReduce
-                                         ? strategy->algorithm
-                                         : CollectiveAlgorithm::kRing;
+  const CollectiveAlgorithm wanted =
+      strategy != nullptr && kind == CollectiveKind::kAllReduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
   MethodList methods{site, gpus, network, kind};
   if (wanted == CollectiveAlgorithm::kLibrary)
     methods.add_library();

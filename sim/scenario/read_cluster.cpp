@@ -120,7 +120,8 @@ class ClusterReader {
     if (json.has("nvlink_domain")) {
       domain = json.required<int>("nvlink_domain");
       json.expect(group.role == Role::kWorker && group.interconnect.nvswitch && group.interconnect.nvlinks.empty(),
-                  "nvlink_domain", "none but for workers whose \"interconnect\" has an \"nvswitch\" and no \"nvlinks\"");
+                  "nvlink_domain",
+                  "none but for workers whose \"interconnect\" has an \"nvswitch\" and no \"nvlinks\"");
       json.expect(domain >= gpus && domain <= kMostNvlinkGpus && domain % gpus == 0, "nvlink_domain",
                   "a multiple of the " + std::to_string(gpus) + " GPUs of a machine, at most 576");
     }

@@ -188,14 +188,14 @@ struct Recovery {
   };
   /// What happens when workers join, or leave by themselves.
   enum class Change {
-    kAtOnce,      // the others go on; newcomers get the variables meanwhile
+    kAtOnce,  // the others go on; newcomers get the variables meanwhile
     kRendezvous,  // after their step all stop for restart_time, then one broadcasts variables and optimizer state: Horovod Elastic
-    kRestart,     // all restart from the last checkpoint: TorchElastic
+    kRestart,  // all restart from the last checkpoint: TorchElastic
   };
   LostWorker lost_worker = LostWorker::kContinue;
   Change change = Change::kAtOnce;  // not stated: all-reduces restart if a lost worker makes them, else a rendezvous
   LostChief lost_chief = LostChief::kHandOver;
-  Seconds timeout{30};       // until the others notice that one is lost
+  Seconds timeout{30};  // until the others notice that one is lost
   /// From the decision to restart until the first step, besides reading the checkpoint; of a rendezvous until the broadcast.
   Seconds restart_time{20};
   bool uses_notice = false;  // who is given notice ends its step and leaves

@@ -20,8 +20,8 @@ struct Machine {
   int servers = 0;  // parameter server processes
   int cores = 0;    // for them
   int nics = 1;
-  BytesPerSecond nic{};  // payload rate of one NIC, each direction
-  Bytes nic_burst{};     // payload
+  BytesPerSecond nic{};    // payload rate of one NIC, each direction
+  Bytes nic_burst{};       // payload
   int nvlink_domain = -1;  // as TopologyMachine's
 };
 

@@ -198,9 +198,10 @@ class Substitution {
   void widen_for_copies(const Group& group) {
     constexpr double kSlowest = 5, kNormal = 1.645;
     const std::string& name = group.interconnect.name;
-    const std::string text = "the GPUs of " + in_quotes(group.instance.name) +
-                             " are joined by PCIe alone: whether they copy to one another directly is not known; through host "
-                             "memory an exchange among them takes up to five times as long";
+    const std::string text =
+        "the GPUs of " + in_quotes(group.instance.name) +
+        " are joined by PCIe alone: whether they copy to one another directly is not known; through host "
+        "memory an exchange among them takes up to five times as long";
     for (const Json& known : profile_.value("substitutes", Json::array()))
       if (known["text"] == text) return;  // of a scenario that is run again as it was completed
     std::string pointer = "/collectives";
@@ -209,8 +210,7 @@ class Substitution {
     if (!name.empty()) {
       pointer = extend_json_pointer(pointer + "/by_interconnect", name);
       if (!entry->contains("by_interconnect") || !(*entry)["by_interconnect"].contains(name))
-        (*entry)["by_interconnect"][name] =
-            library_on(*entry, name, group.interconnect.generation, *group.accelerator);
+        (*entry)["by_interconnect"][name] = library_on(*entry, name, group.interconnect.generation, *group.accelerator);
       entry = &(*entry)["by_interconnect"][name];
     }
     if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
@@ -459,8 +459,7 @@ class Substitution {
     return is_choice(need.algorithm) || algorithm == need.algorithm;
   }
   static bool any_works(const Json& protocols, const Need& need) {
-    return std::any_of(protocols.begin(), protocols.end(),
-                       [&](const Json& protocol) { return works(protocol, need); });
+    return std::any_of(protocols.begin(), protocols.end(), [&](const Json& protocol) { return works(protocol, need); });
   }
 
   /// Of the donors, and of the profile itself on other interconnects.
@@ -573,9 +572,9 @@ class Substitution {
     Json components = Json::object();
     bool has_own = false;  // protocols, before
     std::string text{};
-    std::map<std::string, std::vector<std::string>> taken{};        // from where -> algorithms
-    std::map<std::string, std::set<std::string>> filled{};          // donor -> keys
-    std::set<std::string> whatever{};                               // labels of protocols that stated no algorithm
+    std::map<std::string, std::vector<std::string>> taken{};  // from where -> algorithms
+    std::map<std::string, std::set<std::string>> filled{};    // donor -> keys
+    std::set<std::string> whatever{};                         // labels of protocols that stated no algorithm
   };
 
   void collectives_of(const Group& group) {
@@ -660,8 +659,9 @@ class Substitution {
           const Json* value = stated_by(candidate.entry["protocols"], label, key);
           if (value == nullptr) continue;
           protocol[key] = *value;
-          completion.components[extend_json_pointer(
-              extend_json_pointer(completion.pointer + "/protocols", label), key)] = spread_over(list, key);
+          completion
+              .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
+              spread_over(list, key);
           completion.filled[in_quotes(candidate.profile) + describe_interconnect(candidate)].insert(key);
           break;
         }
@@ -684,13 +684,13 @@ class Substitution {
       forget_fit_of(extend_json_pointer(completion.pointer + "/protocols", label));
       for (const auto& [key, value] : taken.items())
         if (key == "launch" || key == "efficiency" || key.ends_with("_step"))
-          completion.components[extend_json_pointer(
-              extend_json_pointer(completion.pointer + "/protocols", label), key)] =
+          completion
+              .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
               nearest.is_of_generation ? kLeastSpread : spread_over(list, key);
       entry["protocols"][label] = std::move(taken);
     }
-    std::string from = "as in profile " + in_quotes(nearest.profile) + describe_interconnect(nearest) +
-                       ", the nearest that has";
+    std::string from =
+        "as in profile " + in_quotes(nearest.profile) + describe_interconnect(nearest) + ", the nearest that has";
     const int gpus = std::min(need.group->count, need.group->machines_per_domain) * need.group->instance.accelerators;
     if (nearest.is_of_generation && gpus > nearest.most_gpus)
       from += ", continued to " + std::to_string(gpus) + " GPUs from at most " + std::to_string(nearest.most_gpus);

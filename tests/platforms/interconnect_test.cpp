@@ -204,7 +204,7 @@ TEST_CASE("mistakes in an interconnect are one line with their place") {
     return refusal(R"({"nvlink_rate": "25GBps", "nvlinks": [{"a": 0, "b": 1}, )" + text + "]}");
   };
   CHECK(pair(R"({"a": 1, "b": 2, "count": 2})") == "accepted");
-  CHECK(pair(R"({"a": 1, "b": 64})") == "i.json: /nvlinks/1/b: expected a GPU from 0 to 63; found 64");
+  CHECK(pair(R"({"a": 1, "b": 576})") == "i.json: /nvlinks/1/b: expected a GPU from 0 to 575; found 576");
   CHECK(pair(R"({"a": 1, "b": 1})") == "i.json: /nvlinks/1/b: expected another GPU than \"a\"; found 1");
   CHECK(pair(R"({"a": 1, "b": 2, "count": 0})") == "i.json: /nvlinks/1/count: expected 1 to 100 links; found 0");
   CHECK(pair(R"({"a": 1, "b": 0})") ==

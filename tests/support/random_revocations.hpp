@@ -69,7 +69,8 @@ inline Json with_random_revocations(Json scenario, double length, std::uint64_t 
               {"give_up_after", std::to_string(length * 20 + 1) + "s"},
               {"lost_chief", pick(2) == 0 ? "restart" : "hand_over"}};
   Rng changes{seed, "membership changes"};
-  if (const auto which = changes.below(4); which > 0 && (which < 3 || scenario["training"]["strategy"]["kind"] == "all_reduce"))
+  if (const auto which = changes.below(4);
+      which > 0 && (which < 3 || scenario["training"]["strategy"]["kind"] == "all_reduce"))
     recovery["membership_change"] = std::vector<std::string>{"", "at_once", "restart", "rendezvous"}[which];
   if (is_synchronous)
     recovery["lost_worker"] = std::vector<std::string>{"shrink", "wait", "restart"}[static_cast<std::size_t>(pick(3))];

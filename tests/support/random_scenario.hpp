@@ -65,8 +65,8 @@ class ScenarioGenerator {
     Json strategy;
     if (kind == 0) {
       strategy = {{"kind", "all_reduce"},
-                  {"algorithm", one_of({"ring", "binary_tree", "flat_double_binary_tree", "hierarchical", "star", "clique",
-                                        "tree", "binary_tree_star"})},
+                  {"algorithm", one_of({"ring", "binary_tree", "flat_double_binary_tree", "hierarchical", "star",
+                                        "clique", "tree", "binary_tree_star"})},
                   {"overlap", one_of({"none", "backward", "forward"})}};
       if (chance(4)) strategy["cycle_time"] = std::to_string(1 + pick(9)) + "ms";
     } else if (kind == 1) {

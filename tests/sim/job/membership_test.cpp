@@ -143,7 +143,8 @@ TEST_CASE("servers: who joins pulls the variables while the others go on; a rend
 }
 
 TEST_CASE(
-    "all-reduce, at once: newcomers get the model between two steps, leavers end theirs; each membership has its own step") {
+    "all-reduce, at once: newcomers get the model between two steps, leavers end theirs; each membership has its own "
+    "step") {
   // The step under way at 1 s is the last of two workers. Then both newcomers get 24 MB through one NIC while the
   // others compute, and compute themselves: the first step of four is longer by the transfer. It ends as it began.
   const double two = ring_step(2), four = ring_step(4), transfer = 2 * kSize / kBeta + kAlpha;

@@ -181,20 +181,20 @@ TEST_CASE("without its server the job restarts from the last checkpoint, or from
 
 TEST_CASE("who uses the notice loses no step and no message") {
   for (const bool is_at_once : {true, false}) {
-  Json scenario = ring(3, 40);
-  scenario["training"]["recovery"] = {{"uses_notice", true}, {"timeout", "2s"}, {"restart_time", "7s"}};
-  if (is_at_once) scenario["training"]["recovery"]["membership_change"] = "at_once";
-  scenario = replayed(scenario, 0, {{30 * ring_step(3), "remove", "n2"}});
-  scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
-  const Json result = run(scenario);
-  CHECK(result["pauses"] == (is_at_once ? 0 : 1));
-  CHECK(result["lost_bytes"] == 0);
-  // It leaves after the step in which the notice comes.
-  const double steps = std::ceil((30 * ring_step(3) - 20e-3) / ring_step(3));
-  const double others = std::ceil((40 - steps) * 3 / 2);
-  const double stopped = is_at_once ? 0 : 7;
-  CHECK(result.value("time", 0.0) ==
-        doctest::Approx(steps * ring_step(3) + stopped + others * ring_step(2)).epsilon(1e-9));
+    Json scenario = ring(3, 40);
+    scenario["training"]["recovery"] = {{"uses_notice", true}, {"timeout", "2s"}, {"restart_time", "7s"}};
+    if (is_at_once) scenario["training"]["recovery"]["membership_change"] = "at_once";
+    scenario = replayed(scenario, 0, {{30 * ring_step(3), "remove", "n2"}});
+    scenario["cluster"]["groups"][0]["spot_pool"]["notice"] = "20ms";
+    const Json result = run(scenario);
+    CHECK(result["pauses"] == (is_at_once ? 0 : 1));
+    CHECK(result["lost_bytes"] == 0);
+    // It leaves after the step in which the notice comes.
+    const double steps = std::ceil((30 * ring_step(3) - 20e-3) / ring_step(3));
+    const double others = std::ceil((40 - steps) * 3 / 2);
+    const double stopped = is_at_once ? 0 : 7;
+    CHECK(result.value("time", 0.0) ==
+          doctest::Approx(steps * ring_step(3) + stopped + others * ring_step(2)).epsilon(1e-9));
   }
 }
 
@@ -397,17 +397,21 @@ TEST_CASE("a replacement costs the same at known speeds as message by message, t
         CAPTURE(lost_worker);
         Json json = ring(4, 2000);
         const double lost = 1.0001, back = lost + comes_after;
-        json = replayed(json, 0, {{lost, "remove", "n2"}, {back, "add", "a"}, {back + 3, "remove", "n0"}, {back + 4, "add", "b"}});
+        json = replayed(
+            json, 0, {{lost, "remove", "n2"}, {back, "add", "a"}, {back + 3, "remove", "n0"}, {back + 4, "add", "b"}});
         json["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
-        json["training"]["recovery"] = {{"lost_worker", lost_worker}, {"membership_change", change},
-                                        {"timeout", "100ms"},         {"restart_time", "300ms"},
+        json["training"]["recovery"] = {{"lost_worker", lost_worker},
+                                        {"membership_change", change},
+                                        {"timeout", "100ms"},
+                                        {"restart_time", "300ms"},
                                         {"minimum_workers", 2}};
         const Json detail = run(json);
         REQUIRE_MESSAGE(!detail.contains("error"), detail.dump());
         const Scenario scenario = test::resolved(json);
         const Trajectory known = run_trajectory(Site{scenario}, 1, ring_speed, false);
         CHECK(known.job.end.value() == doctest::Approx(detail["time"].get<double>()).epsilon(1e-6));
-        CHECK(known.job.interruptions.stopped.value() == doctest::Approx(detail["stopped"].get<double>()).epsilon(1e-6));
+        CHECK(known.job.interruptions.stopped.value() ==
+              doctest::Approx(detail["stopped"].get<double>()).epsilon(1e-6));
         CHECK(known.job.interruptions.lost_updates == detail["lost"].get<std::int64_t>());
         CHECK(known.job.interruptions.pauses == detail["pauses"].get<int>());
         CHECK(known.job.interruptions.restarts == detail["restarts"].get<int>());

@@ -114,6 +114,8 @@ std::map<std::string, Json> examples() {
       {"machines whose provider and user both say when they go",
        all_reduce({{first + "market", "spot"}, {first + "spot_pool", kPool}, {first + "leaves_at", "2s"}})},
       {"replacements of machines that stay", all_reduce({{first + "replacement", Json{{"delay", "1s"}}}})},
+      {"a rendezvous of workers that do not exchange by collectives",
+       servers({{"/training/recovery/membership_change", "rendezvous"}})},
       {"servers that join or leave", servers({{second + "joins_at", "1s"}})},
       {"machines of servers that join or leave", colocated({{first + "leaves_at", "1s"}})},
       {"machines of servers that are stated twice", stated_twice},

@@ -179,12 +179,15 @@ TEST_CASE("the schema names every key that the reader accepts") {
     CHECK_MESSAGE(network.contains(entry.key()), entry.key());
 }
 
-TEST_CASE("the schema has the all-reduce algorithms that there are") {
+TEST_CASE("the schema has the all-reduce algorithms that there are, and what libraries call them") {
   const Json schema = parse_json(scenario_schema(), "schema");
   const Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
   std::vector<std::string> words;
   for (const auto& [word, algorithm] : collective_algorithms()) words.push_back(word);
+  for (const auto& [word, algorithm] : collective_algorithm_aliases()) words.push_back(word);
+  words.insert(words.end(), {"Ring", "Tree", "NVLS"});
   CHECK(strategy["algorithm"]["enum"] == Json(words));
+  for (const std::string& word : words) CHECK_MESSAGE(find_collective_algorithm(word).has_value(), word);
 }
 
 TEST_CASE("packets that are lost, and how TCP sends them again") {

@@ -19,21 +19,21 @@ using test::kBeta;
 
 /// One collective of `bytes` among machines of a catalog's type, as nccl-tests time it.
 Json on_machines(const Json& instance, int count, double bytes, const std::string& algorithm) {
-  return {{"format", 1},
-          {"workload",
-           {{"model",
-             {{"format", 1},
-              {"name", "collective"},
-              {"source", "none"},
-              {"structure", {{"family", "collective"}, {"bytes", static_cast<std::int64_t>(bytes)}}}}},
-            {"batch_per_worker", 1},
-            {"optimizer", "sgd"}}},
-          {"cluster",
-           {{"groups",
-             {{{"name", "m"}, {"role", "worker"}, {"instance", instance}, {"count", count}, {"region", "room"}}}},
-            {"network", {{"links", {{{"from", "room"}, {"to", "room"}, {"latency", "3us"}, {"source", "assumption"}}}}}}}},
-          {"training",
-           {{"strategy", {{"kind", "all_reduce"}, {"algorithm", algorithm}}}, {"steps", 3}, {"warmup_steps", 1}}}};
+  return {
+      {"format", 1},
+      {"workload",
+       {{"model",
+         {{"format", 1},
+          {"name", "collective"},
+          {"source", "none"},
+          {"structure", {{"family", "collective"}, {"bytes", static_cast<std::int64_t>(bytes)}}}}},
+        {"batch_per_worker", 1},
+        {"optimizer", "sgd"}}},
+      {"cluster",
+       {{"groups", {{{"name", "m"}, {"role", "worker"}, {"instance", instance}, {"count", count}, {"region", "room"}}}},
+        {"network", {{"links", {{{"from", "room"}, {"to", "room"}, {"latency", "3us"}, {"source", "assumption"}}}}}}}},
+      {"training",
+       {{"strategy", {{"kind", "all_reduce"}, {"algorithm", algorithm}}}, {"steps", 3}, {"warmup_steps", 1}}}};
 }
 
 double time_of(const Json& scenario) { return collective_time(test::resolved(scenario)).value(); }
@@ -68,7 +68,7 @@ constexpr double kGi = 1 << 30;
 TEST_CASE("the fastest is never slower than an algorithm that is asked for by name") {
   const char* text = std::getenv("REHEARSE_FIRST_SEED");
   const std::uint64_t first = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  const std::vector<std::string> interconnects{"dgx-a100",   "hgx-h100",   "hgx-h200",   "hgx-b200", "gb200-tray",
+  const std::vector<std::string> interconnects{"dgx-a100",   "hgx-h100",   "hgx-h200",  "hgx-b200", "gb200-tray",
                                                "dgx-1-v100", "hgx-a100-4", "pcie3-own", "pcie4-own"};
   const std::vector<std::string> gpus{"A100 80GB", "H100", "H200", "B200", "GB200", "V100", "A100", "T4", "A10"};
   const std::vector<std::string> profiles{"ideal",
@@ -96,8 +96,8 @@ TEST_CASE("the fastest is never slower than an algorithm that is asked for by na
     const double bytes = std::exp2(rng.uniform() * 32);
     Json scenario = on_machines(instance, 1 + static_cast<int>(pick(5)), bytes, "fastest");
     scenario["calibration"] = profiles[pick(profiles.size())];
-    const std::vector<std::string> operations{"all_reduce", "all_reduce", "all_reduce", "all_gather", "reduce_scatter",
-                                              "all_to_all", "broadcast"};
+    const std::vector<std::string> operations{"all_reduce",     "all_reduce", "all_reduce", "all_gather",
+                                              "reduce_scatter", "all_to_all", "broadcast"};
     scenario["workload"]["model"]["structure"]["operation"] = operations[pick(operations.size())];
     if (instance["accelerators"] == 1 && scenario["cluster"]["groups"][0]["count"] == 1) continue;
     const double fastest = time_of(scenario);
@@ -203,7 +203,7 @@ TEST_CASE("closed forms of NVLink domains: ports inside, all NICs of a domain be
 }
 
 TEST_CASE("one machine may have 72 GPUs on a switch, and up to 576") {
-  Json instance{{"vcpus", 64},    {"memory", "1TiB"}, {"accelerator", "GB200"},      {"accelerators", 72},
+  Json instance{{"vcpus", 64},      {"memory", "1TiB"}, {"accelerator", "GB200"},       {"accelerators", 72},
                 {"nic", "400Gbps"}, {"nics", 64},       {"interconnect", "gb200-tray"}, {"source", "test"}};
   const double one = time_of(on_machines(instance, 1, 8 * kGi, "nvls"));
   CHECK(one == doctest::Approx(time_of(on_machines("ND128isr_GB200_v6", 18, 8 * kGi, "nvls"))).epsilon(1e-9));

@@ -76,7 +76,8 @@ TEST_CASE("steps are those of the links that a part passes") {
   // Two machines of two GPUs: of the four edges of the ring two are inside and two outside.
   check_time(all_reduce(2, 2, nvswitch(), protocols), 6 * ((3e-6 + 14e-6) / 2 + kAlpha + 24e6 / (4 * kNic)));
   // A tree of three: root and two leaves, up and down; two children share the root's NIC.
-  check_time(all_reduce(3, 1, nvswitch(), protocols, 24'000'000, "binary_tree"), 2 * (14e-6 + kAlpha + 2 * 24e6 / kNic));
+  check_time(all_reduce(3, 1, nvswitch(), protocols, 24'000'000, "binary_tree"),
+             2 * (14e-6 + kAlpha + 2 * 24e6 / kNic));
 }
 
 TEST_CASE("of several protocols the one that ends first: the time is the least of theirs, and grows with the size") {
