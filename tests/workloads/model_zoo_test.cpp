@@ -146,7 +146,6 @@ TEST_CASE("mistakes in sequence models are named with their place") {
          "/structure/head: expected \"language_model\", \"masked_language_model\", \"pooler\", \"bert_pretraining\", "
          "\"hidden_states\", \"token_classes\" or \"sequence_classes\"; found \"bert\"");
   refuse(sizes + R"("heads": 2, "head": "token_classes"})", "/structure: expected the key \"classes\"; found none");
-  refuse(sizes + R"("heads": 2, "head": "pooler", "classes": 3})", "/structure: unknown key \"classes\"");
   refuse(sizes + R"("heads": 2, "head": "pooler", "tied_embedding": false})",
          "/structure/tied_embedding: expected false with logits over the vocabulary alone; found false");
   refuse(sizes + R"("heads": 2, "head": "pooler", "positions": 3})",

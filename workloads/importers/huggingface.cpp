@@ -414,7 +414,8 @@ void check_other_keys(Conversion& to) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : to.config.value().items()) {
     if (value.is_null() || to.used.contains(key) || is_without_effect(to.type, key)) continue;
-    const bool is_off = value == false || value == 0 || (value.is_structured() && value.empty()) ||
+    const bool is_off = (value.is_boolean() && !value.get<bool>()) || (value.is_number() && value.get<double>() == 0) ||
+                        (value.is_structured() && value.empty()) ||
                         (value.is_string() && value.get_ref<const std::string&>().empty());
     if (tells_of_structure(key) && !is_off)
       to.config.fail(key, "not known for model type " + in_quotes(to.type) +

@@ -19,6 +19,8 @@ double ring_step(int ranks) {
   return ranks == 1 ? kCompute : kCompute + 2 * (ranks - 1) * (kAlpha + kSize / ranks / kBeta);
 }
 
+constexpr Seconds kLongEnough{60 * 86400.0};
+
 TrainingSpeed ring_speed(const MachineCounts& counts) {
   return {.updates_per_s = 1 / ring_step(counts[0]), .samples_per_update = static_cast<double>(counts[0])};
 }

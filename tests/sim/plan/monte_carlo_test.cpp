@@ -284,13 +284,12 @@ TEST_CASE("runs are given up after 60 days, ten times their work, or the deadlin
   scenario["training"]["recovery"] = {{"give_up_after", "24h"}};
   CHECK(limit({}) == 1);
   CHECK(limit(Seconds{90 * kDay}) == 1);
-  Json& training = scenario["training"];
-  training.erase("recovery");
-  training.erase("steps");
-  training["samples"] = static_cast<std::int64_t>(20 * kDay / ring_step(2)) * 2;  // 20 days of work, a sample a worker
+  scenario["training"].erase("recovery");
+  scenario["training"]["steps"] = 1'000'000;  // of 1.728 s more: 20 days of work
+  scenario["workload"]["model"]["structure"]["layers"][0]["forward"] = "1.728s";
   scenario["cluster"]["groups"][0].erase("spot_pool");
   scenario["cluster"]["groups"][0]["market"] = "on-demand";
-  CHECK(limit({}) == doctest::Approx(200).epsilon(1e-3));
+  CHECK(limit({}) == doctest::Approx(200).epsilon(0.01));
 }
 
 TEST_CASE("another executor gives the same runs") {
