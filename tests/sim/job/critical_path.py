@@ -110,7 +110,7 @@ def lasts_until_end(call, work):
     if is_copy and ("DtoD" in work["name"] or "Pinned" in work["name"]):
         return False
     is_short = work["end"] < call["start"] + APART if is_copy else work["end"] - work["start"] < APART
-    return not is_short and call["end"] <= work["end"] + APART
+    return not is_short and call["end"] <= work["end"] + max(APART, 0.05 * (call["end"] - call["start"]))
 
 
 class Recording:

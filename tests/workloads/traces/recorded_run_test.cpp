@@ -174,6 +174,8 @@ TEST_CASE("a call that only enqueues a copy does not wait for it") {
   CHECK(!waits("cudaMemcpyAsync", "Memcpy DtoD (Device -> Device)", 60, 20, 50));
   CHECK(waits("hipMemcpyAsync", "Memcpy DtoH (Device -> Host)", 61, 20, 50));
   CHECK(waits("hipMemcpy", "Memcpy DtoH (Device -> Host)", 15, 20, 4));
+  CHECK(waits("cudaMemcpyAsync", "Memcpy DtoH (Device -> Host)", 1000, 20, 957));  // returns 33 us after it
+  CHECK(!waits("cudaMemcpyAsync", "Memcpy DtoH (Device -> Host)", 200, 20, 100));  // for another reason
 }
 
 TEST_CASE("a program that launches one kernel at a time waits for each") {

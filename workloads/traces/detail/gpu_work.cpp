@@ -11,7 +11,7 @@ namespace rehearse {
 namespace {
 
 constexpr float kFullMultiprocessor = 64;  // warps: CUDA programming guide, compute capabilities 7.0, 8.0, 9.0
-constexpr double kTail = 0.05;             // of a kernel that fills the GPU: its last threads leave room
+constexpr double kTail = 0.05;  // of a kernel that fills the GPU: its last threads leave room; of a call that waits
 constexpr Nanoseconds kAnyDate = std::int64_t{1} << 62;
 constexpr int kFullQueue = 1000;              // launches under way that are no coincidence
 constexpr std::int64_t kStagedCopy = 65'536;  // bytes: larger copies from pageable memory keep the host waiting
@@ -112,7 +112,8 @@ bool RunBuilder::lasts_until_end(EventIndex call) const {
   if (blocks) return true;
   const bool is_short =
       last.kind == Kind::kCopy ? last.end() < event(call).start + kClearlyApart : last.duration < kClearlyApart;
-  return !is_short && event(call).end() <= last.end() + kClearlyApart;
+  const auto rest = static_cast<Nanoseconds>(kTail * static_cast<double>(event(call).duration));
+  return !is_short && event(call).end() <= last.end() + std::max(rest, kClearlyApart);
 }
 
 bool RunBuilder::may_wait(EventIndex call) const {
