@@ -66,12 +66,13 @@ class Planner {
     const ModelBlocks model = model_blocks(workload);
     if (model.names.empty()) return buckets(workload, kUsualBucket, kUsualBucket);
     std::vector<std::vector<int>> members(model.names.size() + 1);  // the last: of the root
-    std::vector<std::size_t> order;                                 // as they are ready
+    std::vector<std::size_t> order;                                 // by their last gradients
     for (const int variable : in_order_of_readiness(workload)) {
       if (!is_exchanged(variable)) continue;
       const int of = model.of_variable[static_cast<std::size_t>(variable)];
       const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
-      if (members[block].empty()) order.push_back(block);
+      std::erase(order, block);
+      order.push_back(block);
       members[block].push_back(variable);
     }
     std::vector<GradientUnit> units;

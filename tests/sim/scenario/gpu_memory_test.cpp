@@ -160,7 +160,7 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
     return std::string{};
   };
   const auto says = [&](const std::string& text) { return message().find(text) != std::string::npos; };
-  CHECK(says("89.74 GiB master weights and moments of the optimizer, "));
+  CHECK(says("89.75 GiB master weights and moments of the optimizer, "));
   CHECK(says("would fit: \"sharding\": \"optimizer\" in the strategy; activation recomputation, tensor parallelism"));
   // As it says.
   scenario["training"]["strategy"]["sharding"] = "optimizer";

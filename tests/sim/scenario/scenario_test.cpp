@@ -27,11 +27,23 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"framework\", \"copies_input\", \"samples_per_epoch\", \"convergence\"");
+        "\"precision\", \"states\", \"framework\", \"copies_input\", \"samples_per_epoch\", \"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
   CHECK(refusal({{"/workload/precision", "fp8"}}) ==
-        "s.json: /workload/precision: unknown precision \"fp8\"; known: \"fp32\", \"fp16\"");
+        "s.json: /workload/precision: training in fp8 is not modelled: products are in fp32, tf32, fp16 or bf16");
+  CHECK(refusal({{"/workload/precision", "\"fp12\""}}) ==
+        "s.json: /workload/precision: unknown precision \"fp12\"; known: \"fp32\", \"tf32\", \"fp16\" and \"bf16\"");
+  CHECK(refusal({{"/workload/states", R"({"moments": "tf32"})"}}).find("tf32 is one of products") != std::string::npos);
+  CHECK(refusal({{"/training/strategy/tensor_parallel", "8"}}) ==
+        "s.json: /training/strategy/tensor_parallel: tensor parallelism is not modelled: a worker computes its kernels "
+        "with whole matrices and all positions");
+  for (const char* key : {"recompute", "offload", "expert_parallel", "context-parallel", "HSDP", "lora"})
+    CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
+  for (const char* words : {"hybrid", "hybrid_shard"})
+    CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
+              .find("hybrid sharding, among the GPUs of a group with replicas of it, is not modelled") !=
+          std::string::npos);
   CHECK(refusal({{"/cluster/groups/1/count", "0"}}) ==
         "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
   CHECK(refusal({{"/cluster/groups/1/instance", "gce-custom-4"}}) ==
