@@ -8,6 +8,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/scenario/server_range.hpp"
 
 namespace rehearse {
 
@@ -94,6 +95,12 @@ void warn_about_range(Scenario& scenario) {
          std::to_string(profile.fitted_servers_max) + ")");
 }
 
+void widen_beyond_servers(Scenario& scenario) {
+  const std::vector<Substitute> beyond = beyond_fitted_servers(scenario);
+  scenario.profile.uncertainty.widen(beyond);
+  for (const Substitute& each : beyond) scenario.warnings.push_back(each.text);
+}
+
 /// Links between machines that the catalog does not describe: what crosses them goes over NICs here.
 void warn_about_links(Scenario& scenario) {
   std::set<std::string> named;
@@ -133,6 +140,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_steady_state(scenario);
   warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
+  widen_beyond_servers(scenario);
   warn_about_links(scenario);
   warn_about_convergence(scenario);
 }
