@@ -479,7 +479,7 @@ Profile read_profile(JsonReader json) {
     profile.fitted_batch_max = seen.required<int>("batch_max");
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
-    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("nic_max"))
+    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max"))
       profile.servers.fitted = read_fitted_servers(seen, profile.name);
   }
   if (json.has("substitutes"))

@@ -56,16 +56,16 @@ Json seen(const RowSimulator& simulator) {
     servers = std::max(servers, scenario.count(Role::kParameterServer));
     nic_min = std::min(nic_min, nic_range(scenario).first);
     nic_max = std::max(nic_max, nic_range(scenario).second);
-    traffic = std::max(traffic, server_traffic(scenario));
+    if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
-  Json seen = Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
+  Json range = Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
               {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
   if (nic_max >= nic_min) {
-    seen["nic_min"] = to_text(nic_min);
-    seen["nic_max"] = to_text(nic_max);
+    range["nic_min"] = to_text(nic_min);
+    range["nic_max"] = to_text(nic_max);
   }
-  if (servers > 0) seen["server_traffic_max"] = to_text(traffic);
-  return seen;
+  if (traffic > Bytes{}) range["server_traffic_max"] = to_text(traffic);
+  return range;
 }
 
 Json study_record(std::size_t s, const Fit& fit, const FittedRows& fitted) {

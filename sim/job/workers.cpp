@@ -57,6 +57,7 @@ double Workers::slowdown(Worker& worker) const {
 Seconds Workers::starts_at(const Worker& worker) const {
   const Training& training = site_.scenario.training;
   if (training.starts == Starts::kInInterval) return training.start_interval * static_cast<double>(worker.index);
+  if (worker.index == 0) return {};
   const double part = training.starts == Starts::kEvenly
                           ? static_cast<double>(worker.index) / static_cast<double>(workers_.size())
                           : Rng{site_.scenario.seed, "start of worker " + std::to_string(worker.index)}.uniform();

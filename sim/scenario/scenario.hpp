@@ -223,7 +223,7 @@ enum class SmallerCluster {
 /// same at the same time, share every link, end together, and so stay in phase for ever where nothing tells them apart:
 /// servers' links are then idle while all compute. Real workers start when their machines are ready.
 enum class Starts {
-  kInAStep,     // each at a random date within the first step, drawn from the seed
+  kInAStep,     // each at a random date within the first step of the first one, drawn from the seed
   kEvenly,      // each as long after the one before, within the first step
   kInInterval,  // each start_interval after the one before
 };

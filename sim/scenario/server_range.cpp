@@ -44,6 +44,9 @@ Bytes server_traffic(const Scenario& scenario) {
 
 std::pair<BytesPerSecond, BytesPerSecond> nic_range(const Scenario& scenario) {
   std::pair<BytesPerSecond, BytesPerSecond> range{BytesPerSecond{INFINITY}, BytesPerSecond{}};
+  int machines = 0;
+  for (const Group& group : scenario.groups) machines += group.colocated_with < 0 ? group.count : 0;
+  if (machines < 2) return range;
   for (const Group& group : scenario.groups) {
     if (group.colocated_with >= 0) continue;
     const BytesPerSecond rate = group.instance.nic * group.instance.nics;

@@ -12,7 +12,8 @@ namespace rehearse {
 /// that it receives. 0 without servers.
 Bytes server_traffic(const Scenario& scenario);
 
-/// What all NICs of a machine carry at the provider's rate, of those that workers or servers run on: slowest, fastest.
+/// What all NICs of a machine carry at the provider's rate, of those that workers or servers run on: slowest, fastest. A
+/// lone machine, which uses none, has (infinity, 0).
 std::pair<BytesPerSecond, BytesPerSecond> nic_range(const Scenario& scenario);
 
 /// How uncertain a prediction becomes, and why, where NICs are faster or more passes through the servers than what

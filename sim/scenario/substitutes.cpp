@@ -160,7 +160,7 @@ class Substitution {
   static Json section_of(const Json& profile, const std::string& name, const std::string& section) {
     Json taken = profile[section];
     const auto seen = "/fit/seen"_json_pointer;
-    if (section != "servers" || !profile.contains(seen) || !profile[seen].contains("nic_max")) return taken;
+    if (section != "servers" || !profile.contains(seen) || !profile[seen].contains("server_traffic_max")) return taken;
     taken["fitted"] = {{"profile", name}};
     for (const char* key : {"nic_min", "nic_max", "server_traffic_max", "workers_max", "servers_max"})
       taken["fitted"][key] = profile[seen][key];
