@@ -59,7 +59,7 @@ Json seen(const RowSimulator& simulator) {
     if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
   Json range = Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-              {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
+                    {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
   if (nic_max >= nic_min) {
     range["nic_min"] = to_text(nic_min);
     range["nic_max"] = to_text(nic_max);

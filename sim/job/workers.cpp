@@ -17,9 +17,8 @@ Seconds first_turn(const Site& site, const Worker& worker) {
     if (machine.servers > 0) servers += machine.nic * machine.nics;
   const Machine& own = site.machine(worker.gpu.machine);
   const bool has_servers = servers > BytesPerSecond{};
-  const Seconds exchange =
-      site.scenario.workload.variable_bytes() / (has_servers ? servers : own.nic * own.nics) *
-      (has_servers ? 2.0 * static_cast<double>(site.workers.size()) : 2.0);
+  const Seconds exchange = site.scenario.workload.variable_bytes() / (has_servers ? servers : own.nic * own.nics) *
+                           (has_servers ? 2.0 * static_cast<double>(site.workers.size()) : 2.0);
   return worker.plan->step_overhead + end_of_kernels(*worker.plan) * static_cast<double>(worker.passes) + exchange;
 }
 

@@ -206,7 +206,7 @@ class Preparation {
       BytesPerSecond rate = nic;
       if (scenario.profile.servers.time_per_byte > Seconds{})
         rate = std::min(rate, BytesPerSecond{scenario.profile.servers.serving(1, group.instance.vcpus) /
-                                               scenario.profile.servers.time_per_byte.value()});
+                                             scenario.profile.servers.time_per_byte.value()});
       all += rate * group.count;
       connections += nic * group.count;
     }

@@ -233,7 +233,7 @@ struct Training {
   std::int64_t samples = 0;  // that the job has to train on: its size (work.hpp)
   std::int64_t steps = 0;    // of the full cluster, that these samples take; set_steps() changes both
   SmallerCluster smaller_cluster = SmallerCluster::kKeepsBatchPerWorker;
-  int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
+  int warmup_steps = 0;  // each worker's first steps, left out of the steady-state figures
   Starts starts = Starts::kInInterval;
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time

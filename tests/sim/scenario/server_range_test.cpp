@@ -34,7 +34,8 @@ TEST_CASE("a NIC that is faster than all that the servers were fitted on widens 
   CHECK(spread_of(with_nic("40Gbps")) == doctest::Approx(std::hypot(fitted, 0.557)).epsilon(1e-3));
   CHECK(spread_of(with_nic("100Gbps")) > spread_of(with_nic("40Gbps")));
   const Scenario scenario = test::resolved(with_nic("40Gbps"));
-  CHECK(warns_of(scenario, "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
+  CHECK(warns_of(scenario,
+                 "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
   const auto [low, high] = scenario.profile.uncertainty.interval(0);
   CHECK(high / low > 2.5 * 2.5);
   CHECK_FALSE(warns_of(test::resolved(with_nic("16Gbps")), "were fitted on NICs"));
@@ -66,7 +67,8 @@ TEST_CASE("servers' costs that are taken from another profile bring what it has 
   Json json = with_nic("40Gbps");
   json["calibration"] = Json{{"format", 1}, {"name", "empty"}, {"source", "test"}};
   const Scenario scenario = test::resolved(json);
-  CHECK(warns_of(scenario, "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
+  CHECK(warns_of(scenario,
+                 "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
   const Scenario again = test::resolved(parse_json(scenario.effective, "effective"));
   CHECK(again.profile.uncertainty.residual == scenario.profile.uncertainty.residual);
 }

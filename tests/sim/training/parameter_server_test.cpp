@@ -90,8 +90,8 @@ TEST_CASE("two server processes on a machine have their threads each") {
   json["cluster"]["groups"][0] = {
       {"name", "ps"}, {"role", "parameter_server"}, {"count", 2}, {"colocated_with", "workers"}};
   json["cluster"]["groups"][1]["count"] = 1;
-  json["cluster"]["groups"][1]["instance"] = {{"vcpus", 16},        {"memory", "100GB"}, {"nic", "8Gbps"}, {"accelerator", "K80"},
-                                              {"accelerators", 8}, {"source", "test"}};
+  json["cluster"]["groups"][1]["instance"] = {{"vcpus", 16},          {"memory", "100GB"}, {"nic", "8Gbps"},
+                                              {"accelerator", "K80"}, {"accelerators", 8}, {"source", "test"}};
   const double together = test::simulated(json)["steps_per_s"].get<double>();
   CHECK(apart == doctest::Approx(50.0).epsilon(1e-6));
   CHECK(together == doctest::Approx(50.0).epsilon(1e-6));
@@ -115,10 +115,10 @@ namespace {
 /// for 3 ms x `batch`.
 double speed(int worker_count, int server_count, int batch, const Json& start_interval, int seed) {
   const test::TimedTensor tensor{"4000000B", std::to_string(125 * batch) + "us", std::to_string(250 * batch) + "us"};
-  Json json = test::with_servers(
-      test::timed_scenario(worker_count, std::vector<test::TimedTensor>(8, tensor),
-                           {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
-      server_count);
+  Json json =
+      test::with_servers(test::timed_scenario(worker_count, std::vector<test::TimedTensor>(8, tensor),
+                                              {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+                         server_count);
   json["training"]["steps_per_worker"] = 60;
   json["training"].erase("steps");
   json["training"]["warmup_steps"] = 20;
@@ -224,7 +224,8 @@ TEST_CASE("doubling the server's threads lifts the P100 plateau and not the K80 
   CHECK(test::steps_per_s(k80, doubled) < 1.03 * test::steps_per_s(k80));
 }
 
-TEST_CASE("a server's NIC of twice the rate lifts the P100 plateau of a large model only where its process can use it") {
+TEST_CASE(
+    "a server's NIC of twice the rate lifts the P100 plateau of a large model only where its process can use it") {
   const auto doubled_nic = [](Scenario& scenario) {
     scenario.groups[0].instance.nic = scenario.groups[0].instance.nic * 2.0;
   };
