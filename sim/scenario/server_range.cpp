@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "sim/base/names.hpp"
-#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/gradient_units.hpp"
 
 namespace rehearse {
@@ -19,6 +18,13 @@ constexpr double kRounding = 1.001, kPerDoubling = 0.1, kNormal = 1.645;
 std::string gigabits(BytesPerSecond rate) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.4g Gbit/s", rate.value() * 8e-9);
+  return text.data();
+}
+
+/// "0.838 GB".
+std::string gigabytes(Bytes size) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.3g GB", as_double(size) * 1e-9);
   return text.data();
 }
 
@@ -78,7 +84,8 @@ std::vector<Substitute> beyond_fitted_servers(const Scenario& scenario) {
   const double spread = kPerDoubling * std::log2(most);
   std::string text = begin;
   if (most == ratios[0])
-    text += to_text(fitted.traffic_max) + " that a server sends in a step of all workers; here " + to_text(traffic);
+    text += "up to " + gigabytes(fitted.traffic_max) + " that a server sends in a step of all workers; here " +
+            gigabytes(traffic);
   else if (most == ratios[1])
     text += "up to " + std::to_string(fitted.workers_max) + " workers; here " + std::to_string(workers);
   else

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/support/simulated.hpp"
 
@@ -57,10 +58,11 @@ TEST_CASE("more workers, servers or bytes through a server than were fitted wide
   json["cluster"]["groups"][0]["count"] = 4;  // of at most 2
   CHECK(spread_of(json) == doctest::Approx(std::hypot(fitted, 0.1)).epsilon(1e-6));
   json["cluster"]["groups"][0]["count"] = 1;
-  json["workload"]["model"] = "vgg16";
+  json["workload"]["model"] = "vgg16";  // 0.553 GB
+  json["workload"]["batch_per_worker"] = 16;
   const Scenario large = test::resolved(json);
   CHECK(server_traffic(large) == large.workload.variable_bytes() * 4);
-  CHECK(warns_of(large, "that a server sends in a step of all workers; here 2.2"));
+  CHECK(warns_of(large, "that a server sends in a step of all workers; here 2.21 GB"));
 }
 
 TEST_CASE("servers' costs that are taken from another profile bring what it has seen") {
