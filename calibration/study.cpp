@@ -460,6 +460,14 @@ Json profile_of(const Study& study, const Catalog& catalog) {
   return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
 }
 
+Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog) {
+  Json json = parse_json(row.scenario, file_name);
+  Scenario scenario = read_scenario(json, file_name, catalog, row.origins);
+  if (scenario.training.starts != Starts::kInAStep) return scenario;
+  json["training"]["start_interval"] = "even";
+  return read_scenario(json, file_name, catalog, row.origins);
+}
+
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   // A scenario's text and, of a value of a sample, its probability.
@@ -473,15 +481,13 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
   const auto results = pool.run_all(
       distinct.size(),
       [&](std::size_t i) {
-        const auto& [scenario, probability] = distinct[i];
-        const Json json = parse_json(scenario, study.scenario_file);
+        const std::optional<double>& probability = distinct[i].second;
         const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
         Json options{{"metric", study.metric}};
         if (probability) options["probability"] = *probability;
         if (!study.traces.empty()) options["traces"] = study.traces;
-        return kMeasure.job(
-            read_scenario(json, study.scenario_file, catalog, study.rows[static_cast<std::size_t>(asked_by)].origins),
-            options);
+        return kMeasure.job(read_row(study.rows[static_cast<std::size_t>(asked_by)], study.scenario_file, catalog),
+                            options);
       },
       on_done, budget);
   std::vector<Prediction> predictions;

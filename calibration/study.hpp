@@ -140,6 +140,9 @@ struct Prediction {
   std::string problem;  // why there is none
 };
 
+/// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step.
+Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog);
+
 /// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.
 /// `on_done(finished, total)` is called after each. Once `budget` is over, its stop() ends the call.
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,

@@ -170,10 +170,24 @@ LocalExchange read_local_exchange(const JsonReader& json) {
   return local;
 }
 
+FittedServers read_fitted_servers(const JsonReader& json, const std::string& profile) {
+  return {.profile = profile,
+          .nic_min = json.required<BytesPerSecond>("nic_min"),
+          .nic_max = json.required<BytesPerSecond>("nic_max"),
+          .traffic_max = json.required<Bytes>("server_traffic_max"),
+          .workers_max = json.required<int>("workers_max"),
+          .servers_max = json.required<int>("servers_max")};
+}
+
+/// What an entry of /servers/by_framework states instead; what it leaves out is as in the section.
+void expect_servers_of_framework(const JsonReader& servers, const JsonReader& entry);
+
 ServerParameters read_servers(JsonReader json) {
   ServerParameters servers{
       .time_per_variable = json.required<Seconds>("time_per_variable"),
       .time_per_byte = json.required<Seconds>("time_per_byte"),
+      .threads = json.maybe<int>("threads"),
+      .connection_rate = json.maybe<BytesPerSecond>("connection_rate"),
       .time_per_split_update = json.required<Seconds>("time_per_split_update"),
       .time_per_update = json.optional<Seconds>("time_per_update", Seconds{0}),
       .split_update_threshold = json.required<Bytes>("split_update_threshold"),
@@ -182,12 +196,36 @@ ServerParameters read_servers(JsonReader json) {
   };
   if (json.has("between_processes")) servers.between_processes = read_local_exchange(json.child("between_processes"));
   if (json.has("in_process")) servers.in_process = read_local_exchange(json.child("in_process"));
+  (void)json.optional<std::string>("software", "");
+  if (json.has("by_framework"))
+    for (const auto& [name, entry] : json.child("by_framework").items()) expect_servers_of_framework(json, entry);
+  if (json.has("fitted")) {
+    const JsonReader fitted = json.child("fitted");
+    servers.fitted = read_fitted_servers(fitted, fitted.required<std::string>("profile"));
+    fitted.reject_unknown_keys();
+  }
   json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
   json.expect(servers.time_per_update <= Seconds{10}, "time_per_update", "at most 10s");
   json.expect(servers.time_per_split_update <= Seconds{10}, "time_per_split_update", "at most 10s");
   json.expect(servers.time_per_byte <= Seconds{1e-3}, "time_per_byte", "at most 1ms");
+  if (servers.threads) json.expect(*servers.threads >= 1 && *servers.threads <= 1024, "threads", "1 to 1024 threads");
+  if (servers.connection_rate)
+    json.expect(*servers.connection_rate >= BytesPerSecond{1e3}, "connection_rate", "at least 1kBps");
   json.reject_unknown_keys();
   return servers;
+}
+
+void expect_servers_of_framework(const JsonReader& servers, const JsonReader& entry) {
+  Json whole = servers.value();
+  for (const char* of_section : {"by_framework", "fitted", "software"}) {
+    whole.erase(of_section);
+    if (entry.has(of_section)) entry.fail(of_section, "expected values of servers alone");
+  }
+  (void)entry.required<std::string>("source");
+  Json stated = entry.value();
+  stated.erase("source");
+  whole.merge_patch(stated);
+  (void)read_servers(JsonReader{whole, entry.file_name(), entry.pointer()});
 }
 
 NetworkParameters read_network(JsonReader json) {
@@ -433,6 +471,8 @@ Profile read_profile(JsonReader json) {
     profile.fitted_batch_max = seen.required<int>("batch_max");
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
+    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max"))
+      profile.servers.fitted = read_fitted_servers(seen, profile.name);
   }
   if (json.has("substitutes"))
     for (const JsonReader& substitute : json.children("substitutes")) {

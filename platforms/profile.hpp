@@ -88,12 +88,26 @@ struct LocalExchange {
   Seconds time(Bytes bytes) const { return time_per_variable + time_per_byte * as_double(bytes); }
 };
 
+/// What the scenarios of a fit had of servers: beyond that a prediction is less certain (sim/scenario/server_range.hpp).
+struct FittedServers {
+  std::string profile;                  // that was fitted
+  BytesPerSecond nic_min{}, nic_max{};  // of a machine, all NICs together, each direction
+  Bytes traffic_max{};                  // that one server sends, and as much receives, in a step of each of the workers
+  int workers_max = 0, servers_max = 0;
+};
+
 /// CPU cost of one variable passing through a parameter server, on one of its cores:
 /// t = time_per_variable + bytes * time_per_byte (+ time_per_split_update when a pushed tensor is large enough for its
 /// update to be split over threads). Most of it is the remote call's: its messages are serialised, copied and parsed.
+/// So one process carries at most min(threads, cores) / time_per_byte, both directions together, however fast its NIC is.
 struct ServerParameters {
   Seconds time_per_variable{};
-  Seconds time_per_byte{};  // seconds for each byte
+  Seconds time_per_byte{};  // seconds for each byte: its copies, each at the rate at which one thread copies memory
+  /// Threads of one server process that serialise, copy and parse messages, at most one a core; none: one on each core.
+  std::optional<int> threads;
+  /// Payload that one connection between a worker and a server carries in one direction: its bytes pass through one
+  /// thread at each end. None: what the NICs leave.
+  std::optional<BytesPerSecond> connection_rate;
   Seconds time_per_split_update{};
   Seconds time_per_update{};       // synchronous: once per variable and step, when the gradients of all workers are in
   Bytes split_update_threshold{};  // updates of tensors above this size are split over the server's threads
@@ -102,6 +116,10 @@ struct ServerParameters {
   /// Cost of a variable in the workers' own process, which is no message and is copied over PCIe alone: arithmetic on
   /// one gradient or update. Above split_update_threshold all cores share its bytes.
   std::optional<LocalExchange> in_process;
+  std::optional<FittedServers> fitted;  // none: unknown
+
+  /// Threads of `processes` on one machine that serve messages at the same time.
+  int serving(int processes, int cores) const { return threads ? std::min(processes * *threads, cores) : cores; }
 };
 
 struct NetworkParameters {

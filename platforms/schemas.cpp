@@ -308,6 +308,11 @@ constexpr std::string_view kProfileCompute = R"json({
         "time_per_variable": { "$ref": "#/$defs/time" }, "time_per_byte": { "$ref": "#/$defs/time" },
         "time_per_split_update": { "$ref": "#/$defs/time" }, "time_per_update": { "$ref": "#/$defs/time", "default": "0s" },
         "split_update_threshold": { "$ref": "#/$defs/size" },
+        "threads": { "type": "integer", "minimum": 1, "maximum": 1024, "description": "of a server process that serialise, copy and parse messages (default: one on each core)" },
+        "connection_rate": { "$ref": "#/$defs/rate", "description": "of one connection between a worker and a server, each direction" },
+        "software": { "type": "string", "description": "whose these values are: a workload whose framework names it takes them where its own profile states none" },
+        "by_framework": { "type": "object", "description": "values that are others where the workload's framework contains the name, each with its source", "additionalProperties": { "type": "object", "required": ["source"] } },
+        "fitted": { "type": "object", "description": "written by rehearse: what the profile had seen from which these values were taken" },
         "between_processes": { "$ref": "#/$defs/local_exchange" }, "in_process": { "$ref": "#/$defs/local_exchange" } } },
 )json";
 
@@ -361,7 +366,9 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
         "seen": { "type": "object", "required": ["accelerators", "models", "batch_min", "batch_max", "workers_max", "servers_max"], "properties": {
           "accelerators": { "type": "array", "items": { "type": "string" } }, "models": { "type": "array", "items": { "type": "string" } },
           "batch_min": { "type": "integer" }, "batch_max": { "type": "integer" },
-          "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" } } } } },
+          "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" },
+          "nic_min": { "$ref": "#/$defs/rate", "description": "of a machine, all NICs together, each direction" }, "nic_max": { "$ref": "#/$defs/rate" },
+          "server_traffic_max": { "$ref": "#/$defs/size", "description": "that one server sends in a step of each of the workers" } } } } },
     "substitutes": { "type": "array", "description": "written by rehearse: what was taken from elsewhere", "items": {
       "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
         "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },

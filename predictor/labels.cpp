@@ -231,7 +231,7 @@ constexpr std::array kDescriptor{
                     [](const Described& d) { return static_cast<double>(d.scenario.count(Role::kParameterServer)); }},
     DescriptorValue{"is_colocated", [](const Described& d) { return flag(d.is_colocated); }},
     DescriptorValue{"server_cores",
-                    [](const Described& d) { return d.server ? static_cast<double>(d.server->cores) : 0.0; }},
+                    [](const Described& d) { return d.server ? static_cast<double>(d.server->threads) : 0.0; }},
     DescriptorValue{"nic_Bps", of_first<&WorkerKind::nic>},
     DescriptorValue{"server_nic_Bps",
                     [](const Described& d) { return d.server ? d.server->nic.value() * d.server->nics : 0.0; }},

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
+#include "sim/scenario/server_range.hpp"
 
 namespace rehearse {
 
@@ -41,6 +43,8 @@ Json error_quantiles(const std::vector<ValidationRow>& rows) {
 Json seen(const RowSimulator& simulator) {
   std::set<std::string> accelerators, models;
   int batch_min = 1 << 30, batch_max = 0, workers = 0, servers = 0;
+  BytesPerSecond nic_min{INFINITY}, nic_max{};
+  Bytes traffic{};
   for (std::size_t i = 0; i < simulator.rows().size(); ++i) {
     const Scenario& scenario = simulator.scenario(i);
     for (const Group& group : scenario.groups)
@@ -50,9 +54,18 @@ Json seen(const RowSimulator& simulator) {
     batch_max = std::max(batch_max, scenario.batch);
     workers = std::max(workers, scenario.count(Role::kWorker));
     servers = std::max(servers, scenario.count(Role::kParameterServer));
+    nic_min = std::min(nic_min, nic_range(scenario).first);
+    nic_max = std::max(nic_max, nic_range(scenario).second);
+    if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
-  return Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-              {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
+  Json range = Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
+                    {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
+  if (nic_max >= nic_min) {
+    range["nic_min"] = to_text(nic_min);
+    range["nic_max"] = to_text(nic_max);
+  }
+  if (traffic > Bytes{}) range["server_traffic_max"] = to_text(traffic);
+  return range;
 }
 
 Json study_record(std::size_t s, const Fit& fit, const FittedRows& fitted) {

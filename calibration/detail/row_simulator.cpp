@@ -66,8 +66,7 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
           known.try_emplace({row.scenario, studies[s].metric, row.probability}, scenarios_.size());
       scenario_of_.push_back(entry->second);
       if (!is_new) continue;
-      const Json json = parse_json(row.scenario, studies[s].scenario_file);
-      scenarios_.push_back({.scenario = read_scenario(json, studies[s].scenario_file, catalog, row.origins),
+      scenarios_.push_back({.scenario = read_row(row, studies[s].scenario_file, catalog),
                             .metric = studies[s].metric,
                             .probability = row.probability,
                             .is_complete = {}});

@@ -48,8 +48,8 @@ void check_invariants(const RunRecord& record, std::int64_t all_samples) {
     const double each = machine.nic.value() * record.drained.value() * kTolerated + as_double(machine.nic_burst);
     const double capacity = machine.nics * each + 1;
     require(as_double(use.sent) <= capacity && as_double(use.received) <= capacity, "no NIC above its capacity");
-    require(use.cpu_busy.value() <= machine.cores * record.drained.value() * kTolerated,
-            "no core busy for longer than the run");
+    require(use.cpu_busy.value() <= (machine.cores + machine.threads) * record.drained.value() * kTolerated,
+            "no core and no thread busy for longer than the run");
   }
   require(sent == record.sent && received == record.received, "bytes of the machines = bytes of the run");
   for (const StepSpan& step : record.recorder.steps)

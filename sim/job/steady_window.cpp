@@ -39,6 +39,8 @@ Use SteadyWindow::use_so_far() const {
     use.machines[m].sent += cluster_.traffic.of(m).sent;
     use.machines[m].received += cluster_.traffic.of(m).received;
   }
+  for (std::size_t s = 0; s < cluster_.serving.size(); ++s)
+    use.machines[static_cast<std::size_t>(cluster_.site.servers[s])].cpu_busy += cluster_.serving[s].threads.work();
   const std::vector<Bytes>& carried = cluster_.network.carried();
   use.paths.resize(carried.size());
   for (std::size_t p = 0; p < carried.size(); ++p) use.paths[p] += carried[p];

@@ -7,6 +7,23 @@
 
 namespace rehearse {
 
+namespace {
+
+/// About the time in which each worker has its turn at the servers, or with another worker, once: what a step takes the
+/// worker itself, and all workers' pulls and pushes at the rate of the servers' NICs.
+Seconds first_turn(const Site& site, const Worker& worker) {
+  BytesPerSecond servers{};
+  for (const Machine& machine : site.machines)
+    if (machine.servers > 0) servers += machine.nic * machine.nics;
+  const Machine& own = site.machine(worker.gpu.machine);
+  const bool has_servers = servers > BytesPerSecond{};
+  const Seconds exchange = site.scenario.workload.variable_bytes() / (has_servers ? servers : own.nic * own.nics) *
+                           (has_servers ? 2.0 * static_cast<double>(site.workers.size()) : 2.0);
+  return worker.plan->step_overhead + end_of_kernels(*worker.plan) * static_cast<double>(worker.passes) + exchange;
+}
+
+}  // namespace
+
 Workers::Workers(const Site& site, const Membership& membership) : site_{site}, membership_{membership} {
   const Scenario& scenario = site.scenario;
   for (const Group& group : scenario.groups)
@@ -37,7 +54,13 @@ double Workers::slowdown(Worker& worker) const {
 }
 
 Seconds Workers::starts_at(const Worker& worker) const {
-  return site_.scenario.training.start_interval * static_cast<double>(worker.index);
+  const Training& training = site_.scenario.training;
+  if (training.starts == Starts::kInInterval) return training.start_interval * static_cast<double>(worker.index);
+  if (worker.index == 0) return {};
+  const double part = training.starts == Starts::kEvenly
+                          ? static_cast<double>(worker.index) / static_cast<double>(workers_.size())
+                          : Rng{site_.scenario.seed, "start of worker " + std::to_string(worker.index)}.uniform();
+  return first_turn(site_, worker) * part;
 }
 
 SharedStep Workers::share_step(const std::vector<const Worker*>& sharing) {

@@ -64,7 +64,7 @@ class Workers {
   /// ln(1 + c^2).
   double slowdown(Worker& worker) const;
 
-  /// When the worker begins: of those that are there from the start, each start_interval after the one before.
+  /// When the worker begins, of those that are there from the start: see Starts.
   Seconds starts_at(const Worker& worker) const;
   bool is_there_from_the_start(const Worker& worker) const {
     return membership_.is_there_from_the_start(worker.gpu.machine);

@@ -213,7 +213,8 @@ class Preparation {
           group.instance.nic * group.instance.nics * scenario.profile.network.nic_efficiency_for(group.instance.name);
       BytesPerSecond rate = nic;
       if (scenario.profile.servers.time_per_byte > Seconds{})
-        rate = std::min(rate, BytesPerSecond{group.instance.vcpus / scenario.profile.servers.time_per_byte.value()});
+        rate = std::min(rate, BytesPerSecond{scenario.profile.servers.serving(1, group.instance.vcpus) /
+                                             scenario.profile.servers.time_per_byte.value()});
       all += rate * group.count;
       connections += nic * group.count;
     }

@@ -229,7 +229,7 @@ std::string provision_schema() {
       "additionalProperties": false,
       "properties": {
         "required_bandwidth": { "type": "string", "description": "of a lone worker while it exchanges parameters (default: of its connections to the servers)", "examples": ["142MBps"] },
-        "server_bandwidth": { "type": "string", "description": "of all servers (default: of their NICs, or their cores over the profile's time_per_byte, whichever is less)", "examples": ["1.2GBps"] },
+        "server_bandwidth": { "type": "string", "description": "of all servers (default: of their NICs, or the threads that serve messages over the profile's time_per_byte, whichever is less)", "examples": ["1.2GBps"] },
         "pcie": { "type": "string", "default": "10GBps" },
         "contention": {
           "type": "object",

@@ -2,6 +2,7 @@
 // The machines of a run, and what on them programs use.
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "sim/record/recorder.hpp"
@@ -19,6 +20,14 @@ struct Cluster {
   Cluster(const Site& site_, Clock& clock_, Network& network_, Recorder& recorder_, bool is_exact_ = false)
       : site{site_}, clock{clock_}, network{network_}, recorder{recorder_}, is_exact{is_exact_} {
     for (const Machine& machine : site.machines) cores.emplace_back(std::max(machine.cores, 1));
+    const std::optional<int>& threads = site.scenario.profile.servers.threads;
+    if (!threads) return;
+    std::vector<int> lanes(site.machines.size());
+    for (const MachineIndex machine : site.servers) {
+      int& lane = lanes[static_cast<std::size_t>(machine)];
+      serving.push_back({CorePool{std::min(*threads, site.machine(machine).cores)}, lane});
+      lane += serving.back().threads.cores();
+    }
   }
 
   const Site& site;
@@ -33,6 +42,13 @@ struct Cluster {
   int asking_communicators = 0;                                                       // the same
   std::vector<std::vector<const class LossyChannel*>> sending{site.machines.size()};  // [machines] those that are busy
   std::vector<CorePool> cores;  // [machines] of its parameter servers
+
+  /// The threads of a server's process that serve messages.
+  struct Serving {
+    CorePool threads;
+    int first_lane;  // those of other servers on the machine come before
+  };
+  std::vector<Serving> serving;  // [servers]; none: all of the machine's cores serve messages
 };
 
 }  // namespace rehearse

@@ -311,7 +311,9 @@ void Executor::work(RunningWorker& worker, int slot, OperationIndex index) {
   const Operation& operation = step.program->operations[at(index)];
   const bool is_own = operation.resource < 0;
   const MachineIndex machine = is_own ? worker.place_.host.machine : cluster_.site.servers[at(operation.resource)];
-  CorePool& cores = cluster_.cores[at(machine)];
+  Cluster::Serving* const serving =
+      operation.is_message && !cluster_.serving.empty() ? &cluster_.serving[at(operation.resource)] : nullptr;
+  CorePool& cores = serving != nullptr ? serving->threads : cluster_.cores[at(machine)];
   Seconds time = operation.time;
   bool completes = false;
   if (operation.work == ServerWorkKind::kApply && operation.signals >= 0)
@@ -324,8 +326,11 @@ void Executor::work(RunningWorker& worker, int slot, OperationIndex index) {
   for (int part = 0; part < operation.parts; ++part)
     if (const CorePool::Slot taken = cores.run(clock_.now(), time); taken.end >= last.end) last = taken;
   if (!is_own)
-    cluster_.recorder.add(ServerSpan{
-        machine, last.core, operation.label, operation.work == ServerWorkKind::kApply, {last.start, last.end}});
+    cluster_.recorder.add(ServerSpan{machine,
+                                     last.core + (serving != nullptr ? serving->first_lane : 0),
+                                     operation.label,
+                                     operation.work == ServerWorkKind::kApply,
+                                     {last.start, last.end}});
   if (completes && operation.is_event)
     clock_.schedule(last.end, [worker = &worker, tag = tag_of(slot, index)] {
       const RunningWorker::StepState& its = worker->steps_[at(slot_of(tag))];

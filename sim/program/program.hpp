@@ -56,6 +56,7 @@ struct Operation {
   CounterScope signal_scope = CounterScope::kWorker;  // of the counter in `signals`
   bool is_chain = false;
   bool is_collected = false;  // message: goes at the end of a cycle, with what else is ready for the same connection
+  bool is_message = false;    // work on one: by the threads that serve messages, where the profile tells them apart
   bool is_event = false;      // all that wait for it go on together when its end has come, not when that is known
   int resource = 0;           // of its kind: stream, group, counter, connection, server (-1: own machine)
   int label = 0;              // kernel: vertex of the operator graph; else one of Program::labels, -1: the samples

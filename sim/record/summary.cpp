@@ -253,7 +253,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
     }
     if (machine.servers > 0) {
       entry.servers = machine.servers;
-      entry.cpu_utilization = std::min(1.0, use.cpu_busy.value() / (machine.cores * window.value()));
+      entry.cpu_utilization = std::min(1.0, use.cpu_busy.value() / (machine.threads * window.value()));
       entry.variables = record.placed_variables[m];
       entry.parameter_bytes = record.placed_bytes[m];
     }

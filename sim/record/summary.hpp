@@ -22,7 +22,7 @@ struct MachineSummary {
   double samples_per_s = 0;    // the same
   double gpu_utilization = 0;  // workers: at least one kernel runs
   double memory_busy = 0;      // workers: device memory is read or written
-  double cpu_utilization = 0;  // servers: of all cores
+  double cpu_utilization = 0;  // servers: of the threads that serve messages, one on each core where not told
   double nic_send_utilization = 0;
   double nic_receive_utilization = 0;
   int variables = 0;        // servers

@@ -44,6 +44,7 @@ class Judge {
     const Strategy& strategy = scenario.training.strategy;
     reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
     is_synchronous_ = strategy.is_synchronous();
+    has_few_threads_ = scenario.profile.servers.threads.has_value();
     sends_halves_ = is_half(scenario.precision) || strategy.exchange.gradient_precision.has_value();
   }
 
@@ -80,8 +81,10 @@ class Judge {
   void find_shared(const LinkUse& link) {
     for (const MachineSummary& machine : summary_.machines) {
       if (machine.servers > 0 && (cpu_.name.empty() || machine.cpu_utilization > cpu_.share))
-        cpu_ = {"server_cpu", machine.cpu_utilization, "the CPU of parameter server " + machine.name,
-                machine.cpu_utilization < kIdle
+        cpu_ = {"server_cpu", machine.cpu_utilization,
+                (has_few_threads_ ? "the threads of parameter server " : "the CPU of parameter server ") + machine.name,
+                has_few_threads_ ? "another server process, or fewer and larger variables"
+                : machine.cpu_utilization < kIdle
                     ? "faster cores, or fewer and larger variables"
                     : "more or faster cores, another server, or fewer and larger variables"};
       const bool is_server = machine.servers > 0;
@@ -184,6 +187,7 @@ class Judge {
   const Summary& summary_;
   const StepParts& step_;
   bool reduces_ = false, is_synchronous_ = false, sends_halves_ = false;
+  bool has_few_threads_ = false;  // a server process serves messages on fewer threads than it has cores
   SharedResource cpu_;
   std::optional<SharedResource> network_;
   std::map<std::string, SharedResource> busiest_;  // of each kind of what messages cross

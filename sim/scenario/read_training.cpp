@@ -169,6 +169,24 @@ void read_target(const JsonReader& json, Scenario& scenario) {
   scenario.training.target = target;
 }
 
+/// A time, or a word for dates within a step, which workers need that go on by themselves. Returns what counts.
+std::string read_starts(const JsonReader& json, Training& training) {
+  const bool go_on_alone = !training.strategy.is_synchronous();
+  std::string word = go_on_alone ? "random" : "";
+  if (json.has("start_interval") && json.value()["start_interval"].is_string()) {
+    const std::string text = json.required<std::string>("start_interval");
+    const bool is_word = text == "random" || text == "even";
+    if (is_word && !go_on_alone)
+      json.fail("start_interval", "expected a time: workers that wait for one another in each step begin together");
+    word = is_word ? text : "";
+  }
+  if (word.empty())
+    training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
+  else
+    training.starts = word == "even" ? Starts::kEvenly : Starts::kInAStep;
+  return word.empty() ? to_text(training.start_interval) : word;
+}
+
 }  // namespace
 
 void read_training(const JsonReader& json, std::optional<std::int64_t> samples_per_epoch, Scenario& scenario,
@@ -180,7 +198,7 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
   training.warmup_steps = json.optional<int>("warmup_steps", 5);
   if (json.has("warmup_steps"))
     json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
-  training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
+  effective["start_interval"] = read_starts(json, training);
   read_recovery(json, training);
   read_smaller_cluster(json, training, effective);
   training.step_time_variation = json.optional<double>("step_time_variation", 0);
@@ -188,7 +206,6 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
     json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
                 "0 to 10");
   effective["warmup_steps"] = training.warmup_steps;
-  effective["start_interval"] = to_text(training.start_interval);
   effective["step_time_variation"] = training.step_time_variation;
   if (json.has("checkpoint")) training.checkpoint = read_checkpoint(json.child("checkpoint"));
   if (json.has("target")) read_target(json.child("target"), scenario);

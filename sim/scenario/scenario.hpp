@@ -238,12 +238,22 @@ enum class SmallerCluster {
   kAccumulates,          // each worker adds up the gradients of more batches
 };
 
+/// When workers that go on by themselves (asynchronous, stale synchronous or in pairs) begin. Started together they do the
+/// same at the same time, share every link, end together, and so stay in phase for ever where nothing tells them apart:
+/// servers' links are then idle while all compute. Real workers start when their machines are ready.
+enum class Starts {
+  kInAStep,     // each at a random date within the first step of the first one, drawn from the seed
+  kEvenly,      // each as long after the one before, within the first step
+  kInInterval,  // each start_interval after the one before
+};
+
 struct Training {
   Strategy strategy;
   std::int64_t samples = 0;  // that the job has to train on: its size (work.hpp)
   std::int64_t steps = 0;    // of the full cluster, that these samples take; set_steps() changes both
   SmallerCluster smaller_cluster = SmallerCluster::kKeepsBatchPerWorker;
-  int warmup_steps = 0;            // each worker's first steps, left out of the steady-state figures
+  int warmup_steps = 0;  // each worker's first steps, left out of the steady-state figures
+  Starts starts = Starts::kInInterval;
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
   std::optional<Checkpointing> checkpoint;

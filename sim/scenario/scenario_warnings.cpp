@@ -9,6 +9,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/scenario/server_range.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "workloads/model_blocks.hpp"
@@ -113,6 +114,12 @@ void warn_about_range(Scenario& scenario) {
          std::to_string(profile.fitted_servers_max) + ")");
 }
 
+void widen_beyond_servers(Scenario& scenario) {
+  const std::vector<Substitute> beyond = beyond_fitted_servers(scenario);
+  scenario.profile.uncertainty.widen(beyond);
+  for (const Substitute& each : beyond) scenario.warnings.push_back(each.text);
+}
+
 /// Frameworks differ in what they compute in TF32 by default, and so in what fp32 means.
 void warn_about_tf32(Scenario& scenario) {
   if (scenario.precision != Precision::kFp32 || !scenario.profile.kernels || scenario.workload.is_whole_step) return;
@@ -188,6 +195,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_backup_workers(scenario);
   warn_about_measured_gpu(scenario);
   warn_about_range(scenario);
+  widen_beyond_servers(scenario);
   warn_about_tf32(scenario);
   warn_about_units(scenario);
   warn_about_links(scenario);

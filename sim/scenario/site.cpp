@@ -42,6 +42,8 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
       machine.cores = scenario.groups[host].instance.vcpus;
     }
   }
+  for (Machine& machine : machines)
+    machine.threads = machine.servers > 0 ? scenario.profile.servers.serving(machine.servers, machine.cores) : 0;
   return machines;
 }
 
@@ -66,8 +68,8 @@ std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines) {
   return servers;
 }
 
-/// The links of the scenario with what their connections deliver, and with the rate at which a connection's window goes
-/// round, where NICs are faster than that.
+/// The links of the scenario with what their connections deliver, with what the framework carries over one to a server,
+/// and with the rate at which a connection's window goes round, where NICs are faster than that.
 std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vector<Machine>& machines) {
   const NetworkParameters& network = scenario.profile.network;
   std::vector<RegionLink> links = scenario.links;
@@ -76,9 +78,13 @@ std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vecto
     link.per_flow_rate = *link.per_flow_rate * network.flow_efficiency;
     if (network.duplex < 2) link.per_pair_rate = *link.per_flow_rate * network.duplex;
   }
-  if (!network.connection_window) return links;
   BytesPerSecond fastest{};
   for (const Machine& machine : machines) fastest = std::max(fastest, machine.nic);
+  const std::optional<BytesPerSecond>& carried = scenario.profile.servers.connection_rate;
+  if (carried && std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind))
+    for (RegionLink& link : links)
+      if (*carried < link.per_flow_rate.value_or(fastest)) link.per_flow_rate = carried;
+  if (!network.connection_window) return links;
   for (RegionLink& link : links) {
     if (scenario.hop_latency && link.from == link.to) continue;  // the way is another for every two machines
     if (!(link.latency > Seconds{})) continue;

@@ -19,6 +19,7 @@ struct Machine {
   int gpus = 0;     // 0 to workers - 1 are the first GPUs of the workers, the others follow, worker after worker
   int servers = 0;  // parameter server processes
   int cores = 0;    // for them
+  int threads = 0;  // of all of them, that serve messages: at most one a core
   int nics = 1;
   BytesPerSecond nic{};    // payload rate of one NIC, each direction
   Bytes nic_burst{};       // payload

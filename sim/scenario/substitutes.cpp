@@ -104,7 +104,7 @@ class Substitution {
     for (const Json& component : components) {
       Json others = Json::object();
       for (const auto& [place, change] : component.items())
-        if (!place.starts_with(pointer + "/")) others[place] = change;
+        if (place != pointer && !place.starts_with(pointer + "/")) others[place] = change;
       if (!others.empty()) kept.push_back(std::move(others));
     }
     components = std::move(kept);
@@ -139,10 +139,12 @@ class Substitution {
   bool take_section(const std::string& section, const std::string& what, const std::string& key = "") {
     const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind);
     const Donor* nearest = nullptr;
-    std::tuple<double, bool> best;
+    std::tuple<bool, double, bool> best;
     for (const Donor& donor : donors()) {
       if (!donor.profile->contains(section) || (!key.empty() && !(*donor.profile)[section].contains(key))) continue;
-      const std::tuple rank{nearest_of(donor.gpus, first_gpu()),
+      const std::string software = (*donor.profile)[section].value("software", "");
+      const bool is_named = !software.empty() && scenario_.framework.find(software) != std::string::npos;
+      const std::tuple rank{!is_named, nearest_of(donor.gpus, first_gpu()),
                             donor.profile->contains("collectives") != is_all_reduce};
       if (nearest != nullptr && rank >= best) continue;
       nearest = &donor;
@@ -150,7 +152,7 @@ class Substitution {
     }
     if (nearest == nullptr) return false;
     if (key.empty())
-      profile_[section] = (*nearest->profile)[section];
+      profile_[section] = section_of(*nearest->profile, nearest->name, section);
     else
       profile_[section][key] = (*nearest->profile)[section][key];
     note(own() + " does not state " + what + ": as in profile " + in_quotes(nearest->name) + " (" +
@@ -159,10 +161,39 @@ class Substitution {
     return true;
   }
 
+  /// That of servers with what its fit has seen of them.
+  static Json section_of(const Json& profile, const std::string& name, const std::string& section) {
+    Json taken = profile[section];
+    const auto seen = "/fit/seen"_json_pointer;
+    if (section != "servers" || !profile.contains(seen) || !profile[seen].contains("server_traffic_max")) return taken;
+    taken["fitted"] = {{"profile", name}};
+    for (const char* key : {"nic_min", "nic_max", "server_traffic_max", "workers_max", "servers_max"})
+      taken["fitted"][key] = profile[seen][key];
+    return taken;
+  }
+
+  /// Those of the workload's framework, where they are others.
+  void servers_of_framework() {
+    Json& section = profile_["servers"];
+    if (!section.contains("by_framework")) return;
+    const Json entries = section["by_framework"];
+    section.erase("by_framework");
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : entries.items()) names.push_back(name);
+    const auto chosen = entries.find(framework_name(names, scenario_.framework));
+    if (chosen == entries.end()) return;
+    for (const auto& [key, value] : chosen->items()) {
+      if (key == "source") continue;
+      section[key] = value;
+      forget_fit_of("/servers/" + key);
+    }
+  }
+
   void servers() {
     const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
     if (strategy == nullptr) return;
     if (!profile_.contains("servers")) take_section("servers", "what parameter servers cost");
+    if (profile_.contains("servers")) servers_of_framework();
     if (strategy->variables == VariableHome::kWorkerProcess && profile_.contains("servers") &&
         !profile_["servers"].contains("in_process"))
       take_section("servers", "what arithmetic on variables in the workers' process costs", "in_process");

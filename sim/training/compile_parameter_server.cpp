@@ -219,6 +219,7 @@ class Compiler {
   Operation read(std::size_t u) const {
     return {.kind = OperationKind::kServerWork,
             .work = ServerWorkKind::kRead,
+            .is_message = true,
             .resource = units_[u].server,
             .label = static_cast<int>(u),
             .time = message_time(server_of(u), units_[u].value_bytes)};
@@ -353,6 +354,7 @@ class Compiler {
     const Bytes size = units_[u].gradient_bytes;
     Operation work = addition(u, ServerWorkKind::kApply, static_cast<int>(s));
     if (!is_in_process(s)) {
+      work.is_message = true;
       work.parts = 1;
       work.time = message_time(s, size);
       if (size > costs_.split_update_threshold) work.time += costs_.time_per_split_update;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/support/simulated.hpp"
+#include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
 
@@ -29,6 +30,10 @@ Changes servers(int count) { return {{"/cluster/groups/0/count", std::to_string(
 /// One dense layer without bias on a tiny image: a single variable of 4 * 12 * 10 bytes, next to no compute.
 const char* const kTinyModel = R"({"format": 1, "source": "test", "input": [2, 2, 3],
   "structure": {"family": "layers", "layers": [{"layer": "dense", "features": 10, "bias": false}]}})";
+
+const char* const kTwoVariables = R"({"format": 1, "source": "test", "input": [2, 2, 3],
+  "structure": {"family": "layers", "layers": [{"layer": "dense", "features": 10, "bias": false},
+                                               {"layer": "dense", "features": 12, "bias": false}]}})";
 
 /// A scenario in which only the server costs time: `cores` cores, 10 ms for each variable that passes.
 Json server_bound(int worker_count, int cores) {
@@ -59,6 +64,101 @@ TEST_CASE("a saturated server's CPU is reported as the bottleneck") {
   const Json summary = test::simulated(server_bound(8, 1));
   CHECK(summary["bottleneck_resource"] == "server_cpu");
   CHECK(summary["bottleneck_share"].get<double>() == doctest::Approx(1.0).epsilon(0.02));
+}
+
+TEST_CASE("of a server's cores only so many serve messages as its process has threads") {
+  // S = 2 * 10 ms; one thread serves 50 updates a second however many cores there are, three on two cores 100.
+  const auto rate = [](int cores, int threads) {
+    Json json = server_bound(8, cores);
+    json["calibration"]["servers"]["threads"] = threads;
+    const Json summary = test::simulated(json);
+    CHECK(summary["bottleneck_share"].get<double>() == doctest::Approx(1.0).epsilon(0.02));  // of the threads
+    return summary["steps_per_s"].get<double>();
+  };
+  CHECK(rate(16, 1) == doctest::Approx(50.0).epsilon(1e-9));
+  CHECK(rate(16, 2) == doctest::Approx(100.0).epsilon(1e-9));
+  CHECK(rate(2, 3) == doctest::Approx(100.0).epsilon(1e-9));
+}
+
+TEST_CASE("two server processes on a machine have their threads each") {
+  Json json = server_bound(8, 16);
+  json["calibration"]["servers"]["threads"] = 1;
+  json["workload"]["model"] = Json::parse(kTwoVariables);
+  json["training"]["strategy"]["placement"] = "round_robin";
+  json["cluster"]["groups"][0]["count"] = 2;
+  const double apart = test::simulated(json)["steps_per_s"].get<double>();
+  json["cluster"]["groups"][0] = {
+      {"name", "ps"}, {"role", "parameter_server"}, {"count", 2}, {"colocated_with", "workers"}};
+  json["cluster"]["groups"][1]["count"] = 1;
+  json["cluster"]["groups"][1]["instance"] = {{"vcpus", 16},          {"memory", "100GB"}, {"nic", "8Gbps"},
+                                              {"accelerator", "K80"}, {"accelerators", 8}, {"source", "test"}};
+  const double together = test::simulated(json)["steps_per_s"].get<double>();
+  CHECK(apart == doctest::Approx(50.0).epsilon(1e-6));
+  CHECK(together == doctest::Approx(50.0).epsilon(1e-6));
+}
+
+TEST_CASE("a connection carries what the framework does, whatever the NICs") {
+  // 40 MB each way at 100 MB/s instead of 1 GB/s, 3 ms of compute, 4 latencies: 0.8 s + 3 ms + 40 us.
+  Json json = test::with_servers(
+      test::timed_scenario(1, {{"40000000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
+  json["training"]["steps"] = 10;
+  const double fast = test::times_of(json).exact / 10;
+  CHECK(fast == doctest::Approx(0.08 + 3e-3 + 4e-5).epsilon(1e-6));
+  json["calibration"] = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
+  json["calibration"]["servers"]["connection_rate"] = "100MBps";
+  CHECK(test::times_of(json).exact / 10 == doctest::Approx(0.8 + 3e-3 + 4e-5).epsilon(1e-6));
+}
+
+namespace {
+
+/// Asynchronous workers of one machine each; a step pulls and pushes 8 x 2 MB through servers' NICs of 1 GB/s and computes
+/// for 12 ms + 6 ms x `batch`.
+double speed(int worker_count, int server_count, int batch, const Json& start_interval, int seed,
+             double variation = 0) {
+  const test::TimedTensor tensor{"2000000B", std::to_string(500 + 250 * batch) + "us",
+                                 std::to_string(1000 + 500 * batch) + "us"};
+  Json json =
+      test::with_servers(test::timed_scenario(worker_count, std::vector<test::TimedTensor>(8, tensor),
+                                              {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}),
+                         server_count);
+  json["training"].erase("steps");
+  json["training"].update({{"steps_per_worker", 60}, {"warmup_steps", 20}, {"step_time_variation", variation}});
+  json["seed"] = seed;
+  if (!start_interval.is_null()) json["training"]["start_interval"] = start_interval;
+  return test::simulated(json)["steps_per_s"].get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("workers that start together stay in phase, by default they start within a step") {
+  // All pull 16 MB, compute, then push at the same time: the server's NIC never carries both directions.
+  const double together = speed(4, 1, 8, "0s", 1), even = speed(4, 1, 8, "even", 1), random = speed(4, 1, 8, {}, 1);
+  CHECK(even > 1.1 * together);
+  CHECK(random > 1.1 * together);
+  CHECK(speed(4, 1, 8, {}, 1) == random);
+  CHECK(speed(4, 1, 8, {}, 2) != random);
+  CHECK(speed(4, 1, 8, "random", 1) == random);
+}
+
+TEST_CASE("a larger batch makes no more asynchronous steps a second, in the mean over seeds, where steps vary") {
+  // Without variation workers keep the phases in which they have started, which change the speed by 10 % and more.
+  for (const auto& [workers, servers] : {std::pair{4, 1}, {8, 2}}) {
+    double before = 1e9;
+    for (const int batch : {1, 2, 4, 8, 16}) {
+      double mean = 0;
+      for (const int seed : {1, 2, 3, 4, 5}) mean += speed(workers, servers, batch, {}, seed, 0.15) / 5;
+      CHECK_MESSAGE(mean <= 1.05 * before, workers << " workers, " << servers << " servers, batch " << batch);
+      before = std::min(before, mean);
+    }
+  }
+}
+
+TEST_CASE("workers that wait for one another have no dates within a step") {
+  Json json = test::shipped_scenario({{"/training/strategy/synchronization", "synchronous"}});
+  CHECK(test::resolved(json).training.starts == Starts::kInInterval);
+  json["training"]["start_interval"] = "random";
+  CHECK(test::problem_of(json) ==
+        "/training/start_interval: expected a time: workers that wait for one another in each step begin together");
 }
 
 TEST_CASE("in lock-step among w workers the staleness of each update is w - 1") {
@@ -115,19 +215,28 @@ TEST_CASE("K80 clusters grow almost linearly, P100 clusters saturate") {
   CHECK(p100 < 6);
 }
 
-TEST_CASE("doubling the server's cores lifts the P100 plateau and not the K80 line") {
-  const auto doubled_cores = [](Scenario& scenario) { scenario.groups[0].instance.vcpus *= 2; };
+TEST_CASE("doubling the server's threads lifts the P100 plateau and not the K80 line, more cores alone nothing") {
+  const auto more_cores = [](Scenario& scenario) { scenario.groups[0].instance.vcpus *= 2; };
+  const auto doubled = [](Scenario& scenario) { *scenario.profile.servers.threads *= 2; };
   const Changes p100 = kShort + kP100 + kResnet15 + workers(8), k80 = kShort + kResnet15 + workers(4);
-  CHECK(test::steps_per_s(p100, doubled_cores) > 1.2 * test::steps_per_s(p100));
-  CHECK(test::steps_per_s(k80, doubled_cores) < 1.03 * test::steps_per_s(k80));
+  CHECK(test::steps_per_s(p100, doubled) > 1.2 * test::steps_per_s(p100));
+  CHECK(test::steps_per_s(p100, more_cores) == test::steps_per_s(p100));
+  CHECK(test::steps_per_s(k80, doubled) < 1.03 * test::steps_per_s(k80));
 }
 
-TEST_CASE("doubling the server's NIC lifts the P100 plateau of a large model and not the K80 line") {
+TEST_CASE(
+    "a server's NIC of twice the rate lifts the P100 plateau of a large model only where its process can use it") {
   const auto doubled_nic = [](Scenario& scenario) {
     scenario.groups[0].instance.nic = scenario.groups[0].instance.nic * 2.0;
   };
   const Changes p100 = kShort + kP100 + kShakeBig + workers(8), k80 = kShort + kResnet15 + workers(4);
-  CHECK(test::steps_per_s(p100, doubled_nic) > 1.1 * test::steps_per_s(p100));
+  const auto many_threads = [](Scenario& scenario) { scenario.profile.servers.threads = 4; };
+  const auto both = [&](Scenario& scenario) {
+    doubled_nic(scenario);
+    many_threads(scenario);
+  };
+  CHECK(test::steps_per_s(p100, doubled_nic) < 1.05 * test::steps_per_s(p100));
+  CHECK(test::steps_per_s(p100, both) > 1.1 * test::steps_per_s(p100, many_threads));
   CHECK(test::steps_per_s(k80, doubled_nic) < 1.03 * test::steps_per_s(k80));
 }
 
