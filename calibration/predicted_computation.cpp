@@ -31,8 +31,7 @@ bool is_timed(const Json& scenario, const Study& study, const Catalog& catalog) 
 
 }  // namespace
 
-Study with_predicted_computation(const Study& study, const Catalog& catalog) {
-  const Json profile = profile_by_kernels(study, catalog);
+Study without_step_times(const Study& study, const Catalog& catalog) {
   Study predicted = study;
   for (StudyRow& row : predicted.rows) {
     for (const auto& [where, reason] : study.only_by_step_times)
@@ -47,9 +46,20 @@ Study with_predicted_computation(const Study& study, const Catalog& catalog) {
       row.problem = "the model has durations instead of layers, so that only step times tell of its computation";
       continue;
     }
-    scenario["calibration"] = profile;
     if (!study.predicted_framework.empty()) scenario["workload"]["framework"] = study.predicted_framework;
     if (!scenario["workload"].contains("copies_input")) scenario["workload"]["copies_input"] = false;
+    row.scenario = to_json_text(scenario);
+  }
+  return predicted;
+}
+
+Study with_predicted_computation(const Study& study, const Catalog& catalog) {
+  const Json profile = profile_by_kernels(study, catalog);
+  Study predicted = without_step_times(study, catalog);
+  for (StudyRow& row : predicted.rows) {
+    if (row.scenario.empty()) continue;
+    Json scenario = parse_json(row.scenario, study.scenario_file);
+    scenario["calibration"] = profile;
     row.scenario = to_json_text(scenario);
   }
   return predicted;

@@ -7,6 +7,11 @@
 
 namespace rehearse {
 
+/// The study as it is for whoever has no step times of its workloads: rows that nothing else tells of have a problem instead,
+/// those of models that are durations among them; the framework is Study::predicted_framework; inputs are not copied, as
+/// step times have it.
+Study without_step_times(const Study& study, const Catalog& catalog);
+
 /// The study with the computation of profile "kernels" (sim/scenario/kernel_plan.hpp): kernels and frameworks come from
 /// there, host, GPUs and step times go; the exchange stays as the study's profile has it. Inputs are not copied unless
 /// the scenario says so, as with step times. Rows that only step times tell of, among them those of models with durations

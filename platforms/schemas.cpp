@@ -359,10 +359,19 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
         "seen": { "type": "object", "required": ["accelerators", "models", "batch_min", "batch_max", "workers_max", "servers_max"], "properties": {
           "accelerators": { "type": "array", "items": { "type": "string" } }, "models": { "type": "array", "items": { "type": "string" } },
           "batch_min": { "type": "integer" }, "batch_max": { "type": "integer" },
-          "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" } } } } },
+          "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" },
+          "frameworks": { "type": "array", "items": { "type": "string" } },
+          "devices": { "enum": ["GPUs", "processors"], "description": "which exchanged; default GPUs" },
+          "exchanges": { "type": "array", "items": { "type": "object", "required": ["strategy", "workers_max"], "additionalProperties": false, "properties": {
+            "strategy": { "type": "string" }, "links": { "type": "string", "description": "between the GPUs of a machine" },
+            "nic": { "$ref": "#/$defs/rate", "description": "of a machine; default: one machine" }, "workers_max": { "type": "integer" } } } } } } } },
+    "prediction": { "type": "object", "description": "written by rehearse: of which kind predictions are, and how far such ones were off", "required": ["kind", "low", "high"], "additionalProperties": false, "properties": {
+      "kind": { "type": "string" }, "low": { "type": "number" }, "high": { "type": "number" },
+      "others": { "type": "object", "description": "profiles that would do nearly as well, complete, by name; the interval covers what they say" } } },
     "substitutes": { "type": "array", "description": "written by rehearse: what was taken from elsewhere", "items": {
       "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
         "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },
+        "of_kind": { "type": "boolean", "description": "measured errors of such predictions include it" },
         "components": { "$ref": "#/$defs/component" } } } }
   })json";
 
