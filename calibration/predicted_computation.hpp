@@ -12,11 +12,18 @@ namespace rehearse {
 /// step times have it.
 Study without_step_times(const Study& study, const Catalog& catalog);
 
+/// The study without the rows that have no scenario but a problem: they are excluded for it.
+Study without_unmapped_rows(Study study);
+
 /// The study with the computation of profile "kernels" (sim/scenario/kernel_plan.hpp): kernels and frameworks come from
 /// there, host, GPUs and step times go; the exchange stays as the study's profile has it. Inputs are not copied unless
 /// the scenario says so, as with step times. Rows that only step times tell of, among them those of models with durations
 /// instead of layers, have no scenario, but a reason.
 Study with_predicted_computation(const Study& study, const Catalog& catalog);
+
+/// The study with the computation of its own profile, and without what that states of NICs, servers and collectives: this
+/// comes from elsewhere (sim/scenario/substitutes.hpp), by a catalog that withholds the study's own profiles from others.
+Study with_predicted_exchange(const Study& study, const Catalog& catalog);
 
 /// How such predictions are off, over the rows that count for the study's quality and that the kernels can do.
 struct PredictedComputation {

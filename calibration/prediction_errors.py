@@ -5,7 +5,8 @@
     calibration/prediction_errors.py FOLDER --table    prints the coverage of the intervals by kind
 Every study is predicted by every profile of its group with `rehearse validate STUDY --calibration PROFILE
 --without-own-profiles`; what FOLDER has already is not run again. A study counts with at most ROWS of its rows, in equal steps
-of its file. platforms/prediction_kind.hpp says what the kinds are."""
+of its file. platforms/prediction_kind.hpp says what the kinds are. Gavel's rows wait for their input, which nothing here simulates:
+they are in no table."""
 
 import argparse
 import collections
@@ -31,10 +32,16 @@ STUDIES = {
     "tensorflow-benchmarks-2017": SERVERS,
     "hkbu-ddl-benchmarks": RINGS, "oneflow-dlperf-resnet50": RINGS, "oneflow-dlperf-bert": RINGS,
     "nvidia-deeplearningexamples": RINGS, "pollux-t4-traces": RINGS, "lambda-gpu-benchmarks": RINGS,
-    "gavel-throughputs": RINGS, "zeus-energy": ONE_GPU, "mxnet-perf-one-gpu": ONE_GPU,
+    "zeus-energy": ONE_GPU, "mxnet-perf-one-gpu": ONE_GPU,
     "vtrain-a100-megatron-allreduce": COLLECTIVES, "collective-microbenchmarks": COLLECTIVES, "nccl": COLLECTIVES,
     "baidu-deepbench-allreduce-maxwell": COLLECTIVES, "baidu-deepbench-allreduce-pascal": COLLECTIVES,
 }
+
+
+WITH_STEPS = ["hkbu-ddl-benchmarks", "hkbu-ddl-benchmarks-ps", "nvidia-deeplearningexamples", "oneflow-dlperf-resnet50",
+              "oneflow-dlperf-bert", "pollux-t4-traces", "tensorflow-benchmarks-2017", "mxnet-perf-ps", "cm-dare-cluster",
+              "spotdnn-resnet110-speed"]  # computation by their own profile, too
+TABLE = ROOT / "platforms/catalog/prediction_errors.json"
 
 
 def study_file(study):
@@ -112,32 +119,132 @@ def errors_of(pairs):
             "high": round(quantile([error for _, error in pairs], 0.95), 4)}
 
 
-def parts(kind):
-    computation, exchange = kind.split("; ")
-    return [kind] + [part for part in (computation, exchange) if part != "nothing"]
-
-
 def collect(folder, rehearse):
-    """{kind: [(source, error)]}; of a kind's parts, those rows whose other part costs nothing or is fitted."""
-    by_kind = collections.defaultdict(list)
+    """[(source, study, kind, error)] of all predictions."""
+    found = []
     for study, profiles in STUDIES.items():
         rows = few_rows(study, folder)
-        for profile in profiles:
-            done = validate(rehearse, study, folder / study / profile,
-                            ["--calibration", profile, "--without-own-profiles"], rows)
-            for row in done:
-                by_kind[row["kind"]].append((measurements_of(study).parent.name, error_of(row, study)))
-    return by_kind
+        runs = [(profile, ["--calibration", profile, "--without-own-profiles"]) for profile in profiles]
+        if study in WITH_STEPS:
+            runs.append(("exchange", ["--exchange", "predicted"]))
+        for name, options in runs:
+            for row in validate(rehearse, study, folder / study / name, options, rows):
+                found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
+    return found
+
+
+def pooled(found):
+    """{text: [(source, error)]}, as PredictionErrors has them: whole kinds; computations, of one worker where these are
+    enough; exchanges, of those whose computation is stated or measured, wherever their costs come from."""
+    pools = collections.defaultdict(list)
+    alone = collections.defaultdict(list)
+    for source, _, kind, error in found:
+        computation, exchange = kind.split("; ")
+        pools[kind].append((source, error))
+        pools[computation].append((source, error))
+        if exchange == "no exchange":
+            alone[computation].append((source, error))
+        elif computation in ("nothing", "step time", "fitted") and not exchange.endswith(": fitted"):
+            for elsewhere in ("fitted to fewer", "other links", "other profile"):
+                pools[exchange.split(": ")[0] + ": " + elsewhere].append((source, error))
+    for computation, pairs in alone.items():
+        if len(pairs) >= FEWEST:
+            pools[computation] = pairs
+    own = ("nothing", "step time", "fitted")
+    return {text: pairs for text, pairs in pools.items()
+            if text not in own and not (text.split("; ")[0] in own and text.endswith((": fitted", "no exchange")))}
+
+
+def write_table(found):
+    entries = {text: errors_of(pairs) for text, pairs in sorted(pooled(found).items())}
+    lines = [f'    {json.dumps(text)}: {json.dumps(entry)}' for text, entry in entries.items()]
+    TABLE.write_text('{\n  "format": 1,\n  "prediction_errors": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+
+
+def interval_by(found, kind):
+    """What PredictionErrors::of() gives the kind from these predictions."""
+    pools = pooled(found)
+    computation, exchange = kind.split("; ")
+    if kind in pools:
+        whole = errors_of(pools[kind])
+        if whole["rows"] >= FEWEST and whole["sources"] > 1:
+            return whole["low"], whole["high"]
+    sums = [0.0, 0.0]
+    for part in (computation, exchange):
+        if part in ("nothing", "step time", "fitted", "no exchange") or part.endswith(": fitted"):
+            continue
+        if part not in pools:
+            return None
+        errors = errors_of(pools[part])
+        sums = [math.hypot(sums[0], min(errors["low"], 0)), math.hypot(sums[1], max(errors["high"], 0))]
+    return -sums[0], sums[1]
+
+
+def print_coverage(found):
+    """By kind: rows, their sources, how many are inside of the interval that the other sources give, its ends as factors of
+    a speed, and its width beside the spread of the errors that were left out, in logarithms."""
+    print("| predicted | rows | sources | inside, % | interval of a speed | high / low | width / spread |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for kind in sorted({kind for _, _, kind, _ in found}):
+        rows = [row for row in found if row[2] == kind]
+        inside, widths = [], []
+        for source in sorted({row[0] for row in rows}):
+            others = [row for row in found if row[0] != source]
+            ends = interval_by(others, kind)
+            if ends is None:
+                continue
+            for row in (row for row in rows if row[0] == source):
+                inside.append(ends[0] <= row[3] <= ends[1])
+                widths.append(ends[1] - ends[0])
+        ends = interval_by(found, kind)
+        if len(inside) < FEWEST or ends is None or ends == (-0.0, 0.0):
+            continue
+        spread = quantile([row[3] for row in rows], 0.95) - quantile([row[3] for row in rows], 0.05)
+        print(f"| {kind} | {len(inside)} | {len({row[0] for row in rows})} | {100 * sum(inside) / len(inside):.0f} "
+              f"| {math.exp(-ends[1]):.2f} to {math.exp(-ends[0]):.2f} | {math.exp(ends[1] - ends[0]):.1f} "
+              f"| {quantile(widths, 0.5) / spread:.1f} |")
+
+
+def median_error(rows):
+    return quantile([abs(100 * (float(row["simulated"]) / float(row["measured"]) - 1)) for row in rows], 0.5)
+
+
+def inside_of(rows):
+    known = [row for row in rows if row["low"]]
+    return f"{100 * sum(float(r['low']) <= float(r['measured']) <= float(r['high']) for r in known) / len(known):.0f}" if known else ""
+
+
+def print_automatic(folder, rehearse):
+    """Each study by its own profile, by what "auto" takes, and by that without the profiles that have seen its rows."""
+    print('| study | rows | its own profile: median | "auto": median, ratio, inside % | without its own: rows, median, ratio, inside % |')
+    print("| --- | --- | --- | --- | --- |")
+    for study in STUDIES:
+        few = few_rows(study, folder)
+        own = validate(rehearse, study, folder / study / "own", [], few)
+        taken = validate(rehearse, study, folder / study / "auto", ["--calibration", "auto"], few)
+        without = validate(rehearse, study, folder / study / "auto-without", ["--calibration", "auto", "--without-own-profiles"], few)
+        if not own or not taken:
+            continue
+        best = median_error(own)
+        cells = [f"{median_error(taken):.1f}, {median_error(taken) / best:.1f}, {inside_of(taken)}"]
+        cells.append(f"{len(without)}, {median_error(without):.1f}, {median_error(without) / best:.1f}, {inside_of(without)}" if without else "no row")
+        print(f"| {study} | {len(own)} | {best:.1f} | " + " | ".join(cells) + " |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--auto", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--rehearse", default=str(ROOT / "build/rehearse"))
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for kind, pairs in sorted(collect(arguments.folder, arguments.rehearse).items()):
-        print(kind, errors_of(pairs))
+    if arguments.auto:
+        return print_automatic(arguments.folder, arguments.rehearse)
+    found = collect(arguments.folder, arguments.rehearse)
+    if arguments.table:
+        return print_coverage(found)
+    write_table(found)
 
 
 if __name__ == "__main__":

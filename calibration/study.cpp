@@ -480,17 +480,6 @@ Study with_calibration(const Study& study, const std::string& profile) {
   return other;
 }
 
-Study without_unmapped_rows(Study study) {
-  for (const StudyRow& row : study.rows) {
-    if (!row.scenario.empty()) continue;
-    auto known = std::ranges::find(study.excluded, row.problem, &ExcludedRows::reason);
-    if (known == study.excluded.end()) known = study.excluded.insert(known, {.reason = row.problem, .lines = {}});
-    known->lines.push_back(row.row.line());
-  }
-  std::erase_if(study.rows, [](const StudyRow& row) { return row.scenario.empty(); });
-  return study;
-}
-
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog) {
   const std::string measurements = measurements_hash(study);
   const Json nobody;

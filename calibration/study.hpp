@@ -141,9 +141,6 @@ Json profile_of(const Study& study, const Catalog& catalog);
 /// The study with another profile in every row's scenario: its name, or "auto".
 Study with_calibration(const Study& study, const std::string& profile);
 
-/// The study without the rows that have no scenario but a problem: they are excluded for it.
-Study without_unmapped_rows(Study study);
-
 /// Profiles that were fitted on rows of the study: those whose "fit" names the study, or its measurements by their content.
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog);
 

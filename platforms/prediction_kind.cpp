@@ -106,8 +106,10 @@ std::optional<KindErrors> PredictionErrors::of(const PredictionKind& kind) const
     return found == errors_.end() ? std::optional<KindErrors>{} : found->second;
   };
   if (const auto whole = find(to_text(kind)); whole && whole->rows >= kFewest && whole->sources > 1) return whole;
-  const auto computation = kind.computation == ComputationFrom::kNothing ? KindErrors{} : find(to_text(kind.computation));
-  const auto exchange = kind.exchange == ExchangeFrom::kNothing ? KindErrors{} : find(exchange_text(kind));
+  if (kind.is_of_fit()) return {};
+  const auto computation =
+      kind.computation <= ComputationFrom::kFitted ? KindErrors{} : find(to_text(kind.computation));
+  const auto exchange = kind.exchange <= ExchangeFrom::kFitted ? KindErrors{} : find(exchange_text(kind));
   if (!computation || !exchange) return {};
   return together(*computation, *exchange);
 }
@@ -121,6 +123,7 @@ PredictionErrors read_prediction_errors(const JsonReader& json) {
                .median = entry.required<double>("median"),
                .low = entry.required<double>("low"),
                .high = entry.required<double>("high")};
+    entry.reject_unknown_keys();
     entry.expect(of_kind.median >= 0 && of_kind.median <= 10, "median", "0 to 10");
     entry.expect(of_kind.low >= -10 && of_kind.low <= of_kind.high && of_kind.high <= 10, "low", "-10 to high");
   }

@@ -42,7 +42,7 @@ Candidate candidate_of(const std::string& name, const Profile& profile, const Tr
   constexpr double kUnknown = 10;
   Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
   const auto known = errors.of(candidate.kind);
-  candidate.expected_error = known ? known->median : kUnknown;
+  candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
   if (!profile.kernels)
     for (const Accelerator& gpu : facts.gpus)
       candidate.gpu_distance = std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);

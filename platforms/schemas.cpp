@@ -230,7 +230,12 @@ std::string catalog_schema() {
                          entries("accelerator") + R"(, "instances": )" + entries("instance") +
                          R"(, "interconnects": )" + entries("interconnect") + R"(, "spot_pools": )" +
                          entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"json(,
-    "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } }
+    "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } },
+    "prediction_errors": { "type": "object", "description": "by kind of prediction; written by calibration/prediction_errors.py", "additionalProperties": {
+      "type": "object", "required": ["rows", "sources", "median", "low", "high"], "additionalProperties": false, "properties": {
+        "rows": { "type": "integer", "minimum": 0 }, "sources": { "type": "integer", "minimum": 0 },
+        "median": { "type": "number", "minimum": 0, "maximum": 10, "description": "of the absolute errors ln(predicted / measured)" },
+        "low": { "type": "number", "minimum": -10, "maximum": 10 }, "high": { "type": "number", "minimum": -10, "maximum": 10 } } } }
   })json",
                      {{"accelerator", accelerator_schema},
                       {"instance", instance_schema},

@@ -60,6 +60,16 @@ void add_options(Options options, ValidateCommand& command) {
                                                              : std::string{};
       })
       .shows_default();
+  options
+      .add_option("--exchange", command.exchange, "WORD",
+                  "\"fitted\": NICs, servers and collectives of the profile; \"predicted\": of others, as for a user who "
+                  "has measured steps alone")
+      .check([](const std::string& word) {
+        const std::vector<std::string> known{"fitted", "predicted"};
+        return std::ranges::find(known, word) == known.end() ? unknown_name_message("exchange", word, known)
+                                                             : std::string{};
+      })
+      .shows_default();
   options.add_option("--calibration", command.calibration, "PROFILE",
                      "Predict all rows by this profile instead of the study's own; \"auto\": by the one that each is given");
   options.add_flag("--without-own-profiles", command.withholds_own_profiles,
@@ -296,6 +306,7 @@ ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>&
 
 /// By the profile that is asked for. Who has none of the study's own has no step times of its workloads either.
 Study as_asked(Study study, const ValidateCommand& command, const Catalog& catalog) {
+  if (command.exchange == "predicted") return with_predicted_exchange(study, catalog);
   if (command.withholds_own_profiles && profile_of(study, catalog).contains("step_times"))
     study = without_unmapped_rows(without_step_times(study, catalog));
   if (command.calibration || command.withholds_own_profiles)
@@ -323,7 +334,7 @@ int run(const ValidateCommand& command) {
   Progress progress{"measured rows", command.common.is_quiet};
   for (const Study& study : studies) {
     if (is_set) progress.note(", " + study.name);
-    if (command.withholds_own_profiles) {
+    if (command.withholds_own_profiles || command.exchange == "predicted") {
       catalog = load_catalog(command.common);
       catalog.withhold_profiles(profiles_fitted_on(study, catalog));
     }

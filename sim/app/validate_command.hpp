@@ -18,6 +18,7 @@ struct ValidateCommand {
   std::vector<std::string> baselines;  // names of single ones
   std::string computation = "measured";
   std::optional<std::string> calibration;
+  std::string exchange = "fitted";
   bool withholds_own_profiles = false;
 };
 

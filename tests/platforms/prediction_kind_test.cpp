@@ -98,6 +98,10 @@ TEST_CASE("errors of a kind are those of its rows, or else of its parts as if th
   CHECK(machine->high == doctest::Approx(0.2));
   CHECK(machine->median == doctest::Approx(0.1));
   CHECK(!errors.of({ComputationFrom::kOtherStep, ExchangeFrom::kOtherLinks, ExchangePlace::kMachine}));
+  const auto fitted_exchange = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kFitted, ExchangePlace::kMachine});
+  REQUIRE(fitted_exchange);
+  CHECK(fitted_exchange->high == doctest::Approx(0.2));
+  CHECK(!errors.of({ComputationFrom::kStepTime, ExchangeFrom::kFitted, ExchangePlace::kMachine}));
 }
 
 }  // namespace rehearse
