@@ -21,6 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = 24
+LEAST_INSIDE = 0.85
 FEWEST = 40  # rows of a kind that stands by itself; PredictionErrors::of() has the same number
 ONE_GPU = ["kernels", "hkbu-ddl-benchmarks", "nvidia-deeplearningexamples", "oneflow-dlperf"]
 RINGS = ONE_GPU + ["pollux-t4-traces", "nccl"]
@@ -111,12 +112,33 @@ def quantile(values, share):
     return values[low] + (place - low) * (values[high] - values[low])
 
 
+def middle(errors, scale):
+    """The 5th and 95th percentile, their distances from the median times `scale`."""
+    centre, low, high = (quantile(errors, share) for share in (0.5, 0.05, 0.95))
+    return centre + scale * (low - centre), centre + scale * (high - centre)
+
+
+def scale_of(pairs):
+    """By how much the middle of errors is wider or narrower so that LEAST_INSIDE of all lie in that of the other sources: each
+    has a bias of its own, as a new one will have. 0.7 to 2; 1.5 of a single source."""
+    sources = sorted({source for source, _ in pairs})
+    if len(sources) < 2:
+        return 1.5
+    apart = [([error for source, error in pairs if source == one], [error for source, error in pairs if source != one])
+             for one in sources]
+    for step in range(14, 40):
+        ends = [(own, middle(others, step / 20)) for own, others in apart]
+        if sum(low <= error <= high for own, (low, high) in ends for error in own) >= LEAST_INSIDE * len(pairs):
+            return step / 20
+    return 2
+
+
 def errors_of(pairs):
-    """Of [(source, error)]: a source counts as much as any other, whatever its rows are."""
+    """Of [(source, error)]."""
+    errors = [error for _, error in pairs]
+    low, high = middle(errors, scale_of(pairs))
     return {"rows": len(pairs), "sources": len({source for source, _ in pairs}),
-            "median": round(quantile([abs(error) for _, error in pairs], 0.5), 4),
-            "low": round(quantile([error for _, error in pairs], 0.05), 4),
-            "high": round(quantile([error for _, error in pairs], 0.95), 4)}
+            "median": round(quantile([abs(error) for error in errors], 0.5), 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 def collect(folder, rehearse):

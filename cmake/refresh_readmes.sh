@@ -4,6 +4,8 @@
 #   keys                scenarios/README.md: the keys of a scenario
 #   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
 #   accuracy=FOLDER     the same from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
+#   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
+#   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
 # tests/sim/app/output/schema_keys_test.cpp).
 set -euo pipefail
@@ -42,8 +44,14 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
+    intervals=* | auto=*)
+      option=table
+      [ "${part%%=*}" = intervals ] || option=auto
+      calibration/prediction_errors.py "${part#*=}" --$option > "$scratch/$option"
+      replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
+      ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, accuracy" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

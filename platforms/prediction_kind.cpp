@@ -53,9 +53,10 @@ ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   constexpr double kSameRate = 1.5;  // NICs, as a factor
   ExchangeFrom nearest = ExchangeFrom::kOtherProfile;
   for (const SeenExchange& seen : profile.fitted_exchanges) {
-    if (seen.strategy != facts.strategy) continue;
-    const bool has_nic = facts.nic == BytesPerSecond{} || (seen.nic > BytesPerSecond{} && seen.nic <= facts.nic * kSameRate &&
-                                                          facts.nic <= seen.nic * kSameRate);
+    const bool spans_machines = facts.nic > BytesPerSecond{};
+    if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
+    const bool has_nic =
+        !spans_machines || (seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate);
     const bool is_there = seen.links == facts.links && has_nic;
     const ExchangeFrom from = !is_there                              ? ExchangeFrom::kOtherLinks
                               : facts.workers > 2 * seen.workers_max ? ExchangeFrom::kLarger

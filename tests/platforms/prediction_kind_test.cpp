@@ -59,6 +59,9 @@ TEST_CASE("a prediction's kind says where computation and exchange come from") {
   facts = some_training();
   facts.nic = BytesPerSecond{12.5e9};
   CHECK(kind_text(facts) == "step time; cluster: other links");
+  Profile of_one_machine = some_profile();
+  of_one_machine.fitted_exchanges.erase(of_one_machine.fitted_exchanges.begin());
+  CHECK(to_text(kind_of(some_training(), of_one_machine)) == "step time; cluster: other profile");
   facts = some_training();
   facts.nic = {};
   facts.workers = 4;
