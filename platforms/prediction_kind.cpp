@@ -52,12 +52,14 @@ ComputationFrom computation_of(const TrainingFacts& facts, const Profile& profil
 ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   constexpr double kSameRate = 1.5;  // NICs, as a factor
   ExchangeFrom nearest = ExchangeFrom::kOtherProfile;
+  const bool has_gpus = std::ranges::all_of(
+      facts.gpus, [&](const Accelerator& gpu) { return contains(profile.fitted_accelerators, gpu.name); });
   for (const SeenExchange& seen : profile.fitted_exchanges) {
     const bool spans_machines = facts.nic > BytesPerSecond{};
     if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
     const bool has_nic =
         !spans_machines || (seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate);
-    const bool is_there = seen.links == facts.links && has_nic;
+    const bool is_there = has_gpus && seen.links == facts.links && has_nic;
     const ExchangeFrom from = !is_there                              ? ExchangeFrom::kOtherLinks
                               : facts.workers > 2 * seen.workers_max ? ExchangeFrom::kLarger
                                                                      : ExchangeFrom::kFitted;

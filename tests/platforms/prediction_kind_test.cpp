@@ -14,6 +14,7 @@ namespace {
 Profile some_profile() {
   Profile profile;
   profile.fitted_models = {"resnet50"};
+  profile.fitted_accelerators = {"V100"};
   profile.step_times = {
       {.model = "resnet50", .accelerator = "V100", .precision = "fp32", .framework = "", .batch = 64, .time = Seconds{0.2}}};
   profile.fitted_exchanges = {
@@ -50,7 +51,7 @@ TEST_CASE("a prediction's kind says where computation and exchange come from") {
   CHECK(kind_text(facts) == "other step time; cluster: fitted");
   facts = some_training();
   facts.gpus.front().name = "T4";
-  CHECK(kind_text(facts) == "other step time; cluster: fitted");
+  CHECK(kind_text(facts) == "other step time; cluster: other links");
   facts = some_training();
   facts.workers = 128;
   CHECK(kind_text(facts) == "step time; cluster: fitted to fewer");
