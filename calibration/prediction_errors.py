@@ -120,13 +120,13 @@ def middle(errors, scale):
 
 def scale_of(pairs):
     """By how much the middle of errors is wider or narrower so that LEAST_INSIDE of all lie in that of the other sources: each
-    has a bias of its own, as a new one will have. 0.7 to 2; 1.5 of a single source."""
+    has a bias of its own, as a new one will have. 0.85 to 2; 1.5 of a single source."""
     sources = sorted({source for source, _ in pairs})
     if len(sources) < 2:
         return 1.5
     apart = [([error for source, error in pairs if source == one], [error for source, error in pairs if source != one])
              for one in sources]
-    for step in range(14, 40):
+    for step in range(17, 40):
         ends = [(own, middle(others, step / 20)) for own, others in apart]
         if sum(low <= error <= high for own, (low, high) in ends for error in own) >= LEAST_INSIDE * len(pairs):
             return step / 20

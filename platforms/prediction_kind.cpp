@@ -103,18 +103,21 @@ PredictionKind kind_of(const TrainingFacts& facts, const Profile& profile) {
 }
 
 std::optional<KindErrors> PredictionErrors::of(const PredictionKind& kind) const {
-  constexpr std::size_t kFewest = 40;
+  constexpr std::size_t kFewest = 40, kFewestForMedian = 10;  // rows
   const auto find = [&](const std::string& text) {
     const auto found = errors_.find(text);
     return found == errors_.end() ? std::optional<KindErrors>{} : found->second;
   };
-  if (const auto whole = find(to_text(kind)); whole && whole->rows >= kFewest && whole->sources > 1) return whole;
   if (kind.is_of_fit()) return {};
+  const auto whole = find(to_text(kind));
+  if (whole && whole->rows >= kFewest && whole->sources > 1) return whole;
   const auto computation =
       kind.computation <= ComputationFrom::kFitted ? KindErrors{} : find(to_text(kind.computation));
   const auto exchange = kind.exchange <= ExchangeFrom::kFitted ? KindErrors{} : find(exchange_text(kind));
   if (!computation || !exchange) return {};
-  return together(*computation, *exchange);
+  KindErrors parts = together(*computation, *exchange);
+  if (whole && whole->rows >= kFewestForMedian) parts.median = whole->median;
+  return parts;
 }
 
 PredictionErrors read_prediction_errors(const JsonReader& json) {
