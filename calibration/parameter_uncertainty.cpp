@@ -34,6 +34,14 @@ std::vector<Json> moved_profiles(const Scenario& scenario) {
   return profiles;
 }
 
+std::vector<Json> other_profiles(const Scenario& scenario) {
+  const Json file = parse_json(scenario.effective, scenario.name);
+  std::vector<Json> profiles;
+  if (const Json* others = json_pointer_find(file, "/calibration/prediction/others"); others != nullptr)
+    for (const auto& [name, profile] : others->items()) profiles.push_back(profile);
+  return profiles;
+}
+
 Json shortening(const Scenario& scenario) {
   constexpr std::int64_t kSteps = 20;
   const Training& training = scenario.training;
@@ -49,10 +57,25 @@ Scenario shortened(const Scenario& scenario) {
   return shorter;
 }
 
+namespace {
+
+/// What the interval's deviation by values must be so that its end is at the speed of another profile, which is exp(`change`)
+/// times this one's: a change within what the interval has anyway takes none.
+double deviation_that_covers(double change, const PredictionUncertainty& errors) {
+  constexpr double kLeast = 0.25;  // of an end that all errors lie beyond
+  const double end = std::max(change > 0 ? -errors.low : errors.high, kLeast);
+  const double needed = std::abs(change) / end;
+  return needed > errors.residual ? std::sqrt(needed * needed - errors.residual * errors.residual) : 0;
+}
+
+}  // namespace
+
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,
                          const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   if (!has_uncertain_values(scenario)) return 0;
-  const std::vector<Json> profiles = moved_profiles(scenario);
+  std::vector<Json> profiles = moved_profiles(scenario);
+  const std::size_t moved_ones = profiles.size();
+  for (Json& other : other_profiles(scenario)) profiles.push_back(std::move(other));
   const auto results = pool.run_all(
       profiles.size() + 1,
       [&](std::size_t i) {
@@ -66,11 +89,17 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
     return result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0;
   };
   const double speed = speed_of(results.back());
-  double variance = 0;
-  for (const PooledRun& result : results)
-    if (const double moved = speed_of(result); moved > 0 && speed > 0)
-      variance += std::log(moved / speed) * std::log(moved / speed);
-  return std::sqrt(variance);
+  double variance = 0, apart = 0;
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    const double moved = speed_of(results[i]);
+    if (!(moved > 0 && speed > 0)) continue;
+    const double change = std::log(moved / speed);
+    if (i < moved_ones)
+      variance += change * change;
+    else
+      apart = std::max(apart, deviation_that_covers(change, scenario.profile.uncertainty));
+  }
+  return std::max(std::sqrt(variance), apart);
 }
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "sim/base/budget.hpp"
@@ -16,8 +17,14 @@ namespace rehearse {
 /// where a value would leave what a profile may hold, and not at all where one does so either way.
 std::vector<Json> moved_profiles(const Scenario& scenario);
 
-/// Whether speed_uncertainty() would find any: the profile states how uncertain its values are.
-inline bool has_uncertain_values(const Scenario& scenario) { return !scenario.profile.uncertainty.components.empty(); }
+/// Profiles that would do nearly as well as the one that calibration "auto" took, complete.
+std::vector<Json> other_profiles(const Scenario& scenario);
+
+/// Whether speed_uncertainty() would find any: the profile states how uncertain its values are, or others would do.
+inline bool has_uncertain_values(const Scenario& scenario) {
+  const std::optional<StatedPrediction>& prediction = scenario.profile.prediction;
+  return !scenario.profile.uncertainty.components.empty() || (prediction && !prediction->others.empty());
+}
 
 /// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
 /// speed depends on the profile.
@@ -25,8 +32,8 @@ Scenario shortened(const Scenario& scenario);
 /// Options of a job (kSimulate, kMeasure) that make it do so.
 Json shortening(const Scenario& scenario);
 
-/// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2). One
-/// simulation more than there are components. A component with which nothing can be simulated counts as none. Without
+/// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2), or more where
+/// the interval would leave out the speed by one of the other profiles. One simulation more than there are profiles. A component with which nothing can be simulated counts as none. Without
 /// components it is 0, and nothing is simulated. `on_done(finished, total)` is called after each; once `budget` is over,
 /// its stop() ends the call.
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,

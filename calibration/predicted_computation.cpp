@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "platforms/profile_choice.hpp"
+
 namespace rehearse {
+
+using nlohmann::literals::operator""_json_pointer;
 
 namespace {
 
@@ -29,10 +33,7 @@ Json with_computation_by_kernels(Json profile, const Catalog& catalog, const std
   return profile;
 }
 
-Study with_predicted_computation(const Study& study, const Catalog& catalog) {
-  Json own = profile_of(study, catalog);
-  own["name"] = study.profile_name;
-  const Json profile = with_computation_by_kernels(std::move(own), catalog, study.file_name);
+Study without_step_times(const Study& study, const Catalog& catalog) {
   Study predicted = study;
   for (StudyRow& row : predicted.rows) {
     for (const auto& [where, reason] : study.only_by_step_times)
@@ -47,9 +48,51 @@ Study with_predicted_computation(const Study& study, const Catalog& catalog) {
       row.problem = "the model has durations instead of layers, so that only step times tell of its computation";
       continue;
     }
-    scenario["calibration"] = profile;
     if (!study.predicted_framework.empty()) scenario["workload"]["framework"] = study.predicted_framework;
     if (!scenario["workload"].contains("copies_input")) scenario["workload"]["copies_input"] = false;
+    row.scenario = to_json_text(scenario);
+  }
+  return predicted;
+}
+
+Study without_unmapped_rows(Study study) {
+  for (const StudyRow& row : study.rows) {
+    if (!row.scenario.empty()) continue;
+    auto known = std::ranges::find(study.excluded, row.problem, &ExcludedRows::reason);
+    if (known == study.excluded.end()) known = study.excluded.insert(known, {.reason = row.problem, .lines = {}});
+    known->lines.push_back(row.row.line());
+  }
+  std::erase_if(study.rows, [](const StudyRow& row) { return row.scenario.empty(); });
+  return study;
+}
+
+Study with_predicted_computation(const Study& study, const Catalog& catalog) {
+  Json own = profile_of(study, catalog);
+  own["name"] = study.profile_name;
+  const Json profile = with_computation_by_kernels(std::move(own), catalog, study.file_name);
+  Study predicted = without_step_times(study, catalog);
+  for (StudyRow& row : predicted.rows) {
+    if (row.scenario.empty()) continue;
+    Json scenario = parse_json(row.scenario, study.scenario_file);
+    scenario["calibration"] = profile;
+    row.scenario = to_json_text(scenario);
+  }
+  return predicted;
+}
+
+Study with_predicted_exchange(const Study& study, const Catalog& catalog) {
+  Json profile = profile_of(study, catalog);
+  for (const char* exchange : {"network", "servers", "collectives"}) profile.erase(exchange);
+  if (profile.contains("/fit/seen/exchanges"_json_pointer)) profile["fit"]["seen"]["exchanges"] = Json::array();
+  profile.erase("prediction");
+  if (profile.contains("/fit/spread"_json_pointer)) profile["fit"]["spread"]["components"] = Json::array();
+  profile["name"] = study.profile_name + ", exchange from elsewhere";
+  Study predicted = study;
+  predicted.profile_name = kAutomaticProfile;
+  for (StudyRow& row : predicted.rows) {
+    if (row.scenario.empty()) continue;
+    Json scenario = parse_json(row.scenario, study.scenario_file);
+    scenario["calibration"] = profile;
     row.scenario = to_json_text(scenario);
   }
   return predicted;

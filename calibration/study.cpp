@@ -10,6 +10,7 @@
 #include "calibration/metric.hpp"
 #include "calibration/replayed_metric.hpp"
 #include "calibration/trace_measurements.hpp"
+#include "platforms/profile_choice.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
@@ -19,6 +20,7 @@
 namespace rehearse {
 
 namespace fs = std::filesystem;
+using nlohmann::literals::operator""_json_pointer;
 
 namespace {
 
@@ -263,7 +265,10 @@ BaseScenario read_base(const JsonReader& json, Study& study) {
       JsonOrigins{}.set(base.json, pointer, value.value().dump(), value.place());
       base.set.emplace_back(pointer, value.place());
     }
-  if (const Json* profile = json_pointer_find(base.json, "/calibration"); profile != nullptr && profile->is_string())
+  const Json* profile = json_pointer_find(base.json, "/calibration");
+  if (profile == nullptr)
+    study.profile_name = kAutomaticProfile;
+  else if (profile->is_string())
     study.profile_name = profile->get<std::string>();
   return base;
 }
@@ -455,9 +460,12 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
 }
 
 Json profile_of(const Study& study, const Catalog& catalog) {
+  if (study.profile_name == kAutomaticProfile) return Json::object();
   const Json base = load_json_file(study.scenario_file);
-  const JsonReader calibration = JsonReader{base, study.scenario_file}.child("calibration");
-  return calibration.is_string() ? catalog.profile(study.profile_name, calibration).value() : calibration.value();
+  const JsonReader scenario{base, study.scenario_file};
+  if (study.profile_name.empty()) return scenario.child("calibration").value();
+  return catalog.profile(study.profile_name, scenario.has("calibration") ? scenario.child("calibration") : scenario)
+      .value();
 }
 
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog) {
@@ -467,6 +475,43 @@ Scenario read_row(const StudyRow& row, const std::string& file_name, const Catal
   json["training"]["start_interval"] = "even";
   return read_scenario(json, file_name, catalog, row.origins);
 }
+
+Study with_calibration(const Study& study, const std::string& profile) {
+  Study other = study;
+  other.profile_name = profile;
+  for (StudyRow& row : other.rows) {
+    if (row.scenario.empty()) continue;
+    Json scenario = parse_json(row.scenario, study.scenario_file);
+    scenario["calibration"] = profile;
+    row.scenario = to_json_text(scenario);
+  }
+  return other;
+}
+
+std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog) {
+  const std::string measurements = measurements_hash(study);
+  const Json nobody;
+  std::set<std::string> names;
+  for (const std::string& name : catalog.profile_names()) {
+    const Json& profile = catalog.profile(name, JsonReader{nobody, study.file_name}).value();
+    for (const Json& fitted : profile.value("/fit/studies"_json_pointer, Json::array()))
+      if (fitted.value("measurements_fnv1a", "") == measurements || fitted.value("study", "") == study.name)
+        names.insert(name);
+  }
+  return names;
+}
+
+namespace {
+
+/// What the scenario says of a prediction, besides its value.
+void describe(const Scenario& scenario, Prediction& prediction) {
+  prediction.profile = scenario.profile.name;
+  prediction.kind = to_text(scenario.prediction_kind);
+  if (const PredictionUncertainty& errors = scenario.profile.uncertainty; errors.residual > 0)
+    prediction.interval = errors.interval(0);
+}
+
+}  // namespace
 
 std::vector<Prediction> predict(const Study& study, const Catalog& catalog, const Pool& pool,
                                 const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
@@ -478,18 +523,22 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   std::erase_if(distinct, [](const Question& question) { return question.first.empty(); });  // could not be mapped
+  const auto scenario_of = [&](std::size_t i) {
+    const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
+    return read_row(study.rows[static_cast<std::size_t>(asked_by)], study.scenario_file, catalog);
+  };
   const auto results = pool.run_all(
       distinct.size(),
       [&](std::size_t i) {
-        const std::optional<double>& probability = distinct[i].second;
-        const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
         Json options{{"metric", study.metric}};
-        if (probability) options["probability"] = *probability;
+        if (distinct[i].second) options["probability"] = *distinct[i].second;
         if (!study.traces.empty()) options["traces"] = study.traces;
-        return kMeasure.job(read_row(study.rows[static_cast<std::size_t>(asked_by)], study.scenario_file, catalog),
-                            options);
+        return kMeasure.job(scenario_of(i), options);
       },
       on_done, budget);
+  std::vector<Prediction> made(distinct.size());  // but for their values
+  for (std::size_t i = 0; i < distinct.size(); ++i)
+    if (results[i].has_succeeded) describe(scenario_of(i), made[i]);
   std::vector<Prediction> predictions;
   for (const Question& question : questions) {
     if (question.first.empty()) {
@@ -499,7 +548,7 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
     const auto at =
         static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
     const PooledRun& result = results[at];
-    Prediction prediction;
+    Prediction prediction = made[at];
     if (result.has_succeeded) {
       double value = 0;
       std::from_chars(result.text.data(), result.text.data() + result.text.size(), value);

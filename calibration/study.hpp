@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platforms/catalog.hpp"
@@ -132,12 +134,24 @@ StudySet load_study_set(const std::filesystem::path& path,
 std::vector<Study> load_studies(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& measurements = {});
 
-/// The profile file's value that the study's scenario names or contains; null without.
+/// The profile file's value that the study's scenario names or contains; an empty object if every row has one of its own
+/// ("auto").
 Json profile_of(const Study& study, const Catalog& catalog);
+
+/// The study with another profile in every row's scenario: its name, or "auto".
+Study with_calibration(const Study& study, const std::string& profile);
+
+/// Profiles that were fitted on rows of the study: those whose "fit" names the study, or its measurements by their content.
+std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog);
 
 struct Prediction {
   std::optional<double> value;
   std::string problem;  // why there is none
+  std::string profile{};  // by which it was made
+  std::string kind{};     // to_text(PredictionKind)
+  /// What a predicted speed is multiplied by for the ends of its interval of 90 %, without what the uncertainty of the
+  /// profile's values adds; none if the profile states no errors.
+  std::optional<std::pair<double, double>> interval{};
 };
 
 /// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step.

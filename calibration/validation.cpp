@@ -159,12 +159,20 @@ std::vector<SampleComparison> compare_samples(const Study& study, const std::vec
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions) {
   Validation validation;
+  const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
     ValidationRow result{.measured = row.measured,
                          .simulated = predictions[i].value,
                          .error_pct = -100,
-                         .problem = row.problem.empty() ? predictions[i].problem : row.problem};
+                         .problem = row.problem.empty() ? predictions[i].problem : row.problem,
+                         .profile = predictions[i].profile,
+                         .kind = predictions[i].kind};
+    if (result.simulated && predictions[i].interval) {
+      const auto [low, high] = *predictions[i].interval;
+      result.interval = is_rate ? std::pair{low * *result.simulated, high * *result.simulated}
+                                : std::pair{*result.simulated / high, *result.simulated / low};
+    }
     if (result.simulated)
       result.error_pct = 100 * (row.trials ? *result.simulated - row.measured : *result.simulated / row.measured - 1);
     if (result.simulated && row.trials) {
@@ -214,7 +222,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
 std::string validation_csv(const Study& study, const Validation& validation,
                            const std::vector<PredictedColumn>& others) {
   std::vector<std::string> columns = study.table->columns();
-  std::vector<std::string> added{"use", "measured", "simulated", "error_pct", "problem"};
+  std::vector<std::string> added{"use",     "measured", "simulated", "error_pct", "problem",
+                                 "profile", "kind",     "low",       "high"};
   for (const PredictedColumn& other : others) added.push_back(other.name);
   for (std::string name : added) {
     while (std::find(columns.begin(), columns.end(), name) != columns.end()) name = "rehearse_" + name;
@@ -231,6 +240,10 @@ std::string validation_csv(const Study& study, const Validation& validation,
     fields.push_back(row.simulated ? CsvField{*row.simulated} : CsvField{""});
     fields.emplace_back(row.error_pct);
     fields.emplace_back(row.problem);
+    fields.emplace_back(row.profile);
+    fields.emplace_back(row.kind);
+    fields.push_back(row.interval ? CsvField{row.interval->first} : CsvField{""});
+    fields.push_back(row.interval ? CsvField{row.interval->second} : CsvField{""});
     for (const PredictedColumn& other : others)
       fields.push_back(other.values[i] ? CsvField{*other.values[i]} : CsvField{""});
     csv.row(fields);
@@ -280,17 +293,14 @@ StudyQuality study_quality(const Study& study, const Validation& validation, con
   return {.of = StudyQuality::Of::kFitted, .errors = validation.fitted};
 }
 
-RowCount interval_coverage(const Study& study, const Validation& validation, const PredictionUncertainty& uncertainty) {
+RowCount interval_coverage(const Study& study, const Validation& validation) {
   RowCount coverage;
-  if (!(uncertainty.residual > 0) || validation.within_bounds.rows > 0) return coverage;
-  const auto [low, high] = uncertainty.interval(0);
-  const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
+  if (validation.within_bounds.rows > 0) return coverage;
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
     const ValidationRow& row = validation.rows[i];
-    if (study.rows[i].use == RowUse::kStepTime || !row.simulated) continue;
-    const double ratio = is_rate ? row.measured / *row.simulated : *row.simulated / row.measured;
+    if (study.rows[i].use == RowUse::kStepTime || !row.interval) continue;
     ++coverage.rows;
-    coverage.inside += ratio >= low && ratio <= high ? 1 : 0;
+    coverage.inside += row.is_inside() ? 1 : 0;
   }
   return coverage;
 }

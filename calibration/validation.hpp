@@ -26,6 +26,10 @@ struct ValidationRow {
   std::optional<double> simulated;
   double error_pct = 0;  // signed; -100 if there is no simulated value
   std::string problem;
+  std::string profile{}, kind{};                         // of the prediction
+  std::optional<std::pair<double, double>> interval{};  // of 90 %, around `simulated`
+
+  bool is_inside() const { return interval && measured >= interval->first && measured <= interval->second; }
 };
 
 /// Where a curve saturates: w* = (mean of the three largest speeds) / (median of X(w)/w over w <= 2), if the measured
@@ -96,10 +100,9 @@ bool is_scored(const StudyRow& row, StudyQuality::Of quality);
 /// the same measurements.
 StudyQuality study_quality(const Study& study, const Validation& validation, const Json& profile);
 
-/// How many of the scored rows that could be simulated lie within the interval of 90 % that `uncertainty`'s errors give
-/// each prediction: measured between `interval(0).first` and `.second` times a simulated rate; a time is one by a rate.
-/// Without the uncertainty of the profile's values, which simulate adds, intervals are narrower and hold fewer.
-RowCount interval_coverage(const Study& study, const Validation& validation, const PredictionUncertainty& uncertainty);
+/// How many of the scored rows that could be simulated lie within the interval of 90 % of their prediction. Without the
+/// uncertainty of the profile's values, which simulate adds, intervals are narrower and hold fewer.
+RowCount interval_coverage(const Study& study, const Validation& validation);
 
 /// Why rows are not scored, and the lines of the measurements' file that they stand in: what the study leaves out, what
 /// gives the profile's step times, and what cannot be simulated (which is scored as an error of 100 %).
@@ -112,7 +115,7 @@ struct PredictedColumn {
 };
 
 /// validation.csv: the measured columns, `use` (step_time, fitted or predicted), `measured`, `simulated`, `error_pct`,
-/// `problem`, and `others`.
+/// `problem`, `profile`, `kind`, `low` and `high` of the interval, and `others`.
 std::string validation_csv(const Study& study, const Validation& validation,
                            const std::vector<PredictedColumn>& others = {});
 Json to_json(const ErrorStatistics& statistics);

@@ -8,6 +8,8 @@
 #   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them
 #   unseen              calibration/README.md: sources that no fit has seen; 10 s
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
+#   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
+#   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
 # tests/sim/app/output/schema_keys_test.cpp, cmake/readme_tables.py --check).
 set -euo pipefail
@@ -50,8 +52,14 @@ for part in "$@"; do
       cmake/readme_tables.py build/rehearse "$part" > "$scratch/table"
       replace_part calibration/README.md "$part" "$scratch/table"
       ;;
+    intervals=* | auto=*)
+      option=table
+      [ "${part%%=*}" = intervals ] || option=auto
+      calibration/prediction_errors.py "${part#*=}" --$option > "$scratch/$option"
+      replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
+      ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, accuracy" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

@@ -203,6 +203,7 @@ Catalog::Catalog(std::vector<CatalogFolders> folders) : folders_{std::move(folde
 }
 Catalog::~Catalog() = default;
 Catalog::Catalog(Catalog&&) noexcept = default;
+Catalog& Catalog::operator=(Catalog&&) noexcept = default;
 
 void Catalog::read_platforms(const fs::path& folder) {
   std::error_code error;
@@ -216,7 +217,8 @@ void Catalog::read_platforms(const fs::path& folder) {
     json.expect_format();
     for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
                                         std::pair{"interconnects", &interconnects_},
-                                        std::pair{"spot_pools", &spot_pools_}, std::pair{"storage", &storage_}}) {
+                                        std::pair{"spot_pools", &spot_pools_}, std::pair{"storage", &storage_},
+                                        std::pair{"prediction_errors", &prediction_errors_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -293,6 +295,7 @@ JsonReader Catalog::model(const std::string& name, const JsonReader& asked_by) c
   return find_file("model", &CatalogFolders::models, name, asked_by);
 }
 JsonReader Catalog::profile(const std::string& name, const JsonReader& asked_by) const {
+  if (withheld_profiles_.contains(name)) asked_by.fail(unknown_name_message("profile", name, profile_names()));
   return find_file("profile", &CatalogFolders::profiles, name, asked_by);
 }
 
@@ -335,6 +338,20 @@ std::vector<std::string> Catalog::file_names(fs::path CatalogFolders::*folder) c
   return {names.begin(), names.end()};
 }
 std::vector<std::string> Catalog::model_names() const { return file_names(&CatalogFolders::models); }
-std::vector<std::string> Catalog::profile_names() const { return file_names(&CatalogFolders::profiles); }
+std::vector<std::string> Catalog::profile_names() const {
+  std::vector<std::string> names = file_names(&CatalogFolders::profiles);
+  std::erase_if(names, [&](const std::string& name) { return withheld_profiles_.contains(name); });
+  return names;
+}
+
+Json Catalog::prediction_errors() const {
+  Json errors = Json::object();
+  for (const auto& [kind, entry] : prediction_errors_) errors[kind] = *entry.value;
+  return errors;
+}
+
+void Catalog::withhold_profiles(const std::set<std::string>& names) {
+  withheld_profiles_.insert(names.begin(), names.end());
+}
 
 }  // namespace rehearse

@@ -2,7 +2,7 @@
 // What is known about machines, models and calibrated software, by name. Start here to read platforms/.
 //
 // A catalog folder holds   *.json            catalog files: "accelerators", "instances", "interconnects",
-//                                            "region_links", "spot_pools", "storage"
+//                                            "region_links", "spot_pools", "storage", "prediction_errors"
 //                          prices/*.json     price histories (platforms/price.hpp)
 //                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
 //                          profiles/*.json   calibration profiles
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,7 @@ class Catalog {
   explicit Catalog(std::vector<CatalogFolders> folders);
   ~Catalog();
   Catalog(Catalog&&) noexcept;
+  Catalog& operator=(Catalog&&) noexcept;
 
   /// Raw entries. Throws InputError, with the nearest known name, for an unknown one; `asked_by` says where the name
   /// was read.
@@ -54,6 +56,12 @@ class Catalog {
   PriceHistory price_history(const std::string& name, const JsonReader& asked_by) const;
   /// The link between two regions, or inside one; nullptr if the catalogs have none.
   const RegionLink* region_link(const std::string& from, const std::string& to) const;
+
+  /// How far predictions of each kind have been off: platforms/prediction_kind.hpp. Null if no catalog says.
+  Json prediction_errors() const;
+
+  /// From now on there is no profile of these names.
+  void withhold_profiles(const std::set<std::string>& names);
 
   std::vector<std::string> accelerator_names() const;
   std::vector<std::string> instance_names() const;
@@ -81,10 +89,12 @@ class Catalog {
   std::vector<std::string> file_names(std::filesystem::path CatalogFolders::*folder) const;
 
   std::vector<CatalogFolders> folders_;
+  std::set<std::string> withheld_profiles_;
   Entries accelerators_;
   Entries instances_;
   Entries interconnects_;
   Entries storage_;
+  Entries prediction_errors_;
   std::map<std::string, std::filesystem::path> price_histories_;
   Entries spot_pools_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;

@@ -437,6 +437,41 @@ CheckpointParameters read_checkpoint(const JsonReader& json) {
 
 }  // namespace
 
+namespace {
+
+SeenExchange read_seen_exchange(const JsonReader& json) {
+  SeenExchange exchange{.strategy = json.required<std::string>("strategy"),
+                        .links = json.optional<std::string>("links", ""),
+                        .nic = json.optional<BytesPerSecond>("nic", BytesPerSecond{}),
+                        .workers_max = json.required<int>("workers_max")};
+  json.reject_unknown_keys();
+  return exchange;
+}
+
+/// Errors of the kind replace those of the fit, and of what was substituted that they include.
+void set_prediction(const JsonReader& json, Profile& profile) {
+  constexpr double kNormal = 1.645;  // 5 % of a normal distribution lie above
+  StatedPrediction prediction{.kind = json.required<std::string>("kind"),
+                              .low = json.required<double>("low"),
+                              .high = json.required<double>("high"),
+                              .others = {}};
+  if (json.has("others"))
+    for (const auto& [name, other] : json.child("others").items()) prediction.others.push_back(name);
+  json.expect(prediction.low >= -10 && prediction.low <= prediction.high && prediction.high <= 10, "low", "-10 to high");
+  json.reject_unknown_keys();
+  const double deviation = std::max({std::abs(prediction.low), std::abs(prediction.high), 1e-3}) / kNormal;
+  profile.uncertainty = {
+      .residual = deviation, .low = prediction.low / deviation, .high = prediction.high / deviation, .components = {}};
+  for (Substitute& substitute : profile.substitutes)
+    if (substitute.is_of_kind) {
+      substitute.uncertainty = 0;
+      substitute.components.clear();
+    }
+  profile.prediction = std::move(prediction);
+}
+
+}  // namespace
+
 Profile read_profile(JsonReader json) {
   json.begin_file(profile_schema);
   if (json.has("unstated"))
@@ -473,6 +508,15 @@ Profile read_profile(JsonReader json) {
     profile.fitted_servers_max = seen.required<int>("servers_max");
     if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max"))
       profile.servers.fitted = read_fitted_servers(seen, profile.name);
+    if (seen.has("frameworks")) profile.fitted_frameworks = seen.required<std::vector<std::string>>("frameworks");
+    if (seen.has("exchanges"))
+      for (const JsonReader& exchange : seen.children("exchanges"))
+        profile.fitted_exchanges.push_back(read_seen_exchange(exchange));
+    if (seen.has("devices")) {
+      const auto devices = seen.required<std::string>("devices");
+      seen.expect(devices == "GPUs" || devices == "processors", "devices", "\"GPUs\" or \"processors\"");
+      profile.is_of_processors = devices == "processors";
+    }
   }
   if (json.has("substitutes"))
     for (const JsonReader& substitute : json.children("substitutes")) {
@@ -481,8 +525,10 @@ Profile read_profile(JsonReader json) {
       known.uncertainty = substitute.required<double>("spread");
       substitute.expect(known.uncertainty >= 0 && known.uncertainty <= 10, "spread", "0 to 10");
       if (substitute.has("components")) known.components = read_component(json.value(), substitute.child("components"));
+      known.is_of_kind = substitute.optional<bool>("of_kind", false);
       substitute.reject_unknown_keys();
     }
+  if (json.has("prediction")) set_prediction(json.child("prediction"), profile);
   json.reject_unknown_keys();
   profile.uncertainty.widen(profile.substitutes);
   return profile;

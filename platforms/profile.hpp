@@ -174,10 +174,26 @@ struct StepTime {
   bool is_estimated = false;  // from what another model, GPU, precision or framework takes: substitutes.hpp
 };
 
+/// An exchange between workers that a profile was fitted on.
+struct SeenExchange {
+  std::string strategy, links;  // as TrainingFacts has them (prediction_kind.hpp)
+  BytesPerSecond nic{};         // of a machine; 0: all workers were in one machine
+  int workers_max = 0;
+};
+
+/// Of which kind predictions by a profile are, and how far such ones were off, as a scenario that was read has it
+/// (prediction_kind.hpp).
+struct StatedPrediction {
+  std::string kind;
+  double low = 0, high = 0;         // ln(predicted / measured): 5th and 95th percentile
+  std::vector<std::string> others;  // profiles that would do nearly as well
+};
+
 /// What a profile does not know and has from elsewhere.
 struct Substitute {
   std::string text;                          // one sentence: what, from where, how far it may be off
   double uncertainty = 0;                    // standard deviation of ln(predicted / measured) that it adds
+  bool is_of_kind = false;                   // what it adds is in the measured errors of the prediction's kind, if they are known
   std::map<std::string, double> components;  // and how uncertain its values are: see PredictionUncertainty
 };
 
@@ -298,8 +314,12 @@ struct Profile {
   std::vector<std::string> fitted_models;
   int fitted_batch_min = 0, fitted_batch_max = 0;
   int fitted_workers_max = 0, fitted_servers_max = 0;
+  std::vector<std::string> fitted_frameworks;
+  std::vector<SeenExchange> fitted_exchanges;
+  bool is_of_processors = false;  // processors exchanged, not GPUs
   PredictionUncertainty uncertainty;
   std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
+  std::optional<StatedPrediction> prediction;  // where `uncertainty` is that of a kind, and not of the fit
 
   /// That of framework_name(); one without costs if there is none.
   Framework framework(const std::string& label) const;

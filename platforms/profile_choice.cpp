@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <tuple>
 
 #include "platforms/gpu_distance.hpp"
 #include "platforms/kernels/gpu.hpp"
@@ -20,29 +18,47 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Whether the profile was fitted to steps of training, rather than to collectives, checkpoints or start-ups alone.
-bool is_of_training(const Profile& profile, const std::string& model) {
+/// Whether the profile can stand for this training at all.
+bool is_candidate(const Profile& profile, const TrainingFacts& facts) {
   if (profile.fitted_models.empty()) return false;
-  if (profile.fitted_models == std::vector<std::string>{"collective"}) return model == "collective";
-  const std::vector<std::string>& values = profile.free_parameters;
-  return values.empty() || std::any_of(values.begin(), values.end(), [](const std::string& pointer) {
-           return !pointer.starts_with("/checkpoint") && !pointer.starts_with("/startup");
-         });
+  if (facts.takes_checkpoint && !profile.checkpoint) return false;
+  if (profile.is_of_processors && !contains(profile.fitted_frameworks, facts.framework)) return false;
+  return !profile.kernels || (facts.computes && std::ranges::all_of(facts.gpus, kernels::has_data_sheet));
 }
 
-/// Each once.
-std::vector<std::string> names_of(const std::vector<Accelerator>& gpus) {
-  std::vector<std::string> names;
-  for (const Accelerator& gpu : gpus)
-    if (!contains(names, gpu.name)) names.push_back(gpu.name);
-  return names;
+/// Of a profile that was fitted; the smallest is the best.
+struct Candidate {
+  bool is_of_gpus = true;     // not of the processors whose framework the workload names
+  double expected_error = 0;  // of its kind
+  PredictionKind kind;        // of which the nearest is the best where errors are not known
+  double gpu_distance = 0, residual = 0;
+  std::string name;
+
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+};
+
+Candidate candidate_of(const std::string& name, const Profile& profile, const TrainingFacts& facts,
+                       const PredictionErrors& errors, const Catalog& catalog) {
+  constexpr double kUnknown = 10;
+  Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
+  const auto known = errors.of(candidate.kind);
+  candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
+  if (!profile.kernels)
+    for (const Accelerator& gpu : facts.gpus)
+      candidate.gpu_distance = std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);
+  candidate.residual =
+      profile.uncertainty.residual > 0 ? profile.uncertainty.residual : std::numeric_limits<double>::infinity();
+  return candidate;
 }
 
-/// "GPU A100 (distance 0.93 by ln of peaks and memory bandwidth)".
-std::string describe(const NearestGpu& gpu) {
-  std::array<char, 80> far{};
-  std::snprintf(far.data(), far.size(), " (distance %.2f by ln of peaks and memory bandwidth)", gpu.distance);
-  return "GPU " + gpu.name + far.data();
+std::string reason_of(const Candidate& best, const PredictionErrors& errors) {
+  std::string text = "computation from " + to_text(best.kind);
+  if (const auto known = errors.of(best.kind)) {
+    std::array<char, 64> off{};
+    std::snprintf(off.data(), off.size(), "; half of such predictions were off by %.2g %% or more", 100 * known->median);
+    text += off.data();
+  }
+  return text;
 }
 
 }  // namespace
@@ -58,48 +74,23 @@ std::vector<std::string> fitted_strategies(const Profile& profile) {
   return names;
 }
 
-ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catalog, const JsonReader& asked_by) {
-  using Rank = std::tuple<bool, bool, bool, double, double>;  // the smallest is the best
-  std::optional<std::pair<Rank, ProfileChoice>> best;
-  std::string of_kernels;
-  const std::vector<std::string> gpus = names_of(needs.gpus);
-  const std::string strategy = needs.has_servers ? "parameter_server" : "all_reduce";
+ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog, const JsonReader& asked_by) {
+  constexpr double kNearlyAsGood = 1.25;
+  const Json known = catalog.prediction_errors();
+  const PredictionErrors errors = read_prediction_errors(JsonReader{known, "prediction_errors"});
+  std::vector<Candidate> candidates;
   for (const std::string& name : catalog.profile_names()) {
     const Profile profile = read_profile(catalog.profile(name, asked_by));
-    if (profile.kernels) {
-      of_kernels = name;
-      continue;
-    }
-    if (!is_of_training(profile, needs.model)) continue;
-    bool has_gpus = true;
-    double far = 0;
-    std::vector<std::string> nearest;
-    for (const Accelerator& gpu : needs.gpus) {
-      has_gpus = has_gpus && contains(profile.fitted_accelerators, gpu.name);
-      const NearestGpu known = nearest_gpu(gpu, known_gpus(profile), catalog);
-      far = std::max(far, known.distance);
-      if (known.distance < kFarAway && !contains(nearest, describe(known))) nearest.push_back(describe(known));
-    }
-    const bool has_strategy = contains(fitted_strategies(profile), strategy);
-    const bool has_model = contains(profile.fitted_models, needs.model);
-    const double error =
-        profile.uncertainty.residual > 0 ? profile.uncertainty.residual : std::numeric_limits<double>::infinity();
-    const Rank rank{!has_gpus, !has_strategy, !has_model, has_gpus ? 0 : far, error};
-    if (best && best->first <= rank) continue;
-    std::vector<std::string> covered, missing;
-    (has_gpus ? covered : missing).push_back("GPU " + joined(gpus));
-    (has_strategy ? covered : missing).push_back(strategy);
-    (has_model ? covered : missing).push_back("model " + in_quotes(needs.model));
-    std::string reason = covered.empty() ? "" : "fitted on " + joined(covered);
-    if (!missing.empty()) reason += (reason.empty() ? "not fitted on " : "; not on ") + joined(missing);
-    if (!has_gpus && !nearest.empty()) reason += "; the nearest that it knows: " + joined(nearest);
-    best = {rank, {name, reason}};
+    if (is_candidate(profile, facts)) candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
   }
-  const bool is_covered = best && !std::get<0>(best->first) && !std::get<2>(best->first);
-  if (needs.computes && !is_covered && !of_kernels.empty() && std::ranges::all_of(needs.gpus, kernels::has_data_sheet))
-    return {of_kernels, "no profile was fitted with model " + in_quotes(needs.model) + " on GPU " + joined(gpus)};
-  if (!best) asked_by.fail("expected a profile's name, since the catalogs have none that was fitted; found \"auto\"");
-  return best->second;
+  if (candidates.empty())
+    asked_by.fail("expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
+  std::ranges::sort(candidates);
+  const Candidate& best = candidates.front();
+  ProfileChoice choice{.name = best.name, .reason = reason_of(best, errors), .others = {}};
+  for (std::size_t i = 1; i < candidates.size(); ++i)
+    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error) choice.others.push_back(candidates[i].name);
+  return choice;
 }
 
 }  // namespace rehearse

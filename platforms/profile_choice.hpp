@@ -1,36 +1,34 @@
 #pragma once
-// "calibration": "auto": which profile covers a training best.
+// "calibration": "auto": which profile predicts a training with the least error.
 
 #include <string>
 #include <vector>
 
 #include "platforms/catalog.hpp"
+#include "platforms/prediction_kind.hpp"
 #include "platforms/profile.hpp"
 
 namespace rehearse {
 
-/// What a training needs of a profile.
-struct CalibrationNeeds {
-  std::vector<Accelerator> gpus;  // of the workers
-  std::string model;              // name
-  bool has_servers = false;       // otherwise all-reduce
-  bool computes = true;           // steps are computed from operators, not stated by the model or recorded
-};
+/// The word that stands for choose_profile() in the place of a profile's name.
+inline constexpr const char* kAutomaticProfile = "auto";
 
 struct ProfileChoice {
   std::string name;
-  std::string reason;  // "fitted on GPU V100, model "resnet50" and all_reduce"
+  std::string reason;               // "data sheet; cluster: other profile: such predictions were off by 12 %"
+  std::vector<std::string> others;  // profiles that are expected to do nearly as well, the best first
 };
 
 /// "parameter_server" if servers were among what the profile was fitted on; "all_reduce" if it has the values of a
 /// collective library, or was fitted to several workers without servers.
 std::vector<std::string> fitted_strategies(const Profile& profile);
 
-/// The profile that computes steps from data sheets (Profile::kernels), if there is one, the data sheets of all GPUs are
-/// complete, and no profile was fitted on these GPUs with this model. Otherwise the profile, of those that were fitted
-/// to training, that covers most of: every GPU, the strategy, the model, in this order; then the one that knows the nearest GPUs (platforms/gpu_distance.hpp); then the one with the least
-/// residual error, then by name. What the choice does not cover is in the reason. Throws InputError, at `asked_by`, if
-/// the catalogs have no fitted profile.
-ProfileChoice choose_profile(const CalibrationNeeds& needs, const Catalog& catalog, const JsonReader& asked_by);
+/// Of the profiles that were fitted, the one with the least expected error: the median of those that predictions of its
+/// kind (kind_of()) had, by the catalogs' "prediction_errors"; then by the nearest GPUs (platforms/gpu_distance.hpp), by
+/// its own residual error, by name. Profiles of processors come first where the workload's framework is theirs, and are
+/// left out everywhere else; so are those by data sheets where a GPU's is not complete, and those without times of
+/// checkpoints that are needed. `others` are expected to be off by at most a quarter more. Throws InputError, at
+/// `asked_by`, if there is none.
+ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog, const JsonReader& asked_by);
 
 }  // namespace rehearse

@@ -231,7 +231,12 @@ std::string catalog_schema() {
                          entries("accelerator") + R"(, "instances": )" + entries("instance") +
                          R"(, "interconnects": )" + entries("interconnect") + R"(, "spot_pools": )" +
                          entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"json(,
-    "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } }
+    "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } },
+    "prediction_errors": { "type": "object", "description": "by kind of prediction; written by calibration/prediction_errors.py", "additionalProperties": {
+      "type": "object", "required": ["rows", "sources", "median", "low", "high"], "additionalProperties": false, "properties": {
+        "rows": { "type": "integer", "minimum": 0 }, "sources": { "type": "integer", "minimum": 0 },
+        "median": { "type": "number", "minimum": 0, "maximum": 10, "description": "of the absolute errors ln(predicted / measured)" },
+        "low": { "type": "number", "minimum": -10, "maximum": 10 }, "high": { "type": "number", "minimum": -10, "maximum": 10 } } } }
   })json",
                      {{"accelerator", accelerator_schema},
                       {"instance", instance_schema},
@@ -368,10 +373,19 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
           "batch_min": { "type": "integer" }, "batch_max": { "type": "integer" },
           "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" },
           "nic_min": { "$ref": "#/$defs/rate", "description": "of a machine, all NICs together, each direction" }, "nic_max": { "$ref": "#/$defs/rate" },
-          "server_traffic_max": { "$ref": "#/$defs/size", "description": "that one server sends in a step of each of the workers" } } } } },
+          "server_traffic_max": { "$ref": "#/$defs/size", "description": "that one server sends in a step of each of the workers" },
+          "frameworks": { "type": "array", "items": { "type": "string" } },
+          "devices": { "enum": ["GPUs", "processors"], "description": "which exchanged; default GPUs" },
+          "exchanges": { "type": "array", "items": { "type": "object", "required": ["strategy", "workers_max"], "additionalProperties": false, "properties": {
+            "strategy": { "type": "string" }, "links": { "type": "string", "description": "between the GPUs of a machine" },
+            "nic": { "$ref": "#/$defs/rate", "description": "of a machine; default: one machine" }, "workers_max": { "type": "integer" } } } } } } } },
+    "prediction": { "type": "object", "description": "written by rehearse: of which kind predictions are, and how far such ones were off", "required": ["kind", "low", "high"], "additionalProperties": false, "properties": {
+      "kind": { "type": "string" }, "low": { "type": "number" }, "high": { "type": "number" },
+      "others": { "type": "object", "description": "profiles that would do nearly as well, complete, by name; the interval covers what they say" } } },
     "substitutes": { "type": "array", "description": "written by rehearse: what was taken from elsewhere", "items": {
       "type": "object", "required": ["text", "spread"], "additionalProperties": false, "properties": {
         "text": { "type": "string" }, "spread": { "type": "number", "minimum": 0, "maximum": 10 },
+        "of_kind": { "type": "boolean", "description": "measured errors of such predictions include it" },
         "components": { "$ref": "#/$defs/component" } } } }
   })json";
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/scenario/server_range.hpp"
+#include "sim/scenario/training_facts.hpp"
 
 namespace rehearse {
 
@@ -39,14 +42,22 @@ Json error_quantiles(const std::vector<ValidationRow>& rows) {
   return quantiles;
 }
 
-/// What the fit has seen: a scenario outside of it gets a warning.
-Json seen(const RowSimulator& simulator) {
-  std::set<std::string> accelerators, models;
+}  // namespace
+
+Json seen_in(const std::vector<const Scenario*>& scenarios) {
+  std::set<std::string> accelerators, models, frameworks;
+  std::map<std::tuple<std::string, std::string, double>, int> exchanges;  // strategy, links, NIC -> workers
   int batch_min = 1 << 30, batch_max = 0, workers = 0, servers = 0;
   BytesPerSecond nic_min{INFINITY}, nic_max{};
   Bytes traffic{};
-  for (std::size_t i = 0; i < simulator.rows().size(); ++i) {
-    const Scenario& scenario = simulator.scenario(i);
+  for (const Scenario* one : scenarios) {
+    const Scenario& scenario = *one;
+    const TrainingFacts facts = facts_of(scenario);
+    if (!facts.framework.empty()) frameworks.insert(facts.framework);
+    if (facts.workers > 1 || facts.servers > 0) {
+      int& most = exchanges[{facts.strategy, facts.links, facts.nic.value()}];
+      most = std::max(most, facts.workers);
+    }
     for (const Group& group : scenario.groups)
       if (group.accelerator) accelerators.insert(group.accelerator->name);
     models.insert(scenario.model.name);
@@ -58,15 +69,25 @@ Json seen(const RowSimulator& simulator) {
     nic_max = std::max(nic_max, nic_range(scenario).second);
     if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
-  Json range = Json{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-                    {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers}};
-  if (nic_max >= nic_min) {
-    range["nic_min"] = to_text(nic_min);
-    range["nic_max"] = to_text(nic_max);
+  Json seen{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
+            {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers},
+            {"frameworks", frameworks},     {"exchanges", Json::array()}};
+  for (const auto& [place, most] : exchanges) {
+    const auto& [strategy, links, nic] = place;
+    Json& exchange = seen["exchanges"].emplace_back(Json{{"strategy", strategy}});
+    if (!links.empty()) exchange["links"] = links;
+    if (nic > 0) exchange["nic"] = to_text(BytesPerSecond{nic});
+    exchange["workers_max"] = most;
   }
-  if (traffic > Bytes{}) range["server_traffic_max"] = to_text(traffic);
-  return range;
+  if (nic_max >= nic_min) {
+    seen["nic_min"] = to_text(nic_min);
+    seen["nic_max"] = to_text(nic_max);
+  }
+  if (traffic > Bytes{}) seen["server_traffic_max"] = to_text(traffic);
+  return seen;
 }
+
+namespace {
 
 Json study_record(std::size_t s, const Fit& fit, const FittedRows& fitted) {
   const std::filesystem::path data{fitted.studies[s].measurements_file};
@@ -123,7 +144,9 @@ Json fit_record(const Fit& fit, const FittedRows& fitted) {
                           {"value", value.value},
                           {"low_95", value.interval.low},
                           {"high_95", value.interval.high}});
-  record["seen"] = seen(fitted.simulator);
+  std::vector<const Scenario*> scenarios;
+  for (std::size_t i = 0; i < fitted.simulator.rows().size(); ++i) scenarios.push_back(&fitted.simulator.scenario(i));
+  record["seen"] = seen_in(scenarios);
   return record;
 }
 

@@ -23,6 +23,9 @@ struct FittedRows {
   const std::string& command;
 };
 
+/// "seen": what the scenarios of the fitted and predicted rows are.
+Json seen_in(const std::vector<const Scenario*>& scenarios);
+
 /// Numbers are rounded to four decimals.
 Json fit_record(const Fit& fit, const FittedRows& fitted);
 

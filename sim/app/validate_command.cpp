@@ -9,6 +9,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "platforms/profile_choice.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/baseline_document.hpp"
@@ -59,6 +60,20 @@ void add_options(Options options, ValidateCommand& command) {
                                                              : std::string{};
       })
       .shows_default();
+  options
+      .add_option("--exchange", command.exchange, "WORD",
+                  "\"fitted\": NICs, servers and collectives of the profile; \"predicted\": of others, as for a user who "
+                  "has measured steps alone")
+      .check([](const std::string& word) {
+        const std::vector<std::string> known{"fitted", "predicted"};
+        return std::ranges::find(known, word) == known.end() ? unknown_name_message("exchange", word, known)
+                                                             : std::string{};
+      })
+      .shows_default();
+  options.add_option("--calibration", command.calibration, "PROFILE",
+                     "Predict all rows by this profile instead of the study's own; \"auto\": by the one that each is given");
+  options.add_flag("--without-own-profiles", command.withholds_own_profiles,
+                   "Without the profiles that were fitted on rows of the study: what a user of another cluster gets");
   options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");
   add_catalogs(options, command.common);
   add_output(options, command.common,
@@ -125,8 +140,7 @@ std::string coverage_text(const Study& study, const Validation& validation, cons
   if (coverage.rows == 0) return "intervals of 90 %: profile " + in_quotes(study.profile_name) + " states no errors\n";
   return "intervals of 90 % hold " + std::to_string(coverage.inside) + " of " + std::to_string(coverage.rows) +
          " rows, " + display(100 * static_cast<double>(coverage.inside) / static_cast<double>(coverage.rows)) +
-         " % (from the errors of profile " + in_quotes(study.profile_name) +
-         ", without the uncertainty of its values)\n";
+         " %, without the uncertainty of the profile's values\n";
 }
 
 void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
@@ -284,18 +298,30 @@ ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>&
                            .baselines = {},
                            .computation = {}};
   validated.accuracy = study_accuracy(study, validated.validation, profile);
-  validated.coverage =
-      interval_coverage(study, validated.validation, read_profile(JsonReader{profile, study.profile_name}).uncertainty);
+  validated.coverage = interval_coverage(study, validated.validation);
   if (!asked.baselines.empty()) compare_with_baselines(validated, profile, catalog, asked.baselines, common.budget);
   if (asked.predicts_computation && validated.accuracy.step_times > 0) predict_computation(validated, catalog, common);
   return validated;
 }
 
+/// By the profile that is asked for. Who has none of the study's own has no step times of its workloads either.
+Study as_asked(Study study, const ValidateCommand& command, const Catalog& catalog) {
+  if (command.exchange == "predicted") return with_predicted_exchange(study, catalog);
+  if (command.withholds_own_profiles && profile_of(study, catalog).contains("step_times"))
+    study = without_unmapped_rows(without_step_times(study, catalog));
+  if (command.calibration || command.withholds_own_profiles)
+    study = with_calibration(study, command.calibration.value_or(kAutomaticProfile));
+  if (study.rows.empty())
+    throw NoResultError{study.file_name + ": no row can be predicted without step times of the study's own"};
+  return study;
+}
+
 int run(const ValidateCommand& command) {
   const Asked asked = read_asked(command);
   if (study_kind(load_json_file(command.study)) == "kernels") return validate_kernels(command);
-  const Catalog catalog = load_catalog(command.common);
-  const auto [studies, headlines] = load_study_set(command.study, command.measurements);
+  Catalog catalog = load_catalog(command.common);
+  auto [studies, headlines] = load_study_set(command.study, command.measurements);
+  for (Study& study : studies) study = as_asked(std::move(study), command, catalog);
   const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;
   std::vector<StudyAccuracy> accuracies;
@@ -308,6 +334,10 @@ int run(const ValidateCommand& command) {
   Progress progress{"measured rows", command.common.is_quiet};
   for (const Study& study : studies) {
     if (is_set) progress.note(", " + study.name);
+    if (command.withholds_own_profiles || command.exchange == "predicted") {
+      catalog = load_catalog(command.common);
+      catalog.withhold_profiles(profiles_fitted_on(study, catalog));
+    }
     const auto predictions = predict(
         study, catalog, pool_of(command.common),
         [&](std::size_t done, std::size_t total) {

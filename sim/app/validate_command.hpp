@@ -17,6 +17,9 @@ struct ValidateCommand {
   bool has_all_baselines = false;
   std::vector<std::string> baselines;  // names of single ones
   std::string computation = "measured";
+  std::optional<std::string> calibration;
+  std::string exchange = "fitted";
+  bool withholds_own_profiles = false;
 };
 
 int validate_kernels(const ValidateCommand& command);  // of kind "kernels"; returns the exit code

@@ -8,32 +8,57 @@
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/scenario_warnings.hpp"
 #include "sim/scenario/substitutes.hpp"
+#include "sim/scenario/training_facts.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// The one that covers this training best; says which, and why.
-JsonReader find_profile(const JsonReader& asked_by, const Catalog& catalog, Scenario& scenario) {
-  CalibrationNeeds needs{.gpus = {},
-                         .model = scenario.model.name,
-                         .has_servers = scenario.count(Role::kParameterServer) > 0,
-                         .computes = !scenario.workload.is_whole_step};
-  for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker) needs.gpus.push_back(*group.accelerator);
-  const ProfileChoice choice = choose_profile(needs, catalog, asked_by);
-  scenario.warnings.push_back("calibration \"auto\" takes profile " + in_quotes(choice.name) + ": " + choice.reason);
-  return catalog.profile(choice.name, asked_by);
+/// Profiles that would do nearly as well as the one that `others` were left for, with what they do not state themselves.
+Json complete_profiles(const std::vector<std::string>& others, const Catalog& catalog, const JsonReader& asked_by,
+                       const Scenario& scenario) {
+  constexpr std::size_t kMost = 2;
+  Json complete = Json::object();
+  for (const std::string& name : others) {
+    if (complete.size() == kMost) break;
+    const JsonReader stated = catalog.profile(name, asked_by);
+    Json profile = stated.value();
+    Scenario other = scenario;
+    set_profile(other, stated, profile, catalog);
+    for (const char* record : {"fit", "substitutes"}) profile.erase(record);
+    complete[name] = std::move(profile);
+  }
+  return complete;
+}
+
+/// Where the scenario is not of what the profile was fitted on: how far predictions of its kind have been off.
+Json prediction_by(const Profile& stated, const Catalog& catalog, Scenario& scenario) {
+  scenario.prediction_kind = kind_of(facts_of(scenario), stated);
+  const bool is_told_by_fit = scenario.prediction_kind.is_of_fit() && stated.uncertainty.residual > 0;
+  if (stated.prediction || stated.fitted_models.empty() || is_told_by_fit) return {};
+  const Json known = catalog.prediction_errors();
+  const auto errors = read_prediction_errors(JsonReader{known, "prediction_errors"}).of(scenario.prediction_kind);
+  if (!errors) return {};
+  return {{"kind", to_text(scenario.prediction_kind)}, {"low", errors->low}, {"high", errors->high}};
 }
 
 void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& scenario, Json& effective) {
-  static const Json automatic = "auto";
+  static const Json automatic = kAutomaticProfile;
   const JsonReader asked =
       root.has("calibration") ? root.child("calibration") : JsonReader{automatic, root.file_name()};
   std::string name;
+  std::vector<std::string> others;
   const JsonReader profile = resolve(asked, effective, name, [&](const std::string& n, const JsonReader& by) {
-    return n == "auto" ? find_profile(by, catalog, scenario) : catalog.profile(n, by);
+    if (n != kAutomaticProfile) return catalog.profile(n, by);
+    const ProfileChoice choice = choose_profile(facts_of(scenario), catalog, by);
+    scenario.warnings.push_back("calibration \"auto\" takes profile " + in_quotes(choice.name) + ": " + choice.reason);
+    others = choice.others;
+    return catalog.profile(choice.name, by);
   });
+  if (Json prediction = prediction_by(read_profile(profile), catalog, scenario); !prediction.is_null()) {
+    if (!others.empty()) prediction["others"] = complete_profiles(others, catalog, asked, scenario);
+    effective["prediction"] = std::move(prediction);
+  }
   set_profile(scenario, profile, effective, catalog);
   for (const Substitute& substitute : scenario.profile.substitutes) scenario.warnings.push_back(substitute.text);
   if (scenario.training.checkpoint && !checkpoint_time(scenario))

@@ -16,6 +16,7 @@
 #include "platforms/fleet_trace.hpp"
 #include "platforms/instance.hpp"
 #include "platforms/price.hpp"
+#include "platforms/prediction_kind.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/region_link.hpp"
 #include "platforms/spot_pool.hpp"
@@ -304,6 +305,7 @@ struct Scenario {
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;
+  PredictionKind prediction_kind;  // by what the profile states, before anything is substituted
   StepChange step_change;
   OutputOptions output;
   std::uint64_t seed = 1;

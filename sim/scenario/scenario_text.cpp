@@ -234,7 +234,7 @@ constexpr std::string_view kProperties = R"json({
         }
       }
     },
-    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile that was fitted on GPU, strategy and model, otherwise steps from the GPU's data sheet", "default": "auto", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
+    "calibration": { "description": "a name (rehearse list profiles), a profile object, or auto: the profile whose predictions of such trainings were least off", "default": "auto", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/profile" }] },
     "output": {
       "type": "object",
       "additionalProperties": false,

@@ -14,6 +14,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/collective_protocols.hpp"
 #include "sim/scenario/step_time.hpp"
+#include "sim/scenario/training_facts.hpp"
 
 namespace rehearse {
 
@@ -50,7 +51,7 @@ class Substitution {
         asked_by_{profile, "profile " + in_quotes(name_)} {}
 
   void run() {
-    if (computes()) compute();
+    if (has_kernels(scenario_.workload)) compute();
     architectures();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
@@ -91,7 +92,7 @@ class Substitution {
   std::string own() const { return "profile " + in_quotes(name_); }
 
   void note(const std::string& text, double spread, Json components = Json::object()) {
-    Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}};
+    Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}, {"of_kind", true}};
     if (!components.empty()) entry["components"] = std::move(components);
     profile_["substitutes"].push_back(std::move(entry));
   }
@@ -124,6 +125,7 @@ class Substitution {
                ": as those of all architectures that it was fitted to; predictions may be off by " +
                percent(kSpreadOfOne),
            kSpreadOfOne);
+      profile_["substitutes"].back().erase("of_kind");
     }
   }
 
@@ -249,17 +251,6 @@ class Substitution {
   }
 
   // Compute
-
-  /// Whether any kernel's time is modelled.
-  bool computes() const {
-    const auto& graph = scenario_.workload.graph;
-    for (std::size_t vertex = 0; vertex < graph.size(); ++vertex) {
-      const Operator& kernel = graph[vertex];
-      if (kernel.phase == Phase::kUpdate || kernel.measured_time) continue;
-      if (kernel.flops > Flops{} || kernel.bytes_read + kernel.bytes_written > Bytes{}) return true;
-    }
-    return false;
-  }
 
   void compute() {
     if (profile_.contains("kernels")) return compute_by_kernels();

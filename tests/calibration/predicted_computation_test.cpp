@@ -101,4 +101,23 @@ TEST_CASE("a study with more step times than a third of its rows interpolates") 
   CHECK(interpolates(11, 7));
 }
 
+TEST_CASE("an exchange from elsewhere leaves the study's computation, and nothing of its network and collectives") {
+  const Study study = load_studies(source_folder() + "/scenarios/studies/hkbu-ddl-benchmarks.json").front();
+  const Study predicted = with_predicted_exchange(study, test::shipped_catalog());
+  const Json profile = parse_json(predicted.rows.front().scenario, "row").at("calibration");
+  for (const char* exchange : {"network", "servers", "collectives"}) CHECK(!profile.contains(exchange));
+  CHECK(profile.at("step_times").size() == 2);
+  CHECK(profile_of(predicted, test::shipped_catalog()).empty());
+}
+
+TEST_CASE("rows that only step times tell of are left out for whoever has none") {
+  const Study study = load_studies(source_folder() + "/scenarios/studies/nvidia-deeplearningexamples.json").front();
+  const Study left = without_unmapped_rows(without_step_times(study, test::shipped_catalog()));
+  std::size_t lines = 0;
+  for (const ExcludedRows& some : left.excluded) lines += some.lines.size();
+  for (const ExcludedRows& some : study.excluded) lines -= some.lines.size();
+  CHECK(left.rows.size() < study.rows.size());
+  CHECK(lines == study.rows.size() - left.rows.size());
+}
+
 }  // namespace rehearse

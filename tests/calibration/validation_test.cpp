@@ -233,9 +233,38 @@ TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones
   study.rows.erase(study.rows.begin() + 1, study.rows.end());
   const Validation validation = validate(study, {{.value = study.rows[0].measured * 1.1, .problem = ""}});
   const CsvTable table = parse_csv(validation_csv(study, validation), "validation.csv");
-  CHECK(table.columns().size() == study.table->columns().size() + 5);
+  CHECK(table.columns().size() == study.table->columns().size() + 9);
   CHECK(table.row(0).number("error_pct") == doctest::Approx(10));
   CHECK(table.row(0).text("model") == "resnet15");
+}
+
+TEST_CASE("a row is inside if its measured value is in the interval of its own prediction, of a rate or of a time") {
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  study.rows.erase(study.rows.begin() + 3, study.rows.end());
+  const auto predicted = [&](std::size_t row, double ratio) {  // measured / simulated of a speed: 0.8 to 1.1
+    return Prediction{.value = study.rows[row].measured / ratio, .problem = "", .interval = std::pair{0.8, 1.1}};
+  };
+  const Validation rates = validate(study, {predicted(0, 0.79), predicted(1, 1.09), predicted(2, 1.11)});
+  CHECK(!rates.rows[0].is_inside());
+  CHECK(rates.rows[1].is_inside());
+  CHECK(!rates.rows[2].is_inside());
+  CHECK(interval_coverage(study, rates).inside == 1);
+  CHECK(interval_coverage(study, rates).rows == 3);
+  study.metric = "iteration_time_s";  // a time is one by a speed: 1 / 1.1 to 1 / 0.8
+  const Validation times = validate(study, {predicted(0, 0.9), predicted(1, 1.24), predicted(2, 1.26)});
+  CHECK(!times.rows[0].is_inside());
+  CHECK(times.rows[1].is_inside());
+  CHECK(!times.rows[2].is_inside());
+}
+
+TEST_CASE("profiles that have seen a study's rows are known by its measurements, and not by scenarios") {
+  const auto seen_by = [](const std::string& study) {
+    return profiles_fitted_on(load_studies(source_folder() + "/scenarios/studies/" + study).front(),
+                              test::shipped_catalog());
+  };
+  CHECK(seen_by("hkbu-ddl-benchmarks-ps.json") == std::set<std::string>{"hkbu-ddl-benchmarks"});
+  CHECK(seen_by("cm-dare-cluster.json") == std::set<std::string>{"cm-dare"});
+  CHECK(seen_by("lambda-gpu-benchmarks.json").empty());
 }
 
 TEST_CASE("a free value is a pointer, or a pointer with limits") {

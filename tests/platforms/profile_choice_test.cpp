@@ -11,43 +11,83 @@
 namespace rehearse {
 namespace {
 
-ProfileChoice choice_for(const std::string& gpu, const std::string& model, bool has_servers, bool computes = true,
-                         bool has_data_sheet = true) {
+Catalog shipped() {
   const std::filesystem::path root = source_folder();
-  const Catalog catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
+  return Catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
+}
+
+/// One training step in fp32 on GPUs of that name, each worker a machine, over 10 Gbit/s.
+TrainingFacts training_of(const std::string& gpu, const std::string& model, int workers = 4) {
   const Json nobody;
-  const JsonReader asked_by{nobody, "test"};
-  Accelerator accelerator = read_accelerator(gpu, catalog.accelerator(gpu, asked_by));
-  if (!has_data_sheet) accelerator.l2 = Bytes{};
-  return choose_profile({.gpus = {accelerator}, .model = model, .has_servers = has_servers, .computes = computes},
-                        catalog, asked_by);
+  TrainingFacts facts;
+  facts.gpus = {read_accelerator(gpu, shipped().accelerator(gpu, JsonReader{nobody, "test"}))};
+  facts.model = model;
+  facts.precision = "fp32";
+  facts.batch = 64;
+  facts.workers = workers;
+  facts.strategy = "all_reduce";
+  if (workers > 1) facts.nic = BytesPerSecond{1.25e9};
+  return facts;
+}
+
+ProfileChoice choice_for(const TrainingFacts& facts) {
+  const Json nobody;
+  return choose_profile(facts, shipped(), JsonReader{nobody, "test"});
 }
 
 }  // namespace
 
-TEST_CASE("the profile that covers GPU, strategy and model is taken, and the reason said") {
-  const ProfileChoice bert = choice_for("V100", "hkbu/bert_large", true);
-  CHECK(bert.name == "hkbu-ddl-benchmarks");
-  CHECK(bert.reason == "fitted on GPU V100, parameter_server, model \"hkbu/bert_large\"");
-  CHECK(choice_for("T4", "pollux/yolov3", false).name == "pollux-t4-traces");
+TEST_CASE("the profile with step times of the very workload is taken, and the reason said") {
+  TrainingFacts bert = training_of("V100", "hkbu/bert_large", 32);
+  bert.links = "PCIe";
+  CHECK(choice_for(bert).name == "hkbu-ddl-benchmarks");
+  CHECK(choice_for(bert).reason.starts_with("computation from step time; cluster: fitted"));
+  bert.strategy = "parameter_server";
+  bert.servers = 8;
+  CHECK(choice_for(bert).name == "hkbu-ddl-benchmarks");
+  CHECK(choice_for(training_of("T4", "pollux/yolov3", 1)).name == "pollux-t4-traces");
 }
 
-TEST_CASE("steps are computed from the data sheet where no profile was fitted on the GPU with the model") {
-  for (const auto& [gpu, model] : {std::pair{"H100", "resnet50"}, {"V100", "nobody's"}, {"H100", "nobody's"}}) {
-    const ProfileChoice choice = choice_for(gpu, model, false);
-    CHECK(choice.name == "kernels");
-    CHECK(choice.reason == std::string{"no profile was fitted with model \""} + model + "\" on GPU " + gpu);
-  }
-  CHECK(choice_for("V100", "resnet50", false).name != "kernels");
+TEST_CASE("steps that nobody measured are computed from the data sheet") {
+  for (const auto& [gpu, model] : {std::pair{"H100", "resnet50"}, {"V100", "nobody's"}, {"H100", "nobody's"}})
+    CHECK(choice_for(training_of(gpu, model, 1)).name == "kernels");
+  TrainingFacts other_precision = training_of("T4", "resnet50", 1);  // pollux-t4-traces has it in fp16
+  CHECK(choice_for(other_precision).name == "kernels");
 }
 
-TEST_CASE(
-    "without a data sheet, or anything to compute, the profile of the nearest GPU is taken, and what it lacks said") {
-  CHECK(choice_for("H100", "nobody's", false, true, false).name != "kernels");
-  const ProfileChoice choice = choice_for("H100", "nobody's", false, false);
-  CHECK(choice.name != "kernels");
-  CHECK(choice.reason.find("not on GPU H100, model \"nobody's\"") != std::string::npos);
-  CHECK(choice.reason.find("; the nearest that it knows: GPU ") != std::string::npos);
+TEST_CASE("without a data sheet, or anything to compute, another profile is taken") {
+  TrainingFacts facts = training_of("H100", "nobody's", 1);
+  facts.gpus.front().l2 = Bytes{};
+  CHECK(choice_for(facts).name != "kernels");
+  facts = training_of("H100", "nobody's");
+  facts.computes = false;
+  CHECK(choice_for(facts).name != "kernels");
+}
+
+TEST_CASE("processors of a network testbed stand for GPUs nowhere, and for their own framework everywhere") {
+  TrainingFacts facts = training_of("V100", "nobody's", 128);
+  facts.computes = false;
+  facts.links = "NVLinks, NVLink 2";
+  CHECK(!choice_for(facts).name.starts_with("testbed"));
+  facts = training_of("V100", "tensor", 4);
+  facts.computes = false;
+  facts.nic = BytesPerSecond{12.5e6};
+  CHECK(!choice_for(facts).name.starts_with("testbed"));
+  facts.framework = "Gloo";
+  CHECK(choice_for(facts).name == "testbed");
+  facts.framework = "OpenMPI";
+  CHECK(choice_for(facts).name == "testbed-mpi-eager");
+}
+
+TEST_CASE("a profile that is withheld is neither known nor chosen") {
+  const Json nobody;
+  const JsonReader asked_by{nobody, "test"};
+  Catalog catalog = shipped();
+  const TrainingFacts facts = training_of("T4", "pollux/yolov3", 1);
+  CHECK(choose_profile(facts, catalog, asked_by).name == "pollux-t4-traces");
+  catalog.withhold_profiles({"pollux-t4-traces"});
+  CHECK(choose_profile(facts, catalog, asked_by).name != "pollux-t4-traces");
+  CHECK_THROWS_AS((void)catalog.profile("pollux-t4-traces", asked_by), InputError);
 }
 
 TEST_CASE("GPUs are as far apart as the logarithms of their peaks and memory bandwidths") {

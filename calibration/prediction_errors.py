@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Measures how far predictions of each kind are off, where no profile has been fitted on the row:
+    calibration/prediction_errors.py FOLDER            writes platforms/catalog/prediction_errors.json
+    calibration/prediction_errors.py FOLDER --auto     prints what "auto" gives, beside each study's own profile
+    calibration/prediction_errors.py FOLDER --table    prints the coverage of the intervals by kind
+Every study is predicted by every profile of its group with `rehearse validate STUDY --calibration PROFILE
+--without-own-profiles`; what FOLDER has already is not run again. A study counts with at most ROWS of its rows, in equal steps
+of its file. platforms/prediction_kind.hpp says what the kinds are. Gavel's rows wait for their input, which nothing here simulates:
+they are in no table."""
+
+import argparse
+import collections
+import csv
+import gzip
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROWS = 24
+LEAST_INSIDE = 0.85
+FEWEST = 40  # rows of a kind that stands by itself; PredictionErrors::of() has the same number
+ONE_GPU = ["kernels", "hkbu-ddl-benchmarks", "nvidia-deeplearningexamples", "oneflow-dlperf"]
+RINGS = ONE_GPU + ["pollux-t4-traces", "nccl"]
+SERVERS = ["kernels", "cm-dare", "spotdnn", "cscs", "mxnet-perf", "tensorflow-benchmarks-2017", "hkbu-ddl-benchmarks"]
+COLLECTIVES = ["nccl", "vtrain-a100-megatron", "collective-microbenchmarks", "baidu-deepbench-maxwell", "hkbu-ddl-benchmarks"]
+STUDIES = {
+    "cm-dare-cluster": SERVERS, "cm-dare-single-worker": SERVERS, "spotdnn-resnet110-speed": SERVERS,
+    "hkbu-ddl-benchmarks-ps": SERVERS, "cscs-tf-ps-scaling-2017": SERVERS, "mxnet-perf-ps": SERVERS,
+    "tensorflow-benchmarks-2017": SERVERS,
+    "hkbu-ddl-benchmarks": RINGS, "oneflow-dlperf-resnet50": RINGS, "oneflow-dlperf-bert": RINGS,
+    "nvidia-deeplearningexamples": RINGS, "pollux-t4-traces": RINGS, "lambda-gpu-benchmarks": RINGS,
+    "zeus-energy": ONE_GPU, "mxnet-perf-one-gpu": ONE_GPU,
+    "vtrain-a100-megatron-allreduce": COLLECTIVES, "collective-microbenchmarks": COLLECTIVES, "nccl": COLLECTIVES,
+    "baidu-deepbench-allreduce-maxwell": COLLECTIVES, "baidu-deepbench-allreduce-pascal": COLLECTIVES,
+}
+
+
+WITH_STEPS = ["hkbu-ddl-benchmarks", "hkbu-ddl-benchmarks-ps", "nvidia-deeplearningexamples", "oneflow-dlperf-resnet50",
+              "oneflow-dlperf-bert", "pollux-t4-traces", "tensorflow-benchmarks-2017", "mxnet-perf-ps", "cm-dare-cluster",
+              "spotdnn-resnet110-speed"]  # computation by their own profile, too
+TABLE = ROOT / "platforms/catalog/prediction_errors.json"
+
+
+def study_file(study):
+    return ROOT / "scenarios/studies" / (study + ".json")
+
+
+def measurements_of(study):
+    """The file that the study's rows are in."""
+    text = re.search(r'"measurements":\s*(?:\{[^}]*"file":\s*)?"([^"]*)"', study_file(study).read_text())[1]
+    return (study_file(study).parent / text).resolve()
+
+
+def few_rows(study, folder):
+    """The header and at most ROWS rows in equal steps of those that the study does not leave out."""
+    file = measurements_of(study)
+    few = folder / (study + ".csv")
+    if few.exists() or file.suffix not in (".csv", ".gz"):
+        return few if few.exists() else file
+    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
+        lines = [line for line in text if line.strip() and not line.startswith("#")]
+    study_text = re.sub(r"(?m)^\s*//.*$|(?<=[,\[{}\]])\s+//.*$", "", study_file(study).read_text())
+    excluded = [rule["where"] for rule in json.loads(study_text).get("exclude", [])]
+
+    def is_left_out(row):
+        return any(all(row[column] in (wanted if isinstance(wanted, list) else [str(wanted)])
+                       for column, wanted in where.items()) for where in excluded)
+
+    rows = [i for i, row in enumerate(csv.DictReader(lines)) if not is_left_out(row)]
+    taken = [rows[i * len(rows) // ROWS] for i in range(ROWS)] if len(rows) > ROWS else rows
+    few.write_text(lines[0] + "".join(lines[1 + i] for i in taken))
+    return few
+
+
+def validate(rehearse, study, output, options, rows):
+    if not (output / "validation.csv").exists():
+        command = [rehearse, "validate", str(study_file(study)), "--quiet", "-o", str(output)] + options
+        if rows:
+            command += ["--measurements", str(rows)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            print(f"{study} {' '.join(options)}: {done.stderr.strip()}", file=sys.stderr)
+            return []
+    with open(output / "validation.csv") as text:
+        return [row for row in csv.DictReader(text) if row["use"] != "step_time" and row["simulated"]]
+
+
+def is_rate(row_metric):
+    return "_per_s" in row_metric or row_metric.endswith("_Bps")
+
+
+def metric_of(study):
+    return re.search(r'"metric":\s*"([^"]*)"', study_file(study).read_text())[1]
+
+
+def error_of(row, study):
+    """ln(predicted / measured) of a speed; a time is one by a speed."""
+    error = math.log(float(row["simulated"]) / float(row["measured"]))
+    return error if is_rate(metric_of(study)) else -error
+
+
+def quantile(values, share):
+    """Linear between order statistics, a little outside of the wanted one so that another value lies inside as often."""
+    values = sorted(values)
+    place = min(max(share * (len(values) + 1) - 1, 0), len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])
+
+
+def middle(errors, scale):
+    """The 5th and 95th percentile, their distances from the median times `scale`."""
+    centre, low, high = (quantile(errors, share) for share in (0.5, 0.05, 0.95))
+    return centre + scale * (low - centre), centre + scale * (high - centre)
+
+
+def scale_of(pairs):
+    """By how much the middle of errors is wider or narrower so that LEAST_INSIDE of all lie in that of the other sources: each
+    has a bias of its own, as a new one will have. 0.85 to 2; 1.5 of a single source."""
+    sources = sorted({source for source, _ in pairs})
+    if len(sources) < 2:
+        return 1.5
+    apart = [([error for source, error in pairs if source == one], [error for source, error in pairs if source != one])
+             for one in sources]
+    for step in range(17, 40):
+        ends = [(own, middle(others, step / 20)) for own, others in apart]
+        if sum(low <= error <= high for own, (low, high) in ends for error in own) >= LEAST_INSIDE * len(pairs):
+            return step / 20
+    return 2
+
+
+def errors_of(pairs):
+    """Of [(source, error)]."""
+    errors = [error for _, error in pairs]
+    low, high = middle(errors, scale_of(pairs))
+    return {"rows": len(pairs), "sources": len({source for source, _ in pairs}),
+            "median": round(quantile([abs(error) for error in errors], 0.5), 4), "low": round(low, 4), "high": round(high, 4)}
+
+
+def collect(folder, rehearse):
+    """[(source, study, kind, error)] of all predictions."""
+    found = []
+    for study, profiles in STUDIES.items():
+        rows = few_rows(study, folder)
+        runs = [(profile, ["--calibration", profile, "--without-own-profiles"]) for profile in profiles]
+        if study in WITH_STEPS:
+            runs.append(("exchange", ["--exchange", "predicted"]))
+        for name, options in runs:
+            for row in validate(rehearse, study, folder / study / name, options, rows):
+                found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
+    return found
+
+
+def pooled(found):
+    """{text: [(source, error)]}, as PredictionErrors has them: whole kinds; computations, of one worker where these are
+    enough; exchanges, of those whose computation is stated or measured, wherever their costs come from."""
+    pools = collections.defaultdict(list)
+    alone = collections.defaultdict(list)
+    for source, _, kind, error in found:
+        computation, exchange = kind.split("; ")
+        pools[kind].append((source, error))
+        pools[computation].append((source, error))
+        if exchange == "no exchange":
+            alone[computation].append((source, error))
+        elif computation in ("nothing", "step time", "fitted") and not exchange.endswith(": fitted"):
+            for elsewhere in ("fitted to fewer", "other links", "other profile"):
+                pools[exchange.split(": ")[0] + ": " + elsewhere].append((source, error))
+    for computation, pairs in alone.items():
+        if len(pairs) >= FEWEST:
+            pools[computation] = pairs
+    own = ("nothing", "step time", "fitted")
+    return {text: pairs for text, pairs in pools.items()
+            if text not in own and not (text.split("; ")[0] in own and text.endswith((": fitted", "no exchange")))}
+
+
+def write_table(found):
+    entries = {text: errors_of(pairs) for text, pairs in sorted(pooled(found).items())}
+    lines = [f'    {json.dumps(text)}: {json.dumps(entry)}' for text, entry in entries.items()]
+    TABLE.write_text('{\n  "format": 1,\n  "prediction_errors": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+
+
+def interval_by(found, kind):
+    """What PredictionErrors::of() gives the kind from these predictions."""
+    pools = pooled(found)
+    computation, exchange = kind.split("; ")
+    if kind in pools:
+        whole = errors_of(pools[kind])
+        if whole["rows"] >= FEWEST and whole["sources"] > 1:
+            return whole["low"], whole["high"]
+    sums = [0.0, 0.0]
+    for part in (computation, exchange):
+        if part in ("nothing", "step time", "fitted", "no exchange") or part.endswith(": fitted"):
+            continue
+        if part not in pools:
+            return None
+        errors = errors_of(pools[part])
+        sums = [math.hypot(sums[0], min(errors["low"], 0)), math.hypot(sums[1], max(errors["high"], 0))]
+    return -sums[0], sums[1]
+
+
+def print_coverage(found):
+    """By kind: rows, their sources, how many are inside of the interval that the other sources give, its ends as factors of
+    a speed, and its width beside the spread of the errors that were left out, in logarithms."""
+    print("| predicted | rows | sources | inside, % | interval of a speed | high / low | width / spread |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for kind in sorted({kind for _, _, kind, _ in found}):
+        rows = [row for row in found if row[2] == kind]
+        inside, widths = [], []
+        for source in sorted({row[0] for row in rows}):
+            others = [row for row in found if row[0] != source]
+            ends = interval_by(others, kind)
+            if ends is None:
+                continue
+            for row in (row for row in rows if row[0] == source):
+                inside.append(ends[0] <= row[3] <= ends[1])
+                widths.append(ends[1] - ends[0])
+        ends = interval_by(found, kind)
+        if len(inside) < FEWEST or ends is None or ends == (-0.0, 0.0):
+            continue
+        spread = quantile([row[3] for row in rows], 0.95) - quantile([row[3] for row in rows], 0.05)
+        print(f"| {kind} | {len(inside)} | {len({row[0] for row in rows})} | {100 * sum(inside) / len(inside):.0f} "
+              f"| {math.exp(-ends[1]):.2f} to {math.exp(-ends[0]):.2f} | {math.exp(ends[1] - ends[0]):.1f} "
+              f"| {quantile(widths, 0.5) / spread:.1f} |")
+
+
+def median_error(rows):
+    return quantile([abs(100 * (float(row["simulated"]) / float(row["measured"]) - 1)) for row in rows], 0.5)
+
+
+def inside_of(rows):
+    known = [row for row in rows if row["low"]]
+    return f"{100 * sum(float(r['low']) <= float(r['measured']) <= float(r['high']) for r in known) / len(known):.0f}" if known else ""
+
+
+def print_automatic(folder, rehearse):
+    """Each study by its own profile, by what "auto" takes, and by that without the profiles that have seen its rows."""
+    print('| study | rows | its own profile: median | "auto": median, ratio, inside % | without its own: rows, median, ratio, inside % |')
+    print("| --- | --- | --- | --- | --- |")
+    for study in STUDIES:
+        few = few_rows(study, folder)
+        own = validate(rehearse, study, folder / study / "own", [], few)
+        taken = validate(rehearse, study, folder / study / "auto", ["--calibration", "auto"], few)
+        without = validate(rehearse, study, folder / study / "auto-without", ["--calibration", "auto", "--without-own-profiles"], few)
+        if not own or not taken:
+            continue
+        best = median_error(own)
+        cells = [f"{median_error(taken):.1f}, {median_error(taken) / best:.1f}, {inside_of(taken)}"]
+        cells.append(f"{len(without)}, {median_error(without):.1f}, {median_error(without) / best:.1f}, {inside_of(without)}" if without else "no row")
+        print(f"| {study} | {len(own)} | {best:.1f} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--auto", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--rehearse", default=str(ROOT / "build/rehearse"))
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.auto:
+        return print_automatic(arguments.folder, arguments.rehearse)
+    found = collect(arguments.folder, arguments.rehearse)
+    if arguments.table:
+        return print_coverage(found)
+    write_table(found)
+
+
+if __name__ == "__main__":
+    main()
