@@ -128,12 +128,17 @@ KernelClass kernel_class(std::string_view name) {
 KernelPrecision kernel_precision(std::string_view name) {
   const KernelName parts = kernel_name(name);
   auto narrowest = KernelPrecision::kUnknown;
+  bool has_fp8 = false;
   for (const NameWords* words : {&parts.path, &parts.arguments, &parts.parameters}) {
-    for (const Pattern& pattern : patterns().precisions)
-      if (fits(pattern, *words, parts)) narrowest = std::min(narrowest, static_cast<KernelPrecision>(pattern.label));
+    for (const Pattern& pattern : patterns().precisions) {
+      if (!fits(pattern, *words, parts)) continue;
+      const auto precision = static_cast<KernelPrecision>(pattern.label);
+      narrowest = std::min(narrowest, precision);
+      has_fp8 = has_fp8 || precision == KernelPrecision::kFp8;
+    }
     if (words != &parts.path && narrowest != KernelPrecision::kUnknown) break;
   }
-  return narrowest;
+  return narrowest == KernelPrecision::kFp4 && has_fp8 ? KernelPrecision::kFp8 : narrowest;
 }
 
 CollectiveWork collective_work(std::string_view name) {

@@ -74,7 +74,8 @@ std::string lower_case(std::string_view name);
 /// Of a kernel's name as a profiler writes it: demangled, mangled or cut off. kOther if no pattern fits.
 KernelClass kernel_class(std::string_view name);
 
-/// The narrowest type that the name has, since sums are kept in wider ones; kUnknown if it has none.
+/// The narrowest type that the name has, since sums are kept in wider ones; kUnknown if it has none. Operands in FP4 and
+/// FP8 are multiplied at the rate of FP8 (PTX ISA, tcgen05.mma, kind mxf8f6f4).
 KernelPrecision kernel_precision(std::string_view name);
 
 /// Of a collective's kernel, or of what the framework calls it, such as "nccl:_all_gather_base"; kOther if the name does

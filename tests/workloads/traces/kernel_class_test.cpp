@@ -116,5 +116,7 @@ TEST_CASE("the narrowest type of a name is that of the operands; without one it 
   CHECK(kernel_precision("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn_n") == KernelPrecision::kTf32);
   CHECK(kernel_precision("void gemm<__half, float>(float*)") == KernelPrecision::kFp16);
   CHECK(kernel_precision("void fp8_gemm_kernel<128u>(__nv_bfloat16*, float*)") == KernelPrecision::kFp8);
+  CHECK(kernel_precision("bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_dynBatch_bN_tma") == KernelPrecision::kFp8);
+  CHECK(kernel_precision("gemm_Bfloat16_E2m1E2m1_Fp32_t128x16x256") == KernelPrecision::kFp4);
   CHECK(kernel_precision("_attn_fwd") == KernelPrecision::kUnknown);
 }
