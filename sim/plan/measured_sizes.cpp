@@ -136,7 +136,8 @@ class Simulations {
             speeds.samples_per_s[place[i]] = parse_json(run.text, "summary")["samples_per_s"].get<double>();
           else
             speeds.errors[place[i]] = run.text;
-          if (on_done_) on_done_(++done_, std::max(total_, done_));
+          ++done_;
+          if (on_done_) on_done_(done_, std::max(total_, done_));
         },
         {.is_stopped = is_stopped_, .job_wall_s = {}});
     return is_complete ? std::optional{std::move(speeds)} : std::nullopt;
