@@ -28,7 +28,7 @@ constexpr std::array kPlaces{Named{"none", ExchangePlace::kNone}, Named{"machine
                              Named{"cluster", ExchangePlace::kCluster}, Named{"servers", ExchangePlace::kServers},
                              Named{"collective", ExchangePlace::kCollective}};
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
@@ -44,7 +44,7 @@ ComputationFrom computation_of(const TrainingFacts& facts, const Profile& profil
   if (has_step) return ComputationFrom::kStepTime;
   if (has_framework) return ComputationFrom::kOtherFramework;
   if (profile.gpu.covers(gpu.name))
-    return contains(profile.fitted_models, facts.model) ? ComputationFrom::kFitted : ComputationFrom::kOtherModel;
+    return is_among(profile.fitted_models, facts.model) ? ComputationFrom::kFitted : ComputationFrom::kOtherModel;
   if (!profile.step_times.empty()) return ComputationFrom::kOtherStep;
   return profile.gpu.peak_efficiency.empty() ? ComputationFrom::kOtherProfile : ComputationFrom::kOtherGpu;
 }
@@ -53,7 +53,7 @@ ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   constexpr double kSameRate = 1.5;  // NICs, as a factor
   ExchangeFrom nearest = ExchangeFrom::kOtherProfile;
   const bool has_gpus = std::ranges::all_of(
-      facts.gpus, [&](const Accelerator& gpu) { return contains(profile.fitted_accelerators, gpu.name); });
+      facts.gpus, [&](const Accelerator& gpu) { return is_among(profile.fitted_accelerators, gpu.name); });
   for (const SeenExchange& seen : profile.fitted_exchanges) {
     const bool spans_machines = facts.nic > BytesPerSecond{};
     if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
