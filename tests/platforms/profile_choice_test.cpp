@@ -11,7 +11,7 @@
 namespace rehearse {
 namespace {
 
-Catalog shipped() {
+Catalog shipped_profiles() {
   const std::filesystem::path root = source_folder();
   return Catalog{{{root / "platforms/catalog", root / "workloads/models", root / "calibration/profiles"}}};
 }
@@ -20,7 +20,7 @@ Catalog shipped() {
 TrainingFacts training_of(const std::string& gpu, const std::string& model, int workers = 4) {
   const Json nobody;
   TrainingFacts facts;
-  facts.gpus = {read_accelerator(gpu, shipped().accelerator(gpu, JsonReader{nobody, "test"}))};
+  facts.gpus = {read_accelerator(gpu, shipped_profiles().accelerator(gpu, JsonReader{nobody, "test"}))};
   facts.model = model;
   facts.precision = "fp32";
   facts.batch = 64;
@@ -32,7 +32,7 @@ TrainingFacts training_of(const std::string& gpu, const std::string& model, int 
 
 ProfileChoice choice_for(const TrainingFacts& facts) {
   const Json nobody;
-  return choose_profile(facts, shipped(), JsonReader{nobody, "test"});
+  return choose_profile(facts, shipped_profiles(), JsonReader{nobody, "test"});
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ TEST_CASE("processors of a network testbed stand for GPUs nowhere, and for their
 TEST_CASE("a profile that is withheld is neither known nor chosen") {
   const Json nobody;
   const JsonReader asked_by{nobody, "test"};
-  Catalog catalog = shipped();
+  Catalog catalog = shipped_profiles();
   const TrainingFacts facts = training_of("T4", "pollux/yolov3", 1);
   CHECK(choose_profile(facts, catalog, asked_by).name == "pollux-t4-traces");
   catalog.withhold_profiles({"pollux-t4-traces"});

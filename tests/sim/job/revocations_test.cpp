@@ -410,7 +410,7 @@ TEST_CASE("a replacement costs the same at known speeds as message by message, t
         const Json detail = run(json);
         REQUIRE_MESSAGE(!detail.contains("error"), detail.dump());
         const Scenario scenario = test::resolved(json);
-        const Trajectory known = run_trajectory(Site{scenario}, 1, ring_speed, false);
+        const Trajectory known = run_trajectory(Site{scenario}, 1, ring_speed, kLongEnough, false);
         CHECK(known.job.end.value() == doctest::Approx(detail["time"].get<double>()).epsilon(1e-6));
         CHECK(known.job.interruptions.stopped.value() ==
               doctest::Approx(detail["stopped"].get<double>()).epsilon(1e-6));

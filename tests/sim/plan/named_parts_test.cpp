@@ -64,7 +64,7 @@ bool has_anomalies(const Json& scenario) {
          training.value("step_time_variation", 0.0) > 0;
 }
 
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+std::uint64_t setting_or(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
@@ -72,8 +72,8 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 }  // namespace
 
 TEST_CASE("in random scenarios the step gets shorter with each named part's resource twice as fast") {
-  const std::uint64_t first = from_environment("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = from_environment("REHEARSE_PAIRS", 120);
+  const std::uint64_t first = setting_or("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = setting_or("REHEARSE_PAIRS", 120);
   const auto results = run_isolated(count, 2, [first](std::size_t i) {
     const Json scenario = test::ScenarioGenerator{first + i}.generate();
     return has_anomalies(scenario) ? "[]" : gains(test::resolved(scenario)).dump();

@@ -11,7 +11,7 @@ namespace rehearse {
 
 namespace {
 
-bool warns_of(const Scenario& scenario, const std::string& text) {
+bool has_warning(const Scenario& scenario, const std::string& text) {
   return std::any_of(scenario.warnings.begin(), scenario.warnings.end(),
                      [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
 }
@@ -35,17 +35,17 @@ TEST_CASE("a NIC that is faster than all that the servers were fitted on widens 
   CHECK(spread_of(with_nic("40Gbps")) == doctest::Approx(std::hypot(fitted, 0.557)).epsilon(1e-3));
   CHECK(spread_of(with_nic("100Gbps")) > spread_of(with_nic("40Gbps")));
   const Scenario scenario = test::resolved(with_nic("40Gbps"));
-  CHECK(warns_of(scenario,
+  CHECK(has_warning(scenario,
                  "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
   const auto [low, high] = scenario.profile.uncertainty.interval(0);
   CHECK(high / low > 2.5 * 2.5);
-  CHECK_FALSE(warns_of(test::resolved(with_nic("16Gbps")), "were fitted on NICs"));
+  CHECK_FALSE(has_warning(test::resolved(with_nic("16Gbps")), "were fitted on NICs"));
 }
 
 TEST_CASE("several NICs of a machine count together") {
   Json json = with_nic("8Gbps");
   json["cluster"]["groups"][1]["instance"]["nics"] = 5;
-  CHECK(warns_of(test::resolved(json), "here 40 Gbit/s"));
+  CHECK(has_warning(test::resolved(json), "here 40 Gbit/s"));
 }
 
 TEST_CASE("more workers, servers or bytes through a server than were fitted widen by 10 % a doubling") {
@@ -53,7 +53,7 @@ TEST_CASE("more workers, servers or bytes through a server than were fitted wide
   const double fitted = spread_of(json);
   json["cluster"]["groups"][1]["count"] = 32;  // of at most 8
   CHECK(spread_of(json) == doctest::Approx(std::hypot(fitted, 0.2)).epsilon(1e-6));
-  CHECK(warns_of(test::resolved(json), "up to 8 workers; here 32; predictions may be off by 22 %"));
+  CHECK(has_warning(test::resolved(json), "up to 8 workers; here 32; predictions may be off by 22 %"));
   json["cluster"]["groups"][1]["count"] = 4;
   json["cluster"]["groups"][0]["count"] = 4;  // of at most 2
   CHECK(spread_of(json) == doctest::Approx(std::hypot(fitted, 0.1)).epsilon(1e-6));
@@ -62,14 +62,14 @@ TEST_CASE("more workers, servers or bytes through a server than were fitted wide
   json["workload"]["batch_per_worker"] = 16;
   const Scenario large = test::resolved(json);
   CHECK(server_traffic(large) == large.workload.variable_bytes() * 4);
-  CHECK(warns_of(large, "that a server sends in a step of all workers; here 2.21 GB"));
+  CHECK(has_warning(large, "that a server sends in a step of all workers; here 2.21 GB"));
 }
 
 TEST_CASE("servers' costs that are taken from another profile bring what it has seen") {
   Json json = with_nic("40Gbps");
   json["calibration"] = Json{{"format", 1}, {"name", "empty"}, {"source", "test"}};
   const Scenario scenario = test::resolved(json);
-  CHECK(warns_of(scenario,
+  CHECK(has_warning(scenario,
                  "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
   const Scenario again = test::resolved(parse_json(scenario.effective, "effective"));
   CHECK(again.profile.uncertainty.residual == scenario.profile.uncertainty.residual);
