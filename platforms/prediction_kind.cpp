@@ -57,8 +57,7 @@ ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   for (const SeenExchange& seen : profile.fitted_exchanges) {
     const bool spans_machines = facts.nic > BytesPerSecond{};
     if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
-    const bool has_nic =
-        !spans_machines || (seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate);
+    const bool has_nic = seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate;
     const bool is_there = has_gpus && seen.links == facts.links && has_nic;
     const ExchangeFrom from = !is_there                              ? ExchangeFrom::kOtherLinks
                               : facts.workers > 2 * seen.workers_max ? ExchangeFrom::kLarger
