@@ -12,6 +12,8 @@
 
 namespace rehearse {
 
+using nlohmann::literals::operator""_json_pointer;
+
 namespace {
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -31,7 +33,9 @@ struct Candidate {
   bool is_of_gpus = true;     // not of the processors whose framework the workload names
   double expected_error = 0;  // of its kind
   PredictionKind kind;        // of which the nearest is the best where errors are not known
-  double gpu_distance = 0, residual = 0;
+  double gpu_distance = 0;
+  int fewer_rows = 0;  // of a collective, whose sizes and operations are many: minus the rows of the fit
+  double residual = 0;
   std::string name;
 
   friend auto operator<=>(const Candidate&, const Candidate&) = default;
@@ -80,8 +84,11 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
   const PredictionErrors errors = read_prediction_errors(JsonReader{known, "prediction_errors"});
   std::vector<Candidate> candidates;
   for (const std::string& name : catalog.profile_names()) {
-    const Profile profile = read_profile(catalog.profile(name, asked_by));
-    if (is_candidate(profile, facts)) candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
+    const JsonReader file = catalog.profile(name, asked_by);
+    const Profile profile = read_profile(file);
+    if (!is_candidate(profile, facts)) continue;
+    candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
+    if (facts.is_collective) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
   if (candidates.empty())
     asked_by.fail("expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
