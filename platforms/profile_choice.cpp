@@ -47,9 +47,15 @@ Candidate candidate_of(const std::string& name, const Profile& profile, const Tr
   Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
   const auto known = errors.of(candidate.kind);
   candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
+  if (candidate.kind.computation == ComputationFrom::kOtherModel) {
+    // The two kinds' errors are not of the same rows. Values fitted to other models tell less than the model's own kernels.
+    const auto by_kernels = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherProfile, candidate.kind.place});
+    if (by_kernels) candidate.expected_error = std::max(candidate.expected_error, 1.01 * by_kernels->median);
+  }
   if (!profile.kernels)
     for (const Accelerator& gpu : facts.gpus)
-      candidate.gpu_distance = std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);
+      candidate.gpu_distance =
+          std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);
   candidate.residual =
       profile.uncertainty.residual > 0 ? profile.uncertainty.residual : std::numeric_limits<double>::infinity();
   return candidate;
@@ -59,7 +65,8 @@ std::string reason_of(const Candidate& best, const PredictionErrors& errors) {
   std::string text = "computation from " + to_text(best.kind);
   if (const auto known = errors.of(best.kind)) {
     std::array<char, 64> off{};
-    std::snprintf(off.data(), off.size(), "; half of such predictions were off by %.2g %% or more", 100 * known->median);
+    std::snprintf(off.data(), off.size(), "; half of such predictions were off by %.2g %% or more",
+                  100 * known->median);
     text += off.data();
   }
   return text;
@@ -91,12 +98,14 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
     if (facts.is_collective) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
   if (candidates.empty())
-    asked_by.fail("expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
+    asked_by.fail(
+        "expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
   std::ranges::sort(candidates);
   const Candidate& best = candidates.front();
   ProfileChoice choice{.name = best.name, .reason = reason_of(best, errors), .others = {}};
   for (std::size_t i = 1; i < candidates.size(); ++i)
-    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error) choice.others.push_back(candidates[i].name);
+    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error)
+      choice.others.push_back(candidates[i].name);
   return choice;
 }
 

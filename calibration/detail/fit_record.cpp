@@ -63,8 +63,8 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     workers = std::max(workers, scenario.count(Role::kWorker));
     servers = std::max(servers, scenario.count(Role::kParameterServer));
   }
-  Json seen{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-            {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers},
+  Json seen{{"accelerators", accelerators}, {"models", models},          {"batch_min", batch_min},
+            {"batch_max", batch_max},       {"workers_max", workers},    {"servers_max", servers},
             {"frameworks", frameworks},     {"exchanges", Json::array()}};
   for (const auto& [place, most] : exchanges) {
     const auto& [strategy, links, nic] = place;

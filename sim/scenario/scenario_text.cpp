@@ -237,15 +237,15 @@ constexpr std::string_view kProperties = R"json({
 }  // namespace
 
 std::string scenario_schema() {
-  const std::string text = file_schema(
-      {.title = "Rehearse scenario", .required = {"workload", "cluster", "training"}}, kProperties,
-      {{"model", [] { return std::string{model_schema()}; }},
-       {"instance", instance_schema},
-       {"spot_pool", spot_pool_schema},
-       {"storage", storage_schema},
-       {"price_history", price_history_schema},
-       {"profile", profile_schema},
-       {"region_link", region_link_schema}});
+  const std::string text =
+      file_schema({.title = "Rehearse scenario", .required = {"workload", "cluster", "training"}}, kProperties,
+                  {{"model", [] { return std::string{model_schema()}; }},
+                   {"instance", instance_schema},
+                   {"spot_pool", spot_pool_schema},
+                   {"storage", storage_schema},
+                   {"price_history", price_history_schema},
+                   {"profile", profile_schema},
+                   {"region_link", region_link_schema}});
   Json schema = parse_json(text, "schema of scenarios");
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
