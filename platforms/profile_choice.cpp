@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -43,15 +44,16 @@ struct Candidate {
 
 Candidate candidate_of(const std::string& name, const Profile& profile, const TrainingFacts& facts,
                        const PredictionErrors& errors, const Catalog& catalog) {
-  constexpr double kUnknown = 10;
+  constexpr double kUnknown = 10, kAsGood = 0.05;  // medians of so few sources tell no smaller differences
   Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
   const auto known = errors.of(candidate.kind);
   candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
   if (candidate.kind.computation == ComputationFrom::kOtherModel) {
     // The two kinds' errors are not of the same rows. Values fitted to other models tell less than the model's own kernels.
     const auto by_kernels = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherProfile, candidate.kind.place});
-    if (by_kernels) candidate.expected_error = std::max(candidate.expected_error, 1.01 * by_kernels->median);
+    if (by_kernels) candidate.expected_error = std::max(candidate.expected_error, by_kernels->median + kAsGood);
   }
+  candidate.expected_error = std::round(candidate.expected_error / kAsGood) * kAsGood;
   if (!profile.kernels)
     for (const Accelerator& gpu : facts.gpus)
       candidate.gpu_distance =
