@@ -491,13 +491,22 @@ Study with_calibration(const Study& study, const std::string& profile) {
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog) {
   const std::string measurements = measurements_hash(study);
   const Json nobody;
+  const auto file_of = [&](const std::string& name) -> const Json& {
+    return catalog.profile(name, JsonReader{nobody, study.file_name}).value();
+  };
   std::set<std::string> names;
-  for (const std::string& name : catalog.profile_names()) {
-    const Json& profile = catalog.profile(name, JsonReader{nobody, study.file_name}).value();
-    for (const Json& fitted : profile.value("/fit/studies"_json_pointer, Json::array()))
-      if (fitted.value("measurements_fnv1a", "") == measurements || fitted.value("study", "") == study.name)
+  std::set<Json> computations;  // and servers, of them
+  const auto computation_of = [](const Json& profile) {
+    return Json{profile.value("host", Json{}), profile.value("gpu", Json{}), profile.value("servers", Json{})};
+  };
+  for (const std::string& name : catalog.profile_names())
+    for (const Json& fitted : file_of(name).value("/fit/studies"_json_pointer, Json::array()))
+      if (fitted.value("measurements_fnv1a", "") == measurements || fitted.value("study", "") == study.name) {
         names.insert(name);
-  }
+        if (file_of(name).contains("gpu")) computations.insert(computation_of(file_of(name)));
+      }
+  for (const std::string& name : catalog.profile_names())
+    if (computations.contains(computation_of(file_of(name)))) names.insert(name);
   return names;
 }
 

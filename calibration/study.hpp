@@ -141,7 +141,7 @@ Json profile_of(const Study& study, const Catalog& catalog);
 /// The study with another profile in every row's scenario: its name, or "auto".
 Study with_calibration(const Study& study, const std::string& profile);
 
-/// Profiles that were fitted on rows of the study: those whose "fit" names the study, or its measurements by their content.
+/// Profiles that were fitted on rows of the study: by the study that "fit" names, its measurements, or the same values.
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog);
 
 struct Prediction {

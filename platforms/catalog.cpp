@@ -215,10 +215,10 @@ void Catalog::read_platforms(const fs::path& folder) {
     const auto file = std::make_shared<const Json>(load_json_file(path));
     const JsonReader json{*file, path.string()};
     json.expect_format();
-    for (const auto& [kind, entries] : {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
-                                        std::pair{"interconnects", &interconnects_},
-                                        std::pair{"spot_pools", &spot_pools_}, std::pair{"storage", &storage_},
-                                        std::pair{"prediction_errors", &prediction_errors_}}) {
+    for (const auto& [kind, entries] :
+         {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
+          std::pair{"interconnects", &interconnects_}, std::pair{"spot_pools", &spot_pools_},
+          std::pair{"storage", &storage_}, std::pair{"prediction_errors", &prediction_errors_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};

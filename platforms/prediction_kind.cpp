@@ -20,10 +20,10 @@ constexpr std::array kComputations{Named{"nothing", ComputationFrom::kNothing},
                                    Named{"other step time", ComputationFrom::kOtherStep},
                                    Named{"other GPU", ComputationFrom::kOtherGpu},
                                    Named{"other profile", ComputationFrom::kOtherProfile}};
-constexpr std::array kExchanges{
-    Named{"nothing", ExchangeFrom::kNothing}, Named{"fitted", ExchangeFrom::kFitted},
-    Named{"fitted to fewer", ExchangeFrom::kLarger}, Named{"other links", ExchangeFrom::kOtherLinks},
-    Named{"other profile", ExchangeFrom::kOtherProfile}};
+constexpr std::array kExchanges{Named{"nothing", ExchangeFrom::kNothing}, Named{"fitted", ExchangeFrom::kFitted},
+                                Named{"fitted to fewer", ExchangeFrom::kLarger},
+                                Named{"other links", ExchangeFrom::kOtherLinks},
+                                Named{"other profile", ExchangeFrom::kOtherProfile}};
 constexpr std::array kPlaces{Named{"none", ExchangePlace::kNone}, Named{"machine", ExchangePlace::kMachine},
                              Named{"cluster", ExchangePlace::kCluster}, Named{"servers", ExchangePlace::kServers},
                              Named{"collective", ExchangePlace::kCollective}};
@@ -57,8 +57,7 @@ ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   for (const SeenExchange& seen : profile.fitted_exchanges) {
     const bool spans_machines = facts.nic > BytesPerSecond{};
     if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
-    const bool has_nic =
-        !spans_machines || (seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate);
+    const bool has_nic = seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate;
     const bool is_there = has_gpus && seen.links == facts.links && has_nic;
     const ExchangeFrom from = !is_there                              ? ExchangeFrom::kOtherLinks
                               : facts.workers > 2 * seen.workers_max ? ExchangeFrom::kLarger
@@ -77,8 +76,7 @@ KindErrors together(const KindErrors& a, const KindErrors& b) {
 }
 
 std::string exchange_text(const PredictionKind& kind) {
-  return kind.exchange == ExchangeFrom::kNothing ? "no exchange"
-                                                 : to_text(kind.place) + ": " + to_text(kind.exchange);
+  return kind.exchange == ExchangeFrom::kNothing ? "no exchange" : to_text(kind.place) + ": " + to_text(kind.exchange);
 }
 
 }  // namespace
@@ -95,10 +93,10 @@ PredictionKind kind_of(const TrainingFacts& facts, const Profile& profile) {
       kind.computation = std::max(kind.computation, computation_of(facts, profile, gpu));
   if (facts.workers < 2 && facts.servers == 0) return kind;
   kind.exchange = exchange_of(facts, profile);
-  kind.place = facts.is_collective              ? ExchangePlace::kCollective
-               : facts.servers > 0              ? ExchangePlace::kServers
+  kind.place = facts.is_collective            ? ExchangePlace::kCollective
+               : facts.servers > 0            ? ExchangePlace::kServers
                : facts.nic > BytesPerSecond{} ? ExchangePlace::kCluster
-                                                : ExchangePlace::kMachine;
+                                              : ExchangePlace::kMachine;
   return kind;
 }
 
@@ -116,7 +114,8 @@ std::optional<KindErrors> PredictionErrors::of(const PredictionKind& kind) const
   const auto exchange = kind.exchange <= ExchangeFrom::kFitted ? KindErrors{} : find(exchange_text(kind));
   if (!computation || !exchange) return {};
   KindErrors parts = together(*computation, *exchange);
-  if (whole && whole->rows >= kFewestForMedian) parts.median = whole->median;
+  if (whole && whole->rows >= kFewestForMedian)  // an exchange makes no computation more certain
+    parts.median = std::max(whole->median, computation->median);
   return parts;
 }
 

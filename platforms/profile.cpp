@@ -457,7 +457,8 @@ void set_prediction(const JsonReader& json, Profile& profile) {
                               .others = {}};
   if (json.has("others"))
     for (const auto& [name, other] : json.child("others").items()) prediction.others.push_back(name);
-  json.expect(prediction.low >= -10 && prediction.low <= prediction.high && prediction.high <= 10, "low", "-10 to high");
+  json.expect(prediction.low >= -10 && prediction.low <= prediction.high && prediction.high <= 10, "low",
+              "-10 to high");
   json.reject_unknown_keys();
   const double deviation = std::max({std::abs(prediction.low), std::abs(prediction.high), 1e-3}) / kNormal;
   profile.uncertainty = {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,8 @@
 #include "sim/base/names.hpp"
 
 namespace rehearse {
+
+using nlohmann::literals::operator""_json_pointer;
 
 namespace {
 
@@ -31,7 +34,9 @@ struct Candidate {
   bool is_of_gpus = true;     // not of the processors whose framework the workload names
   double expected_error = 0;  // of its kind
   PredictionKind kind;        // of which the nearest is the best where errors are not known
-  double gpu_distance = 0, residual = 0;
+  double gpu_distance = 0;
+  int fewer_rows = 0;  // of a collective, whose sizes and operations are many: minus the rows of the fit
+  double residual = 0;
   std::string name;
 
   friend auto operator<=>(const Candidate&, const Candidate&) = default;
@@ -39,13 +44,20 @@ struct Candidate {
 
 Candidate candidate_of(const std::string& name, const Profile& profile, const TrainingFacts& facts,
                        const PredictionErrors& errors, const Catalog& catalog) {
-  constexpr double kUnknown = 10;
+  constexpr double kUnknown = 10, kAsGood = 0.05;  // medians of so few sources tell no smaller differences
   Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
   const auto known = errors.of(candidate.kind);
   candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
+  if (candidate.kind.computation == ComputationFrom::kOtherModel) {
+    // The two kinds' errors are not of the same rows. Values fitted to other models tell less than the model's own kernels.
+    const auto by_kernels = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherProfile, candidate.kind.place});
+    if (by_kernels) candidate.expected_error = std::max(candidate.expected_error, by_kernels->median + kAsGood);
+  }
+  candidate.expected_error = std::round(candidate.expected_error / kAsGood) * kAsGood;
   if (!profile.kernels)
     for (const Accelerator& gpu : facts.gpus)
-      candidate.gpu_distance = std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);
+      candidate.gpu_distance =
+          std::max(candidate.gpu_distance, nearest_gpu(gpu, known_gpus(profile), catalog).distance);
   candidate.residual =
       profile.uncertainty.residual > 0 ? profile.uncertainty.residual : std::numeric_limits<double>::infinity();
   return candidate;
@@ -55,7 +67,8 @@ std::string reason_of(const Candidate& best, const PredictionErrors& errors) {
   std::string text = "computation from " + to_text(best.kind);
   if (const auto known = errors.of(best.kind)) {
     std::array<char, 64> off{};
-    std::snprintf(off.data(), off.size(), "; half of such predictions were off by %.2g %% or more", 100 * known->median);
+    std::snprintf(off.data(), off.size(), "; half of such predictions were off by %.2g %% or more",
+                  100 * known->median);
     text += off.data();
   }
   return text;
@@ -80,16 +93,21 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
   const PredictionErrors errors = read_prediction_errors(JsonReader{known, "prediction_errors"});
   std::vector<Candidate> candidates;
   for (const std::string& name : catalog.profile_names()) {
-    const Profile profile = read_profile(catalog.profile(name, asked_by));
-    if (is_candidate(profile, facts)) candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
+    const JsonReader file = catalog.profile(name, asked_by);
+    const Profile profile = read_profile(file);
+    if (!is_candidate(profile, facts)) continue;
+    candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
+    if (facts.is_collective) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
   if (candidates.empty())
-    asked_by.fail("expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
+    asked_by.fail(
+        "expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");
   std::ranges::sort(candidates);
   const Candidate& best = candidates.front();
   ProfileChoice choice{.name = best.name, .reason = reason_of(best, errors), .others = {}};
   for (std::size_t i = 1; i < candidates.size(); ++i)
-    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error) choice.others.push_back(candidates[i].name);
+    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error)
+      choice.others.push_back(candidates[i].name);
   return choice;
 }
 

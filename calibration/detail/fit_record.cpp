@@ -69,8 +69,8 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     nic_max = std::max(nic_max, nic_range(scenario).second);
     if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
-  Json seen{{"accelerators", accelerators}, {"models", models},       {"batch_min", batch_min},
-            {"batch_max", batch_max},       {"workers_max", workers}, {"servers_max", servers},
+  Json seen{{"accelerators", accelerators}, {"models", models},          {"batch_min", batch_min},
+            {"batch_max", batch_max},       {"workers_max", workers},    {"servers_max", servers},
             {"frameworks", frameworks},     {"exchanges", Json::array()}};
   for (const auto& [place, most] : exchanges) {
     const auto& [strategy, links, nic] = place;

@@ -213,9 +213,9 @@ void require_memory(const Scenario& scenario, const SimulateOptions& options) {
 
 Seconds interval_duration(const Scenario& scenario, int parallel) {
   if (!has_uncertain_values(scenario)) return {};
-  const auto simulations = static_cast<double>(
-      scenario.profile.uncertainty.components.size() +
-      (scenario.profile.prediction ? scenario.profile.prediction->others.size() : 0) + 1);
+  const auto simulations =
+      static_cast<double>(scenario.profile.uncertainty.components.size() +
+                          (scenario.profile.prediction ? scenario.profile.prediction->others.size() : 0) + 1);
   return std::ceil(simulations / parallel) * expected_duration(shortened(scenario));
 }
 

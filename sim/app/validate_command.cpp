@@ -61,17 +61,19 @@ void add_options(Options options, ValidateCommand& command) {
       })
       .shows_default();
   options
-      .add_option("--exchange", command.exchange, "WORD",
-                  "\"fitted\": NICs, servers and collectives of the profile; \"predicted\": of others, as for a user who "
-                  "has measured steps alone")
+      .add_option(
+          "--exchange", command.exchange, "WORD",
+          "\"fitted\": NICs, servers and collectives of the profile; \"predicted\": of others, as for a user who "
+          "has measured steps alone")
       .check([](const std::string& word) {
         const std::vector<std::string> known{"fitted", "predicted"};
         return std::ranges::find(known, word) == known.end() ? unknown_name_message("exchange", word, known)
                                                              : std::string{};
       })
       .shows_default();
-  options.add_option("--calibration", command.calibration, "PROFILE",
-                     "Predict all rows by this profile instead of the study's own; \"auto\": by the one that each is given");
+  options.add_option(
+      "--calibration", command.calibration, "PROFILE",
+      "Predict all rows by this profile instead of the study's own; \"auto\": by the one that each is given");
   options.add_flag("--without-own-profiles", command.withholds_own_profiles,
                    "Without the profiles that were fitted on rows of the study: what a user of another cluster gets");
   options.add_flag("--json", command.common.prints_json, "Print summary.json instead of text");

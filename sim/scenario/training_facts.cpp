@@ -23,7 +23,8 @@ std::string strategy_word(const Strategy& strategy) {
 /// "PCIe", "NVLinks, NVLink 2", "an NVSwitch, NVLink 3".
 std::string links_text(const Interconnect& inside) {
   const LinkKind kind = kind_of(inside);
-  return kind == LinkKind::kPcie || inside.generation.empty() ? name_of(kind) : name_of(kind) + ", " + inside.generation;
+  return kind == LinkKind::kPcie || inside.generation.empty() ? name_of(kind)
+                                                              : name_of(kind) + ", " + inside.generation;
 }
 
 /// Whether anything but an update takes time.

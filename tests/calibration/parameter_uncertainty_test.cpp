@@ -35,7 +35,8 @@ TEST_CASE("the uncertainty of the speed is what the profile's components change 
 
 TEST_CASE("an interval reaches as far as another profile that would do nearly as well") {
   Scenario scenario = lone_worker({});
-  scenario.profile.prediction = StatedPrediction{.kind = "data sheet; no exchange", .low = -0.05, .high = 0.1, .others = {"slower"}};
+  scenario.profile.prediction =
+      StatedPrediction{.kind = "data sheet; no exchange", .low = -0.05, .high = 0.1, .others = {"slower"}};
   Json effective = parse_json(scenario.effective, "test");
   Json slower = effective["calibration"];
   slower["host"]["step_overhead"] = "1.5s";

@@ -15,8 +15,12 @@ Profile some_profile() {
   Profile profile;
   profile.fitted_models = {"resnet50"};
   profile.fitted_accelerators = {"V100"};
-  profile.step_times = {
-      {.model = "resnet50", .accelerator = "V100", .precision = "fp32", .framework = "", .batch = 64, .time = Seconds{0.2}}};
+  profile.step_times = {{.model = "resnet50",
+                         .accelerator = "V100",
+                         .precision = "fp32",
+                         .framework = "",
+                         .batch = 64,
+                         .time = Seconds{0.2}}};
   profile.fitted_exchanges = {
       {.strategy = "all_reduce", .links = "PCIe", .nic = BytesPerSecond{1.25e9}, .workers_max = 32},
       {.strategy = "all_reduce", .links = "PCIe", .nic = {}, .workers_max = 4}};
@@ -92,13 +96,11 @@ TEST_CASE("errors of a kind are those of its rows, or else of its parts as if th
     "machine: other profile": {"rows": 50, "sources": 3, "median": 0.06, "low": -0.4, "high": -0.01},
     "data sheet; machine: other links": {"rows": 39, "sources": 2, "median": 0.5, "low": -9, "high": 9}})");
   const PredictionErrors errors = read_prediction_errors(JsonReader{file, "test"});
-  const auto cluster =
-      errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherLinks, ExchangePlace::kCluster});
+  const auto cluster = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherLinks, ExchangePlace::kCluster});
   REQUIRE(cluster);
   CHECK(cluster->low == -0.5);
   CHECK(cluster->high == 0.6);
-  const auto machine =
-      errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherLinks, ExchangePlace::kMachine});
+  const auto machine = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherLinks, ExchangePlace::kMachine});
   REQUIRE(machine);
   CHECK(machine->low == doctest::Approx(-0.5));
   CHECK(machine->high == doctest::Approx(0.2));
