@@ -146,7 +146,7 @@ std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& cata
 
 struct Prediction {
   std::optional<double> value;
-  std::string problem;  // why there is none
+  std::string problem;    // why there is none
   std::string profile{};  // by which it was made
   std::string kind{};     // to_text(PredictionKind)
   /// What a predicted speed is multiplied by for the ends of its interval of 90 %, without what the uncertainty of the

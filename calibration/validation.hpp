@@ -26,7 +26,7 @@ struct ValidationRow {
   std::optional<double> simulated;
   double error_pct = 0;  // signed; -100 if there is no simulated value
   std::string problem;
-  std::string profile{}, kind{};                         // of the prediction
+  std::string profile{}, kind{};                        // of the prediction
   std::optional<std::pair<double, double>> interval{};  // of 90 %, around `simulated`
 
   bool is_inside() const { return interval && measured >= interval->first && measured <= interval->second; }

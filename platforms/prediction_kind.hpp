@@ -22,24 +22,24 @@ struct TrainingFacts {
   int batch = 0;
   int workers = 1, servers = 0;
   std::string strategy;  // "all_reduce", "parameter_server" or another that is registered
-  std::string links;     // between the GPUs of a machine with several workers, "NVLink 3", "PCIe"; empty: there are none
-  BytesPerSecond nic{};  // of a machine; 0: all is in one machine
-  bool computes = true;  // steps are computed from operators, not stated by the model or recorded
+  std::string links;  // between the GPUs of a machine with several workers, "NVLink 3", "PCIe"; empty: there are none
+  BytesPerSecond nic{};           // of a machine; 0: all is in one machine
+  bool computes = true;           // steps are computed from operators, not stated by the model or recorded
   bool takes_checkpoint = false;  // its times are to be the profile's
   bool is_collective = false;     // one collective, and nothing else
 };
 
 /// Where the computation of a step comes from, the nearest first.
 enum class ComputationFrom {
-  kNothing,       // it is stated, or there is none
-  kStepTime,      // measured with this model, GPU, precision and framework
-  kFitted,        // values fitted on the GPU with this model
-  kOtherModel,    // values fitted on the GPU with other models
-  kDataSheet,     // times of kernels from the GPU's data sheet
+  kNothing,         // it is stated, or there is none
+  kStepTime,        // measured with this model, GPU, precision and framework
+  kFitted,          // values fitted on the GPU with this model
+  kOtherModel,      // values fitted on the GPU with other models
+  kDataSheet,       // times of kernels from the GPU's data sheet
   kOtherFramework,  // a step time of another framework
   kOtherStep,       // the nearest step time of another precision, GPU or model
-  kOtherGpu,      // values fitted on other GPUs
-  kOtherProfile,  // the profile does not state it
+  kOtherGpu,        // values fitted on other GPUs
+  kOtherProfile,    // the profile does not state it
 };
 
 /// Where the costs of an exchange come from, the nearest first.

@@ -191,9 +191,9 @@ struct StatedPrediction {
 
 /// What a profile does not know and has from elsewhere.
 struct Substitute {
-  std::string text;                          // one sentence: what, from where, how far it may be off
-  double uncertainty = 0;                    // standard deviation of ln(predicted / measured) that it adds
-  bool is_of_kind = false;                   // what it adds is in the measured errors of the prediction's kind, if they are known
+  std::string text;         // one sentence: what, from where, how far it may be off
+  double uncertainty = 0;   // standard deviation of ln(predicted / measured) that it adds
+  bool is_of_kind = false;  // what it adds is in the measured errors of the prediction's kind, if they are known
   std::map<std::string, double> components;  // and how uncertain its values are: see PredictionUncertainty
 };
 
@@ -318,7 +318,7 @@ struct Profile {
   std::vector<SeenExchange> fitted_exchanges;
   bool is_of_processors = false;  // processors exchanged, not GPUs
   PredictionUncertainty uncertainty;
-  std::vector<Substitute> substitutes;  // `uncertainty` includes theirs
+  std::vector<Substitute> substitutes;         // `uncertainty` includes theirs
   std::optional<StatedPrediction> prediction;  // where `uncertainty` is that of a kind, and not of the fit
 
   /// That of framework_name(); one without costs if there is none.
