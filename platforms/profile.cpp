@@ -507,7 +507,8 @@ Profile read_profile(JsonReader json) {
     profile.fitted_batch_max = seen.required<int>("batch_max");
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
-    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max"))
+    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max") && seen.has("nic_min") &&
+        seen.has("nic_max"))
       profile.servers.fitted = read_fitted_servers(seen, profile.name);
     if (seen.has("frameworks")) profile.fitted_frameworks = seen.required<std::vector<std::string>>("frameworks");
     if (seen.has("exchanges"))

@@ -433,8 +433,9 @@ std::vector<AllReduceAlgorithm>& algorithms() {
       planned(
           "tree all-reduce (NCCL's Tree: double binary trees between machines, chains inside)",
           [](const Planner& planner, const Ranks&) { return planner.tree(); },
-          [](double ranks, double, double rings) {
-            return CollectiveSize{4 * rings * (ranks - 1), 4 * rings * (ranks - 1)};
+          [](double ranks, double machines, double rings) {
+            const double trees = machines > 1 ? 2 : 1;  // for each ring
+            return CollectiveSize{2 * trees * rings * (ranks - 1), 2 * trees * rings * (ranks - 1)};
           }),
       choice_of_one("all-reduce by the fastest algorithm"),
       choice_of_one("all-reduce as the library chooses")};

@@ -248,6 +248,7 @@ class Substitution {
     }
     if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
     note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}});
+    profile_["substitutes"].back().erase("of_kind");
   }
 
   // Compute

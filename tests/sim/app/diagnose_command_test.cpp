@@ -18,7 +18,7 @@ TEST_CASE("diagnose prints verdict, limit and remedies, and writes the same as J
   CHECK(outcome.exit_code == 0);
   for (const char* text :
        {"measured                 18 steps/s, 2304 samples/s\n", "\nverdict                  the run is as fast",
-        "\nsimulated step              96.8 %  kernels on the GPUs\n", "kernels on the GPUs\n",
+        "\nsimulated step              96.9 %  kernels on the GPUs\n", "kernels on the GPUs\n",
         "--set '/cluster/groups/1/count=5'", "(only for more money)"})
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
   const std::string json = rehearse_with(command + " --json -j 1 -o " + folder.path.string()).out;

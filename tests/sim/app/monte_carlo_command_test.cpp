@@ -55,8 +55,7 @@ TEST_CASE("runs that do not end are said to take for ever") {
   CHECK(outcome.out.find("never") != std::string::npos);
   CHECK(outcome.out.find("given up after 1440 h") != std::string::npos);
   CHECK(outcome.out.find(">= ") != std::string::npos);
-  CHECK(outcome.err.find("runs had not finished after 60 days and were given up (/training/recovery/give_up_after") !=
-        std::string::npos);
+  CHECK(outcome.err.empty());  // --quiet: the table says it
 }
 
 TEST_CASE("--deadline asks for runs") {
