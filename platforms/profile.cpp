@@ -297,8 +297,8 @@ StepTime read_step_time(const JsonReader& json) {
                 .framework = json.optional<std::string>("framework", ""),
                 .gpus = json.optional<int>("gpus", 1),
                 .batch = json.required<int>("batch"),
-                 .time = json.required<Seconds>("time"),
-                 .is_estimated = json.optional<bool>("is_estimated", false)};
+                .time = json.required<Seconds>("time"),
+                .is_estimated = json.optional<bool>("is_estimated", false)};
   json.expect(std::ranges::find(kStepPrecisions, step.precision) != kStepPrecisions.end(), "precision",
               "\"fp32\", \"tf32\", \"fp16\" or \"bf16\"");
   if (json.has("gpus")) json.expect(step.gpus >= 1 && step.gpus <= 64, "gpus", "1 to 64 GPUs");
@@ -507,8 +507,8 @@ Profile read_profile(JsonReader json) {
     profile.fitted_batch_max = seen.required<int>("batch_max");
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
-    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max") && seen.has("nic_min") &&
-        seen.has("nic_max"))
+    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max") &&
+        seen.has("nic_min") && seen.has("nic_max"))
       profile.servers.fitted = read_fitted_servers(seen, profile.name);
     if (seen.has("frameworks")) profile.fitted_frameworks = seen.required<std::vector<std::string>>("frameworks");
     if (seen.has("exchanges"))

@@ -86,7 +86,8 @@ class Places {
 
   void add_part(const std::string& part, const std::string& pointer) {
     for (const std::string& key : keys(pointer)) {
-      if (part == "calibration" && (key == "fit" || key == "substitutes" || is_substitute(key)))
+      if (part == "calibration" && (key == "fit" || key == "substitutes" || key == "prediction" || is_substitute(key) ||
+                                    (key == "servers" && needs_other_machines_)))
         continue;  // where the values come from, and what follows from the rest
       const std::string child = extend_json_pointer(pointer, key);
       if (part == "cluster" && key == "groups")
@@ -129,7 +130,8 @@ class Places {
       return key == "batch_per_worker" ? "batch" : key == "samples_per_epoch" ? "length of the run" : key;
     if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
     if (part == "training") {
-      if (key == "strategy") return needs_other_machines_ ? kStrategyAndMachines : key;
+      if (key == "strategy" || (key == "start_interval" && needs_other_machines_))
+        return needs_other_machines_ ? kStrategyAndMachines : key;
       if (key == "steps" || key == "samples" || key == "epochs" || key == "warmup_steps") return "length of the run";
       return "training: " + key;
     }

@@ -176,6 +176,7 @@ TEST_CASE("machines of two kinds, workers of several GPUs and fabrics are what t
       json["cluster"]["network"].update(
           parse_json(R"({"topology": "fat_tree", "machines_per_leaf": 2, "oversubscription": 4})", "network"));
     json["training"]["strategy"] = parse_json(of.strategy, "strategy");
+    if (of.strategy == asynchronous) json["training"]["start_interval"] = "0s";
     const Scenario scenario = test::resolved(json);
     REQUIRE(!undescribed(scenario));
     const Dataset data = dataset_of(scenario);

@@ -142,7 +142,7 @@ TEST_CASE("settings are described by their values") {
   CHECK(of["gpus_per_machine"] == 2);
   CHECK(of["servers"] == 4);
   CHECK(of["is_colocated"] == 1);
-  CHECK(of["server_cores"] == 16);
+  CHECK(of["server_cores"] == 4);
   CHECK(of["latency_s"] == 50e-6);
   CHECK(of["is_asynchronous"] == 1);
   CHECK(of["is_synchronous"] == 0);
@@ -168,7 +168,7 @@ TEST_CASE("a ring over p machines is described by 2 (p - 1) (a + n / (p b))") {
   CHECK(of["overlaps_backward"] == 1);
   json["training"]["strategy"] = {{"kind", "all_reduce"}, {"algorithm", "ring"}, {"overlap", "none"}};
   of = described(test::resolved(json));
-  CHECK(of["bucket_B"] == 0);
+  CHECK(of["bucket_B"] == 25 * 1024 * 1024);
   CHECK(of["cycle_s"] == 0);
   CHECK(of["overlaps_backward"] == 0);
 }

@@ -38,7 +38,8 @@ TEST_CASE("diagnose of several sizes prints computation and scaling apart") {
   const std::string text = rehearse_with(scenario + "--measured 1=330 --measured 8=2500").out;
   for (const char* part : {"\ncomputation: ", "\nscaling: ", "\n8 GPUs, simulated with the step that one GPU was"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
-  check_refused("diagnose " + kScenario + " --measured-speed 3 --one-gpu-samples-per-s 4", 2, "--one-gpu-samples-per-s: ");
+  check_refused("diagnose " + kScenario + " --measured-speed 3 --one-gpu-samples-per-s 4", 2,
+                "--one-gpu-samples-per-s: ");
 }
 
 TEST_CASE("diagnose refuses what it cannot use") {

@@ -117,7 +117,8 @@ TEST_CASE("--explain describes strategy, fabric and interconnect") {
   scenario["cluster"]["network"].update({{"topology", "fat_tree"}, {"machines_per_leaf", 2}});
   const std::string text = explain(test::resolved(scenario));
   for (const char* part :
-       {"strategy: binary tree all-reduce over all GPUs; in each step all workers add up 0.315 MB in 2 units, the largest of 0.305 MB; "
+       {"strategy: binary tree all-reduce over all GPUs; in each step all workers add up 0.315 MB in 2 units, the "
+        "largest of 0.305 MB; "
         "one all-reduce is 30 messages; during the backward pass\n",
         "network: fat_tree, leaf switches of machines_per_leaf machines under a spine; oversubscription, uplinks: "
         "machines_per_leaf 2, oversubscription 1.0, uplinks 1\n",

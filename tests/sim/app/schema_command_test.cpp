@@ -230,8 +230,8 @@ TEST_CASE("every shipped file is as the schema of its kind says") {
     CHECK_MESSAGE(errors.empty(), (errors.empty() ? "" : errors.front()));
     ++files[kind];
   }
-  for (const char* kind : {"scenario", "model", "profile", "catalog", "prices", "study", "study_set", "kernels", "lifetimes",
-                           "training_logs", "sweep", "provision", "space"})
+  for (const char* kind : {"scenario", "model", "profile", "catalog", "prices", "study", "study_set", "kernels",
+                           "lifetimes", "training_logs", "sweep", "provision", "space"})
     CHECK_MESSAGE(files[kind] > 0, kind);
 }
 

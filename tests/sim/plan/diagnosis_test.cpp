@@ -77,7 +77,7 @@ TEST_CASE("a run that is slower than simulated, as fast, or faster: one verdict 
   CHECK(slow.is_flagged);  // as CM-DARE's rule would
   CHECK(slow.finding == Finding::kSlower);
   CHECK(
-      slow.verdict.starts_with("the run is 32.7 % slower than simulated: something that is not in the simulation slows "
+      slow.verdict.starts_with("the run is 32.8 % slower than simulated: something that is not in the simulation slows "
                                "it; the most plausible single cause is "));
   CHECK(slow.verdict.find("what limits the simulated run") == std::string::npos);
   // A step of 4 / 17.83 s has to last 4 / 12 s.

@@ -40,11 +40,13 @@ TEST_CASE("speeds of several sizes tell computation from scaling: Horovod on 1 t
   CHECK(diagnosis.rows[2].measured_efficiency == doctest::Approx(89783 / (128 * 872.0)));  // 80 %
   CHECK(*diagnosis.rows[2].simulated_efficiency > 0.85);
   CHECK(diagnosis.scaling_verdict.starts_with(
-      "scaling: worse than simulated: 128 GPUs reach 80.4 % of 128 times the speed "
-      "of one GPU, simulated 8"));
+      "scaling: as simulated: 128 GPUs reach 80.4 % of 128 times the speed of one GPU, simulated 8"));
+  const SizesDiagnosis worse = diagnosed(p3_machines(), read_measured_sizes({"1=872", "16=10000", "128=55000"}));
+  CHECK(worse.scaling_verdict.starts_with("scaling: worse than simulated: 128 GPUs reach 49.3 %"));
+  REQUIRE(worse.largest);
+  CHECK(worse.largest->finding != Finding::kExplained);
+  CHECK(worse.largest->verdict.find("as fast as simulated") == std::string::npos);
   REQUIRE(diagnosis.largest);
-  CHECK(diagnosis.largest->finding != Finding::kExplained);
-  CHECK(diagnosis.largest->verdict.find("as fast as simulated") == std::string::npos);
   for (const Explanation& explanation : diagnosis.largest->explanations) CHECK(explanation.mechanism != "gpu");
 }
 
@@ -57,7 +59,9 @@ TEST_CASE("measurements that are the simulation's own miss nothing, and a slow G
   CHECK(same.compute_verdict == "computation: one GPU is as fast as simulated");
   CHECK(same.scaling_verdict.starts_with("scaling: as simulated: "));
   CHECK(same.largest->finding == Finding::kExplained);
-  for (const MeasuredSize& size : own) slower.push_back({size.gpus, size.samples_per_s / 2});
+  slower.push_back({1, own.front().samples_per_s / 2});
+  slower.push_back({16, own.back().samples_per_s / 2});
+  slower.back().samples_per_s = *diagnosed(p3_machines(), slower).rows.back().by_own_step;  // of such a GPU
   const SizesDiagnosis half = diagnosed(p3_machines(), slower);
   CHECK(half.compute_verdict.starts_with("computation: one GPU is 50.0 % slower than simulated"));
   CHECK(half.scaling_verdict.starts_with("scaling: as simulated: "));

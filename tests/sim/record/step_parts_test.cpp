@@ -141,7 +141,8 @@ TEST_CASE("kernels that end while the host dispatches others are the host's, wha
   // A sample at a time: a GPU twice as fast gains nothing of what its host holds up.
   Json scenario = load_json_file(source_folder() + "/scenarios/data-sheet.json");
   scenario["workload"] = {{"model", "resnet101"}, {"batch_per_worker", 1}, {"optimizer", "sgd"}};
-  scenario["calibration"] = "kernels";
+  scenario["calibration"] = load_json_file(source_folder() + "/calibration/profiles/kernels.json");
+  scenario["calibration"]["frameworks"]["otherwise"]["dispatch"] = "100us";
   const auto parts = parts_of(summary_of(scenario));
   scenario["cluster"]["groups"][0]["instance"] = {{"source", "test"}, {"vcpus", 8},        {"memory", "64GiB"},
                                                   {"nic", "40Gbps"},  {"accelerators", 1}, {"accelerator", "H100"}};
@@ -156,6 +157,7 @@ TEST_CASE("in every random scenario the parts of a step are positive and add up 
     const Scenario scenario = test::resolved(test::ScenarioGenerator{1000 + job / 2}.generate());
     return to_json(scenario, summarize(scenario, simulate(scenario, {.is_exact = job % 2 == 1}))).dump();
   });
+  std::uint64_t with_parts = 0;
   for (std::uint64_t i = 0; i < kCount; ++i) {
     const std::uint64_t seed = 1000 + i;
     CAPTURE(seed);
@@ -164,7 +166,8 @@ TEST_CASE("in every random scenario the parts of a step are positive and add up 
     const Json summary = Json::parse(results[2 * i].text), exact = Json::parse(results[2 * i + 1].text);
     const Json& parts = summary["step_parts"];
     const double step = summary["iteration_time_s"].get<double>();
-    REQUIRE(!parts.empty());
+    if (parts.empty()) continue;  // no step after the warm-up without a stop
+    ++with_parts;
     double sum = 0, shares = 0, largest = parts[0]["time_s"].get<double>();
     for (const Json& part : parts) {
       CHECK(part["time_s"].get<double>() > 0);
@@ -183,6 +186,7 @@ TEST_CASE("in every random scenario the parts of a step are positive and add up 
       CHECK(std::abs(time - (as_exact.contains(part) ? as_exact.at(part) : 0)) <= 1e-6 * step);
     }
   }
+  CHECK(with_parts > kCount / 2);
 }
 
 }  // namespace rehearse

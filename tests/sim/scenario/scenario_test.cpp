@@ -117,7 +117,8 @@ TEST_CASE("a pointer into what a name stands for puts the object in its place") 
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
       {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
-  REQUIRE(scenario.warnings.size() == 2);
+  REQUIRE(scenario.warnings.size() == 3);
+  CHECK(scenario.warnings[2].starts_with("the servers of profile \"cm-dare\" were fitted on up to 8 workers; here 64"));
   CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
   CHECK(scenario.warnings[1] == "outside of what profile \"cm-dare\" was fitted on: 64 workers (fitted: up to 8)");
 }

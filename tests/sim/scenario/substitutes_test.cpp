@@ -80,7 +80,7 @@ TEST_CASE(
     const Scenario one = test::resolved(json);
     CHECK(one.groups[0].workers() == machine.gpus);
     CHECK(warns_of(one, "as in profile \"nccl\" on \"" + std::string{machine.generation} + "\", the nearest that has" +
-                            (machine.gpus > 8 ? ", continued to 16 GPUs from at most 8" : "; these times")));
+                            (machine.gpus > 8 ? ", continued to 16 GPUs from at most 8" : "")));
     // What a collective alone takes on that machine by the profile itself.
     json["calibration"] = "nccl";
     json["workload"]["batch_per_worker"] = 1;
@@ -145,7 +145,8 @@ TEST_CASE("without a step time of the framework the median of the other framewor
   CHECK(width(scenario.profile) > 1.2);
 }
 
-TEST_CASE("without a step time of the GPU those of the nearest are scaled, as far as memory and matrix units are faster") {
+TEST_CASE(
+    "without a step time of the GPU those of the nearest are scaled, as far as memory and matrix units are faster") {
   const auto in_tf32 = [](const char* gpu, const char* machine) {
     Json json = on_machine(gpu, machine, "nvidia-deeplearningexamples");
     json["workload"]["precision"] = "tf32";  // as the rows of A100 are
@@ -204,11 +205,9 @@ TEST_CASE("an ideal profile warns of nothing, and a stated zero is a zero") {
 }
 
 TEST_CASE("a substitute widens the interval of a prediction") {
-  const Json known = test::simulated(on_machine("A100", "dgx-a100", "nvidia-deeplearningexamples"));
   const Scenario with = test::resolved(on_machine("H100", "hgx-h100", "nvidia-deeplearningexamples"));
-  const Scenario without = test::resolved(on_machine("A100", "dgx-a100", "nvidia-deeplearningexamples"));
+  const Scenario without = test::resolved(load_json_file(source_folder() + "/scenarios/dgx.json"));  // as measured
   CHECK(width(with.profile) > width(without.profile));
-  CHECK(known.contains("steps_per_s"));
 }
 
 }  // namespace rehearse

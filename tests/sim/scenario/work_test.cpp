@@ -34,6 +34,7 @@ Json leaving(const Json& strategy, int machines, int left, const std::string& at
   Json group = scenario["cluster"]["groups"][0];
   group.update({{"name", "leaves"}, {"count", machines - left}, {"leaves_at", at}});
   scenario["cluster"]["groups"].push_back(group);
+  scenario["training"]["recovery"]["membership_change"] = "at_once";
   return scenario;
 }
 

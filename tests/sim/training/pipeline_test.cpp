@@ -451,7 +451,7 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   CHECK(problem(at + "pipeline/microbatches", "0") ==
         at + "pipeline/microbatches: expected 1 to 10000 micro-batches; found 0");
   CHECK(problem(at + "pipeline/schedule", "zigzag").starts_with(at + "pipeline/schedule: unknown schedule \"zigzag\""));
-  CHECK(problem(at + "pipeline/chunks", "2").starts_with(at + "pipeline: unknown key \"chunks\""));
+  CHECK(problem(at + "pipeline/chunks", "2").find("not modelled") != std::string::npos);
   Json short_model = pipelined(8, layers, 8, 3, "1f1b", "4B");
   CHECK(test::problem_of(short_model).starts_with(at + "pipeline/stages: expected at most 4 for model"));
   Json unstated = pipelined(4, layers, 4, 3, "1f1b", "4B");

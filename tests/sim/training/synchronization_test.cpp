@@ -197,6 +197,7 @@ TEST_CASE("stale-synchronous: bound 0 is synchronous, an endless bound is asynch
     Json scenario = with_servers(timed_scenario(4, {{"1000000B"}, {"2000000B"}}, strategy), 2);
     scenario["training"]["steps"] = steps;
     scenario["training"]["step_time_variation"] = 0.5;
+    scenario["training"]["start_interval"] = "0s";
     return scenario;
   };
   const auto bounded = [](std::int64_t bound) -> Json {
