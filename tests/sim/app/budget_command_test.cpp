@@ -63,7 +63,7 @@ TEST_CASE("Ctrl-C ends every phase within moments") {
 
 TEST_CASE("the estimate covers the simulations for the interval, and a profile without uncertain values has none") {
   const std::string simulate = "simulate " + kRoot + "/scenarios/";
-  CHECK(rehearse_with(simulate + "cscs-tf-ps.json --dry-run --quiet").out.find(", its interval included") !=
+  CHECK(rehearse_with(simulate + "dlperf.json --dry-run --quiet").out.find(", its interval included") !=
         std::string::npos);
   const TemporaryFolder folder;
   Json scenario = load_json_file(kScenario);
