@@ -637,7 +637,7 @@ class Substitution {
     const Json before = protocols;
     for (const auto& [label, protocol] : before.items()) {
       if (protocol.contains("algorithm") || protocol.contains("operation") ||
-          std::ranges::all_of(need.keys, [&](const std::string& key) { return protocol.contains(key); }))
+          std::ranges::all_of(need.keys, [&stated = protocol](const std::string& key) { return stated.contains(key); }))
         continue;
       for (const CollectiveAlgorithm algorithm : wanted) {
         if (algorithm == CollectiveAlgorithm::kLibrary) continue;
