@@ -69,15 +69,8 @@ Study without_unmapped_rows(Study study) {
 Study with_predicted_computation(const Study& study, const Catalog& catalog) {
   Json own = profile_of(study, catalog);
   own["name"] = study.profile_name;
-  const Json profile = with_computation_by_kernels(std::move(own), catalog, study.file_name);
-  Study predicted = without_step_times(study, catalog);
-  for (StudyRow& row : predicted.rows) {
-    if (row.scenario.empty()) continue;
-    Json scenario = parse_json(row.scenario, study.scenario_file);
-    scenario["calibration"] = profile;
-    row.scenario = to_json_text(scenario);
-  }
-  return predicted;
+  return with_calibration(without_step_times(study, catalog),
+                          with_computation_by_kernels(std::move(own), catalog, study.file_name));
 }
 
 Study with_predicted_exchange(const Study& study, const Catalog& catalog) {
@@ -87,14 +80,8 @@ Study with_predicted_exchange(const Study& study, const Catalog& catalog) {
   profile.erase("prediction");
   if (profile.contains("/fit/spread"_json_pointer)) profile["fit"]["spread"]["components"] = Json::array();
   profile["name"] = study.profile_name + ", exchange from elsewhere";
-  Study predicted = study;
+  Study predicted = with_calibration(study, profile);
   predicted.profile_name = kAutomaticProfile;
-  for (StudyRow& row : predicted.rows) {
-    if (row.scenario.empty()) continue;
-    Json scenario = parse_json(row.scenario, study.scenario_file);
-    scenario["calibration"] = profile;
-    row.scenario = to_json_text(scenario);
-  }
   return predicted;
 }
 

@@ -476,16 +476,15 @@ Scenario read_row(const StudyRow& row, const std::string& file_name, const Catal
   return read_scenario(json, file_name, catalog, row.origins);
 }
 
-Study with_calibration(const Study& study, const std::string& profile) {
-  Study other = study;
-  other.profile_name = profile;
-  for (StudyRow& row : other.rows) {
+Study with_calibration(Study study, const Json& calibration) {
+  if (calibration.is_string()) study.profile_name = calibration;
+  for (StudyRow& row : study.rows) {
     if (row.scenario.empty()) continue;
     Json scenario = parse_json(row.scenario, study.scenario_file);
-    scenario["calibration"] = profile;
+    scenario["calibration"] = calibration;
     row.scenario = to_json_text(scenario);
   }
-  return other;
+  return study;
 }
 
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog) {

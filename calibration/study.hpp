@@ -138,8 +138,8 @@ std::vector<Study> load_studies(const std::filesystem::path& path,
 /// ("auto").
 Json profile_of(const Study& study, const Catalog& catalog);
 
-/// The study with another profile in every row's scenario: its name, or "auto".
-Study with_calibration(const Study& study, const std::string& profile);
+/// The study with another profile in every row's scenario: a name, "auto" or the profile itself.
+Study with_calibration(Study study, const Json& calibration);
 
 /// Profiles that were fitted on rows of the study: by the study that "fit" names, its measurements, or the same values.
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog);

