@@ -130,8 +130,8 @@ class Places {
       return key == "batch_per_worker" ? "batch" : key == "samples_per_epoch" ? "length of the run" : key;
     if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
     if (part == "training") {
-      if (key == "strategy" || (key == "start_interval" && needs_other_machines_))
-        return needs_other_machines_ ? kStrategyAndMachines : key;
+      if (needs_other_machines_ && (key == "strategy" || key == "start_interval")) return kStrategyAndMachines;
+      if (key == "strategy") return key;
       if (key == "steps" || key == "samples" || key == "epochs" || key == "warmup_steps") return "length of the run";
       return "training: " + key;
     }
