@@ -145,8 +145,13 @@ std::size_t NameWords::find(std::string_view word) const {
   if (begins_within) word.remove_prefix(1);
   const bool ends_within = word.ends_with('*');
   if (ends_within) word.remove_suffix(1);
+  // The rest of a word before a star is of one word: "gather_kernel" has no "herk".
+  const auto is_of_one_word = [&](std::size_t at) {
+    const auto inside = begins_.begin() + static_cast<std::ptrdiff_t>(at);
+    return std::none_of(inside + 1, inside + static_cast<std::ptrdiff_t>(word.size()), [](bool begins) { return begins; });
+  };
   for (std::size_t at = text_.find(word); at != std::string::npos; at = text_.find(word, at + 1))
-    if ((begins_within || begins_at(at)) && (ends_within || begins_at(at + word.size()))) return at;
+    if ((begins_at(at) || (begins_within && is_of_one_word(at))) && (ends_within || begins_at(at + word.size()))) return at;
   return std::string::npos;
 }
 
