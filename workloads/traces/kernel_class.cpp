@@ -119,10 +119,16 @@ std::string lower_case(std::string_view name) {
 KernelClass kernel_class(std::string_view name) {
   const KernelName parts = kernel_name(name);
   const std::vector<Pattern>& rows = patterns().classes;
-  const Pattern* found = first_fit(rows, parts.own, parts);
-  if (found == nullptr && parts.own.consists_of(patterns().generic)) found = fit_of_arguments(rows, parts);
-  if (found == nullptr) found = first_fit(rows, parts.path, parts);
-  return found == nullptr ? KernelClass::kOther : static_cast<KernelClass>(found->label);
+  const auto label = [](const Pattern* row) {
+    return row == nullptr ? KernelClass::kOther : static_cast<KernelClass>(row->label);
+  };
+  if (const Pattern* row = first_fit(rows, parts.own, parts)) return label(row);
+  const bool is_generic = parts.own.consists_of(patterns().generic);
+  if (is_generic)
+    if (const Pattern* row = fit_of_arguments(rows, parts)) return label(row);
+  // What a library is called does not say what each of its kernels does, but for those that only communicate.
+  const KernelClass of_namespace = label(first_fit(rows, parts.path, parts));
+  return is_generic || of_namespace == KernelClass::kCollective ? of_namespace : KernelClass::kOther;
 }
 
 KernelPrecision kernel_precision(std::string_view name) {

@@ -111,7 +111,9 @@ KernelName read_demangled(std::string_view text) {
   }
   while (path.ends_with(' ')) path.pop_back();
   name.path.add(path);
-  const std::size_t last = path.find_last_of(": ");
+  // A space ends a return type or a namespace, but is within "Memcpy HtoD".
+  const bool has_type = path.starts_with("void ") || path.find("::") != std::string::npos;
+  const std::size_t last = has_type ? path.find_last_of(": ") : std::string::npos;
   name.own.add(last == std::string::npos ? std::string_view{path} : std::string_view{path}.substr(last + 1));
   name.parameters.add(text.substr(at));
   return name;
