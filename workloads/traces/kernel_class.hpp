@@ -71,7 +71,8 @@ inline std::string_view to_text(CollectiveWork work) {
 /// Kinds of events and classes of kernels are told by names in lower case (ASCII).
 std::string lower_case(std::string_view name);
 
-/// Of a kernel's name as a profiler writes it: demangled, mangled or cut off. kOther if no pattern fits.
+/// Of a kernel's name as a profiler writes it: demangled, mangled or cut off. kOther if no pattern fits, or one that says
+/// so, as of kernels that plan the work of others.
 KernelClass kernel_class(std::string_view name);
 
 /// The narrowest type that the name has, since sums are kept in wider ones; kUnknown if it has none. Operands in FP4 and

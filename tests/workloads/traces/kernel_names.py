@@ -5,7 +5,7 @@
 
 The class does not come from the kernel's name: a call of the runtime has the kernel's correlation, and the innermost
 operator around it, of those that OPERATORS knows, is what the kernel is for. Work that an operator needs besides its own
-(AUXILIARY) has the class of what it does. Columns as in kernel_names.tsv: name, class, precision (left empty), source.
+(AUXILIARY) has the class of what it does. Columns as in kernel_names.tsv: name, class, precision (left empty), library, source, set.
 """
 import bisect
 import collections
@@ -94,7 +94,8 @@ def main():
                 votes[name][kind] += 1
                 source.setdefault(name, os.path.basename(path))
     for name in sorted(votes):
-        print(name.replace("\t", " "), votes[name].most_common(1)[0][0], "", source[name], sep="\t")
+        print(name.replace("\t", " "), votes[name].most_common(1)[0][0], "", "PyTorch", source[name], "by operator",
+              sep="\t")
 
 
 if __name__ == "__main__":

@@ -150,10 +150,12 @@ std::size_t NameWords::find(std::string_view word) const {
   // The rest of a word before a star is of one word: "gather_kernel" has no "herk".
   const auto is_of_one_word = [&](std::size_t at) {
     const auto inside = begins_.begin() + static_cast<std::ptrdiff_t>(at);
-    return std::none_of(inside + 1, inside + static_cast<std::ptrdiff_t>(word.size()), [](bool begins) { return begins; });
+    return std::none_of(inside + 1, inside + static_cast<std::ptrdiff_t>(word.size()),
+                        [](bool begins) { return begins; });
   };
   for (std::size_t at = text_.find(word); at != std::string::npos; at = text_.find(word, at + 1))
-    if ((begins_at(at) || (begins_within && is_of_one_word(at))) && (ends_within || begins_at(at + word.size()))) return at;
+    if ((begins_at(at) || (begins_within && is_of_one_word(at))) && (ends_within || begins_at(at + word.size())))
+      return at;
   return std::string::npos;
 }
 
@@ -174,6 +176,8 @@ KernelName kernel_name(std::string_view name) {
   if (text.starts_with("_ZL")) return read_mangled(std::string_view{text}.substr(3));
   if (text.starts_with("_Z")) return read_mangled(std::string_view{text}.substr(2));
   for (const std::string_view part : {"<unnamed>::", "{anonymous}::"}) erase_all(text, part);
+  // CuTe's names go on with the types of the arguments, whose words say nothing: "div", "align".
+  if (text.starts_with("kernel_cutlass_")) text.resize(std::min(text.find("_tensorptr"), text.size()));
   return read_demangled(text);
 }
 
