@@ -148,8 +148,9 @@ TEST_CASE("a long name is read in time proportional to its length") {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   seconds_of(1000);  // reads the patterns
-  const double once = std::max({seconds_of(4000), seconds_of(4000), 1e-3});
-  CHECK(seconds_of(32000) < 8 * 4 * once);  // 8 times as long: 4 for what else the machine does
+  // The machine does other things, too: the longest time of the short name, the shortest of one 8 times as long.
+  const double once = std::max({seconds_of(4000), seconds_of(4000), seconds_of(4000)});
+  CHECK(std::min({seconds_of(32000), seconds_of(32000), seconds_of(32000)}) < 2 * 8 * once);
 }
 
 TEST_CASE("a name has its class in each of the ways in which profilers write it, and cut off") {
