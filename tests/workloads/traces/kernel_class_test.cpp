@@ -76,9 +76,9 @@ TEST_CASE("the README counts the names that there are") {
   const auto states = [&](const std::string& text) { return readme.find(text) != std::string::npos; };
   std::map<std::string, std::size_t> names;
   for (const RealKernel& kernel : kernels) ++names[kernel.set];
-  for (const auto& [set, count] : names) {
-    CAPTURE(set);
-    CHECK(states("| " + set + " | " + std::to_string(count) + " |"));
+  for (const auto& row : names) {
+    CAPTURE(row.first);
+    CHECK(states("| " + row.first + " | " + std::to_string(row.second) + " |"));
   }
   const std::string all = std::to_string(kernels.size());
   CHECK(states(" has " + all.substr(0, 1) + "," + all.substr(1) + " names of real kernels"));
