@@ -24,7 +24,7 @@ constexpr std::pair<std::string_view, CollectiveWork> kCollectiveWords[] = {
 /// A row of kernel_names.txt: a label and the words that a name has to have, or must not have.
 struct Pattern {
   std::size_t label = 0;
-  std::vector<std::string_view> words, arguments, absent;
+  std::vector<std::string_view> words, arguments, path, absent;
 };
 
 /// By what the rows of a section are called: a class, a precision, or "generic".
@@ -66,6 +66,8 @@ void add_row(Patterns& patterns, std::string_view line) {
   for (const std::string_view word : std::span{row}.subspan(1)) {
     if (word.starts_with('<'))
       pattern.arguments.push_back(word.substr(1));
+    else if (word.starts_with(':'))
+      pattern.path.push_back(word.substr(1));
     else if (word.starts_with('!'))
       pattern.absent.push_back(word.substr(1));
     else
@@ -92,7 +94,8 @@ bool fits(const Pattern& pattern, const NameWords& words, const KernelName& name
   const auto has = [](const NameWords& in) { return [&in](std::string_view word) { return in.has(word); }; };
   return std::ranges::all_of(pattern.words, has(words)) &&
          std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
-         std::ranges::none_of(pattern.absent, has(words)) && std::ranges::none_of(pattern.absent, has(name.path));
+         std::ranges::all_of(pattern.path, has(name.path)) && std::ranges::none_of(pattern.absent, has(words)) &&
+         std::ranges::none_of(pattern.absent, has(name.path));
 }
 
 const Pattern* first_fit(const std::vector<Pattern>& rows, const NameWords& words, const KernelName& name) {

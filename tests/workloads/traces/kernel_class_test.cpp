@@ -139,18 +139,41 @@ TEST_CASE("types of arguments that CuTe writes into a name say nothing, and copi
   CHECK(kernel_class("[CUDA memcpy Device-to-Host]") == KernelClass::kCopy);
 }
 
+TEST_CASE("a kernel of Eigen does what its expression says") {
+  const std::string eigen =
+      "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<Eigen::";
+  CHECK(kernel_class(eigen + "TensorMap<float>, Eigen::TensorPaddingOp<int> > > >") == KernelClass::kCopy);
+  CHECK(kernel_class(eigen + "TensorMap<float>, Eigen::TensorReductionOp<int> > > >") == KernelClass::kReduction);
+  CHECK(kernel_class(eigen + "TensorMap<float>, Eigen::TensorCwiseUnaryOp<int> > > >") == KernelClass::kElementwise);
+  CHECK(kernel_class(eigen + "TensorMap<float>") == KernelClass::kOther);
+}
+
+TEST_CASE("a fusion does not communicate, though it reads what a collective gave") {
+  CHECK(kernel_class("triton_poi_fused_add_all_reduce_embedding_0") == KernelClass::kElementwise);
+  CHECK(kernel_class("triton_red_fused_all_reduce_add_rms_norm_1") == KernelClass::kNormalization);
+}
+
+TEST_CASE("a Fourier transform is part of a convolution where the library says so") {
+  CHECK(kernel_class("void DSE::regular_fft_pad<0, 1>(float2*)") == KernelClass::kConvolution);
+  CHECK(kernel_class("void regular_fft_pad<0, 1>(float2*)") == KernelClass::kOther);
+}
+
 TEST_CASE("a long name is read in time proportional to its length") {
-  const auto seconds_of = [](std::size_t words) {
-    std::string name = "void f<";
-    for (std::size_t i = 0; i < words; ++i) name += "other_word<";
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK(kernel_class(name) == KernelClass::kOther);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  seconds_of(1000);  // reads the patterns
-  // The machine does other things, too: the longest time of the short name, the shortest of one 8 times as long.
-  const double once = std::max({seconds_of(4000), seconds_of(4000), seconds_of(4000)});
-  CHECK(std::min({seconds_of(32000), seconds_of(32000), seconds_of(32000)}) < 2 * 8 * once);
+  for (const std::string part :
+       {"other_word<", "<unnamed>::", "{anonymous}::", "other(", "other)", "f<a>::", "7aAbBcCd", "I1a"}) {
+    CAPTURE(part);
+    const auto seconds_of = [&](std::size_t parts) {
+      std::string name = part.front() == '7' || part.front() == 'I' ? "_Z1f" : "void f<";
+      for (std::size_t i = 0; i < parts; ++i) name += part;
+      const auto begin = std::chrono::steady_clock::now();
+      CHECK(kernel_class(name) == KernelClass::kOther);
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    seconds_of(1000);  // reads the patterns
+    // The machine does other things, too: the longest time of the short name, the shortest of one 8 times as long.
+    const double once = std::max({seconds_of(4000), seconds_of(4000), seconds_of(4000)});
+    CHECK(std::min({seconds_of(32000), seconds_of(32000), seconds_of(32000)}) < 2 * 8 * once);
+  }
 }
 
 TEST_CASE("a name has its class in each of the ways in which profilers write it, and cut off") {

@@ -10,8 +10,14 @@ bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-void erase_all(std::string& text, std::string_view part) {
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
+std::string without(std::string_view text, std::string_view part) {
+  std::string rest;
+  while (true) {
+    const std::size_t at = std::min(text.find(part), text.size());
+    rest += text.substr(0, at);
+    if (at == text.size()) return rest;
+    text.remove_prefix(at + part.size());
+  }
 }
 
 /// The identifiers of a mangled name, each behind its length: those before the first template argument, or before the end
@@ -175,7 +181,7 @@ KernelName kernel_name(std::string_view name) {
   if (text.ends_with(".kd")) text.resize(text.size() - 3);
   if (text.starts_with("_ZL")) return read_mangled(std::string_view{text}.substr(3));
   if (text.starts_with("_Z")) return read_mangled(std::string_view{text}.substr(2));
-  for (const std::string_view part : {"<unnamed>::", "{anonymous}::"}) erase_all(text, part);
+  for (const std::string_view part : {"<unnamed>::", "{anonymous}::"}) text = without(text, part);
   // CuTe's names go on with the types of the arguments, whose words say nothing: "div", "align".
   if (text.starts_with("kernel_cutlass_")) text.resize(std::min(text.find("_tensorptr"), text.size()));
   return read_demangled(text);
