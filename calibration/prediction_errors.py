@@ -42,6 +42,11 @@ STUDIES = {
 WITH_STEPS = ["hkbu-ddl-benchmarks", "hkbu-ddl-benchmarks-ps", "nvidia-deeplearningexamples", "oneflow-dlperf-resnet50",
               "oneflow-dlperf-bert", "pollux-t4-traces", "tensorflow-benchmarks-2017", "mxnet-perf-ps", "cm-dare-cluster",
               "spotdnn-resnet110-speed"]  # computation by their own profile, too
+# Fitted again without their largest sizes, for what a fit to few workers says of many: column, largest size that is fitted.
+SCALES = {"hkbu-ddl-benchmarks": ("gpus", 8), "hkbu-ddl-benchmarks-ps": ("gpus", 8), "cm-dare-cluster": ("num_workers", 2),
+          "cscs-tf-ps-scaling-2017": ("gpus", 2), "pollux-t4-traces": ("gpus", 6),
+          "baidu-deepbench-allreduce-maxwell": ("processors", 8), "baidu-deepbench-allreduce-pascal": ("processors", 8),
+          "nccl": ("gpus", 2)}
 TABLE = ROOT / "platforms/catalog/prediction_errors.json"
 
 
@@ -55,19 +60,22 @@ def measurements_of(study):
     return (study_file(study).parent / text).resolve()
 
 
-def few_rows(study, folder):
-    """The header and at most ROWS rows in equal steps of those that the study does not leave out."""
+def without_comments(study):
+    return json.loads(re.sub(r"(?m)^\s*//.*$|(?<=[,\[{}\]])\s+//.*$", "", study_file(study).read_text()))
+
+
+def few_rows(study, folder, above=0):
+    """The header and at most ROWS rows in equal steps of those that the study does not leave out, of sizes above `above`."""
     file = measurements_of(study)
-    few = folder / (study + ".csv")
-    if few.exists() or file.suffix not in (".csv", ".gz"):
-        return few if few.exists() else file
+    few = folder / (study + (".above.csv" if above else ".csv"))
+    if few.exists():
+        return few
     with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
         lines = [line for line in text if line.strip() and not line.startswith("#")]
-    study_text = re.sub(r"(?m)^\s*//.*$|(?<=[,\[{}\]])\s+//.*$", "", study_file(study).read_text())
-    excluded = [rule["where"] for rule in json.loads(study_text).get("exclude", [])]
+    excluded = [rule["where"] for rule in without_comments(study).get("exclude", [])]
 
     def is_left_out(row):
-        return any(all(row[column] in (wanted if isinstance(wanted, list) else [str(wanted)])
+        return above and float(row[SCALES[study][0]]) <= above or any(all(row[column] in (wanted if isinstance(wanted, list) else [str(wanted)])
                        for column, wanted in where.items()) for where in excluded)
 
     rows = [i for i, row in enumerate(csv.DictReader(lines)) if not is_left_out(row)]
@@ -87,6 +95,31 @@ def validate(rehearse, study, output, options, rows):
             return []
     with open(output / "validation.csv") as text:
         return [row for row in csv.DictReader(text) if row["use"] != "step_time" and row["simulated"]]
+
+
+def smaller_fit(study, folder, rehearse):
+    """A catalog with a profile "smaller", like the study's own, that has seen no size above that of SCALES."""
+    catalog = folder / study / "catalog"
+    profile = catalog / "profiles/smaller.json"
+    if profile.exists():
+        return catalog
+    column, largest = SCALES[study]
+    file = measurements_of(study)
+    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
+        sizes = {row[column] for row in csv.DictReader(line for line in text if not line.startswith("#"))}
+    smaller = without_comments(study)
+    smaller["exclude"] = smaller.get("exclude", []) + [
+        {"where": {column: sorted(size for size in sizes if float(size) > largest)}, "reason": "sizes that are predicted"}]
+    for key in ("cross_validate", "leave_out_of"):
+        smaller["fit"].pop(key, None)
+    scratch = folder / study / "smaller-study.json"
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    scratch.write_text(json.dumps(smaller).replace('"../', f'"{ROOT}/scenarios/'))
+    done = subprocess.run([rehearse, "calibrate", str(scratch), "--quiet", "-o", str(profile)], capture_output=True, text=True)
+    if done.returncode:
+        print(f"{study}, sizes up to {largest}: {done.stderr.strip()}", file=sys.stderr)
+        return None
+    return catalog
 
 
 def is_rate(row_metric):
@@ -152,6 +185,13 @@ def collect(folder, rehearse):
         for name, options in runs:
             for row in validate(rehearse, study, folder / study / name, options, rows):
                 found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
+    for study, (_, largest) in SCALES.items():
+        catalog = smaller_fit(study, folder, rehearse)
+        if catalog is None:
+            continue
+        options = ["--catalog", str(catalog), "--calibration", "smaller"]
+        for row in validate(rehearse, study, folder / study / "scale", options, few_rows(study, folder, above=2 * largest)):
+            found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
     return found
 
 

@@ -128,6 +128,13 @@ std::optional<double> Instance::usd_per_hour(bool is_spot, const std::string& pl
   return is_spot ? usd_per_hour_spot : usd_per_hour_on_demand;
 }
 
+NetworkTransport read_transport(const JsonReader& json) {
+  const auto word = json.required<std::string>("transport");
+  for (const auto& known : kNetworkTransports)
+    if (known.name == word) return known.value;
+  json.fail("transport", unknown_name_message("transport", word, names_in(kNetworkTransports)));
+}
+
 Instance read_instance(std::string name, JsonReader json) {
   json.use_schema(instance_schema);
   Instance instance{
@@ -139,6 +146,7 @@ Instance read_instance(std::string name, JsonReader json) {
       .nic = json.required<BytesPerSecond>("nic"),
       .nics = json.optional<int>("nics", 1),
       .nic_burst = json.optional<Bytes>("nic_burst", Bytes{}),
+      .transport = {},
       .usd_per_hour_on_demand = json.maybe<double>("usd_per_hour_on_demand"),
       .usd_per_hour_spot = json.maybe<double>("usd_per_hour_spot"),
       .prices = {},
@@ -146,6 +154,7 @@ Instance read_instance(std::string name, JsonReader json) {
       .billing = {},
       .source = json.required<std::string>("source"),
   };
+  if (json.has("transport")) instance.transport = read_transport(json);
   if (json.has("accelerator")) {
     const JsonReader accelerator = json.child("accelerator");
     instance.accelerator = accelerator.is_string() ? accelerator.as<std::string>() : name_of_inline(accelerator);

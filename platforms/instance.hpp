@@ -1,11 +1,13 @@
 #pragma once
 // A machine type that can be rented.
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "platforms/price.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -21,6 +23,12 @@ struct RegionalPrice {
   std::string date, source;
 };
 
+/// How a collective's data leave a machine: through sockets, whose bytes processors copy, or written into memory by the adapter
+/// itself (InfiniBand, RoCE, EFA, GPUDirect-TCPX).
+enum class NetworkTransport { kTcp, kRdma };
+inline constexpr std::array kNetworkTransports{Named{"tcp", NetworkTransport::kTcp},
+                                               Named{"rdma", NetworkTransport::kRdma}};
+
 struct Instance {
   std::string name;
   int vcpus = 0;
@@ -30,6 +38,7 @@ struct Instance {
   BytesPerSecond nic{};  // of one NIC, each direction, as the provider states it
   int nics = 1;
   Bytes nic_burst{};  // that pass at once when a NIC has been idle: the depth of the token bucket that limits its rate
+  std::optional<NetworkTransport> transport;  // none: not stated, simulated as kRdma
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
   std::vector<RegionalPrice> prices;   // where one fits, it goes before the two above, which hold anywhere

@@ -24,9 +24,10 @@ constexpr std::array kExchanges{Named{"nothing", ExchangeFrom::kNothing}, Named{
                                 Named{"fitted to fewer", ExchangeFrom::kLarger},
                                 Named{"other links", ExchangeFrom::kOtherLinks},
                                 Named{"other profile", ExchangeFrom::kOtherProfile}};
-constexpr std::array kPlaces{Named{"none", ExchangePlace::kNone}, Named{"machine", ExchangePlace::kMachine},
-                             Named{"cluster", ExchangePlace::kCluster}, Named{"servers", ExchangePlace::kServers},
-                             Named{"collective", ExchangePlace::kCollective}};
+constexpr std::array kPlaces{
+    Named{"none", ExchangePlace::kNone},       Named{"machine", ExchangePlace::kMachine},
+    Named{"cluster", ExchangePlace::kCluster}, Named{"cluster over TCP", ExchangePlace::kSockets},
+    Named{"servers", ExchangePlace::kServers}, Named{"collective", ExchangePlace::kCollective}};
 
 bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -49,6 +50,14 @@ ComputationFrom computation_of(const TrainingFacts& facts, const Profile& profil
   return profile.gpu.peak_efficiency.empty() ? ComputationFrom::kOtherProfile : ComputationFrom::kOtherGpu;
 }
 
+/// Latencies, not rates, are what a small collective takes. What trainings exchange says nothing of single ones.
+bool has_payload(const SeenExchange& seen, const TrainingFacts& facts) {
+  constexpr int kSameSize = 2;  // as a factor
+  if (facts.collective.empty()) return true;
+  return seen.collective == facts.collective && seen.payload_min <= facts.payload * kSameSize &&
+         facts.payload <= seen.payload_max * kSameSize;
+}
+
 ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
   constexpr double kSameRate = 1.5;  // NICs, as a factor
   ExchangeFrom nearest = ExchangeFrom::kOtherProfile;
@@ -58,7 +67,7 @@ ExchangeFrom exchange_of(const TrainingFacts& facts, const Profile& profile) {
     const bool spans_machines = facts.nic > BytesPerSecond{};
     if (seen.strategy != facts.strategy || (spans_machines && seen.nic == BytesPerSecond{})) continue;
     const bool has_nic = seen.nic <= facts.nic * kSameRate && facts.nic <= seen.nic * kSameRate;
-    const bool is_there = has_gpus && seen.links == facts.links && has_nic;
+    const bool is_there = has_gpus && seen.links == facts.links && has_nic && has_payload(seen, facts);
     const ExchangeFrom from = !is_there                              ? ExchangeFrom::kOtherLinks
                               : facts.workers > 2 * seen.workers_max ? ExchangeFrom::kLarger
                                                                      : ExchangeFrom::kFitted;
@@ -93,10 +102,11 @@ PredictionKind kind_of(const TrainingFacts& facts, const Profile& profile) {
       kind.computation = std::max(kind.computation, computation_of(facts, profile, gpu));
   if (facts.workers < 2 && facts.servers == 0) return kind;
   kind.exchange = exchange_of(facts, profile);
-  kind.place = facts.is_collective            ? ExchangePlace::kCollective
-               : facts.servers > 0            ? ExchangePlace::kServers
-               : facts.nic > BytesPerSecond{} ? ExchangePlace::kCluster
-                                              : ExchangePlace::kMachine;
+  kind.place = !facts.collective.empty()                         ? ExchangePlace::kCollective
+               : facts.servers > 0                               ? ExchangePlace::kServers
+               : facts.is_over_tcp && facts.nic > kOneSocketRate ? ExchangePlace::kSockets
+               : facts.nic > BytesPerSecond{}                    ? ExchangePlace::kCluster
+                                                                 : ExchangePlace::kMachine;
   return kind;
 }
 

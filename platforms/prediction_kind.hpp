@@ -24,9 +24,11 @@ struct TrainingFacts {
   std::string strategy;  // "all_reduce", "parameter_server" or another that is registered
   std::string links;  // between the GPUs of a machine with several workers, "NVLink 3", "PCIe"; empty: there are none
   BytesPerSecond nic{};           // of a machine; 0: all is in one machine
+  bool is_over_tcp = false;       // Instance::transport of the workers
   bool computes = true;           // steps are computed from operators, not stated by the model or recorded
   bool takes_checkpoint = false;  // its times are to be the profile's
-  bool is_collective = false;     // one collective, and nothing else
+  std::string collective{};       // the operation, if there is nothing else: "all_gather"
+  Bytes payload{};                // of that collective
 };
 
 /// Where the computation of a step comes from, the nearest first.
@@ -47,11 +49,15 @@ enum class ExchangeFrom {
   kNothing,       // there is one worker
   kFitted,        // fitted to this strategy over such links
   kLarger,        // the same, with fewer workers than a half
-  kOtherLinks,    // fitted to this strategy over other links
+  kOtherLinks,    // fitted to this strategy over other links, or to collectives of other operations or sizes
   kOtherProfile,  // the profile does not state them
 };
 
-enum class ExchangePlace { kNone, kMachine, kCluster, kServers, kCollective };
+/// What a single socket may carry: 18 Gbit/s in calibration/data/hkbu-ddl-benchmarks, rounded up to a rate of NICs.
+inline constexpr BytesPerSecond kOneSocketRate{25e9 / 8};
+
+/// kSockets: between machines by TCP over NICs above that rate, which sockets do not always use.
+enum class ExchangePlace { kNone, kMachine, kCluster, kSockets, kServers, kCollective };
 
 struct PredictionKind {
   ComputationFrom computation = ComputationFrom::kNothing;
@@ -65,7 +71,7 @@ struct PredictionKind {
 
 std::string to_text(ComputationFrom computation);  // "step time", "data sheet"
 std::string to_text(ExchangeFrom exchange);        // "fitted", "other links"
-std::string to_text(ExchangePlace place);          // "machine", "cluster", "servers", "collective"
+std::string to_text(ExchangePlace place);          // "machine", "cluster", "cluster over TCP"
 /// "data sheet; cluster: fitted".
 std::string to_text(const PredictionKind& kind);
 

@@ -231,7 +231,9 @@ void expect_servers_of_framework(const JsonReader& servers, const JsonReader& en
 NetworkParameters read_network(JsonReader json) {
   NetworkParameters network{.nic_efficiency = share(json, "nic_efficiency"),
                             .nic_efficiency_of = {},
-                            .connection_window = json.maybe<Bytes>("connection_window")};
+                            .connection_window = json.maybe<Bytes>("connection_window"),
+                            .tcp_rate = json.maybe<BytesPerSecond>("tcp_rate")};
+  if (network.tcp_rate) json.expect(*network.tcp_rate >= BytesPerSecond{1e6}, "tcp_rate", "at least 1MBps");
   if (network.connection_window)
     json.expect(*network.connection_window >= Bytes{1024}, "connection_window", "at least 1KiB");
   if (json.has("flow_efficiency")) network.flow_efficiency = share(json, "flow_efficiency");
@@ -443,7 +445,12 @@ SeenExchange read_seen_exchange(const JsonReader& json) {
   SeenExchange exchange{.strategy = json.required<std::string>("strategy"),
                         .links = json.optional<std::string>("links", ""),
                         .nic = json.optional<BytesPerSecond>("nic", BytesPerSecond{}),
-                        .workers_max = json.required<int>("workers_max")};
+                        .workers_max = json.required<int>("workers_max"),
+                        .collective = json.optional<std::string>("collective", "")};
+  if (!exchange.collective.empty()) {
+    exchange.payload_min = json.required<Bytes>("payload_min");
+    exchange.payload_max = json.required<Bytes>("payload_max");
+  }
   json.reject_unknown_keys();
   return exchange;
 }

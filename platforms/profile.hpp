@@ -129,6 +129,10 @@ struct NetworkParameters {
   /// None: unlimited. Source: RFC 7323, section 1.1.
   std::optional<Bytes> connection_window;
 
+  /// What the sockets of a collective library carry out of a machine, and as much into it, where Instance::transport is
+  /// kTcp: processors copy each byte. None: as much as the NICs.
+  std::optional<BytesPerSecond> tcp_rate;
+
   double flow_efficiency = 1;  // share of the rate of a single connection (RegionLink) that it delivers as payload
   /// What all connections between two machines carry in both directions together, in units of the rate of a single
   /// one, where that is limited: 2 for independent directions and no limit on several connections; less where a tunnel
@@ -179,6 +183,8 @@ struct SeenExchange {
   std::string strategy, links;  // as TrainingFacts has them (prediction_kind.hpp)
   BytesPerSecond nic{};         // of a machine; 0: all workers were in one machine
   int workers_max = 0;
+  std::string collective{};  // of collectives alone: the operation, as TrainingFacts has it, with sizes from and to
+  Bytes payload_min{}, payload_max{};
 };
 
 /// Of which kind predictions by a profile are, and how far such ones were off, as a scenario that was read has it

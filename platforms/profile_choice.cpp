@@ -97,7 +97,7 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
     const Profile profile = read_profile(file);
     if (!is_candidate(profile, facts)) continue;
     candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
-    if (facts.is_collective) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
+    if (!facts.collective.empty()) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
   if (candidates.empty())
     asked_by.fail(

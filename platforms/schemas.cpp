@@ -149,6 +149,7 @@ std::string instance_schema() {
     "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
     "nic": { "$ref": "#/$defs/rate", "description": "of one NIC, one direction" },
     "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+    "transport": { "enum": ["tcp", "rdma"], "description": "how a collective's data leave a machine: through sockets, whose bytes processors copy, or written by the adapter itself (InfiniBand, RoCE, EFA); default: not known, simulated as rdma" },
     "nic_burst": { "$ref": "#/$defs/size", "default": "0B", "description": "passes at once, in each direction, after a NIC has been idle: the depth of the token bucket that limits its rate" },
     "usd_per_hour_on_demand": { "type": "number", "minimum": 0 },
     "usd_per_hour_spot": { "type": "number", "minimum": 0 },
@@ -327,6 +328,7 @@ constexpr std::string_view kProfileCommunication =
       "nic_efficiency": { "$ref": "#/$defs/share" },
       "nic_efficiency_of": { "type": "object", "description": "by instance", "additionalProperties": { "$ref": "#/$defs/share" } },
       "connection_window": { "$ref": "#/$defs/size" },
+      "tcp_rate": { "$ref": "#/$defs/rate", "description": "what a collective library's sockets carry out of a machine, and into it, where the instance's transport is tcp; default: as much as its NICs" },
       "flow_efficiency": { "$ref": "#/$defs/share" },
       "duplex": { "type": "number", "exclusiveMinimum": 0, "maximum": 2, "default": 2, "description": "both directions of a NIC together, of one" } } },
     "collectives": {
@@ -378,7 +380,8 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
           "devices": { "enum": ["GPUs", "processors"], "description": "which exchanged; default GPUs" },
           "exchanges": { "type": "array", "items": { "type": "object", "required": ["strategy", "workers_max"], "additionalProperties": false, "properties": {
             "strategy": { "type": "string" }, "links": { "type": "string", "description": "between the GPUs of a machine" },
-            "nic": { "$ref": "#/$defs/rate", "description": "of a machine; default: one machine" }, "workers_max": { "type": "integer" } } } } } } } },
+            "nic": { "$ref": "#/$defs/rate", "description": "of a machine; default: one machine" }, "workers_max": { "type": "integer" },
+            "collective": { "type": "string", "description": "of collectives alone: the operation" }, "payload_min": { "$ref": "#/$defs/size" }, "payload_max": { "$ref": "#/$defs/size" } } } } } } } },
     "prediction": { "type": "object", "description": "written by rehearse: of which kind predictions are, and how far such ones were off", "required": ["kind", "low", "high"], "additionalProperties": false, "properties": {
       "kind": { "type": "string" }, "low": { "type": "number" }, "high": { "type": "number" },
       "others": { "type": "object", "description": "profiles that would do nearly as well, complete, by name; the interval covers what they say" } } },

@@ -46,7 +46,7 @@ Json error_quantiles(const std::vector<ValidationRow>& rows) {
 
 Json seen_in(const std::vector<const Scenario*>& scenarios) {
   std::set<std::string> accelerators, models, frameworks;
-  std::map<std::tuple<std::string, std::string, double>, int> exchanges;  // strategy, links, NIC -> workers
+  std::map<std::tuple<std::string, std::string, double, std::string>, SeenExchange> exchanges;
   int batch_min = 1 << 30, batch_max = 0, workers = 0, servers = 0;
   BytesPerSecond nic_min{INFINITY}, nic_max{};
   Bytes traffic{};
@@ -55,8 +55,14 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     const TrainingFacts facts = facts_of(scenario);
     if (!facts.framework.empty()) frameworks.insert(facts.framework);
     if (facts.workers > 1 || facts.servers > 0) {
-      int& most = exchanges[{facts.strategy, facts.links, facts.nic.value()}];
-      most = std::max(most, facts.workers);
+      const auto place = exchanges
+                             .try_emplace({facts.strategy, facts.links, facts.nic.value(), facts.collective},
+                                          SeenExchange{.payload_min = facts.payload})
+                             .first;
+      SeenExchange& exchange = place->second;
+      exchange.workers_max = std::max(exchange.workers_max, facts.workers);
+      exchange.payload_min = std::min(exchange.payload_min, facts.payload);
+      exchange.payload_max = std::max(exchange.payload_max, facts.payload);
     }
     for (const Group& group : scenario.groups)
       if (group.accelerator) accelerators.insert(group.accelerator->name);
@@ -72,12 +78,16 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
   Json seen{{"accelerators", accelerators}, {"models", models},          {"batch_min", batch_min},
             {"batch_max", batch_max},       {"workers_max", workers},    {"servers_max", servers},
             {"frameworks", frameworks},     {"exchanges", Json::array()}};
-  for (const auto& [place, most] : exchanges) {
-    const auto& [strategy, links, nic] = place;
+  for (const auto& [place, all] : exchanges) {
+    const auto& [strategy, links, nic, collective] = place;
     Json& exchange = seen["exchanges"].emplace_back(Json{{"strategy", strategy}});
     if (!links.empty()) exchange["links"] = links;
     if (nic > 0) exchange["nic"] = to_text(BytesPerSecond{nic});
-    exchange["workers_max"] = most;
+    exchange["workers_max"] = all.workers_max;
+    if (collective.empty()) continue;
+    exchange["collective"] = collective;
+    exchange["payload_min"] = to_text(all.payload_min);
+    exchange["payload_max"] = to_text(all.payload_max);
   }
   if (nic_max >= nic_min) {
     seen["nic_min"] = to_text(nic_min);

@@ -157,7 +157,18 @@ void warn_about_links(Scenario& scenario) {
                                   ": what goes between machines takes their NICs");
 }
 
-/// b_w is a mean of the groups' batches.
+/// Sockets do not always use fast NICs.
+void warn_about_transport(Scenario& scenario) {
+  const Instance& instance = scenario.first_workers().instance;
+  if (scenario.prediction_kind.place == ExchangePlace::kCluster &&
+      scenario.prediction_kind.exchange > ExchangeFrom::kFitted && !instance.transport &&
+      instance.nic * instance.nics > kOneSocketRate)
+    scenario.warnings.push_back(
+        "instance " + in_quotes(instance.name) + " does not say whether its NICs of " +
+        to_text(instance.nic * instance.nics) +
+        " carry RDMA, which is simulated, or TCP, which may use a fifth of them: \"transport\"");
+}
+
 /// Of groups of workers in one cluster.
 void warn_about_step_sources(Scenario& scenario) {
   std::set<std::string> sources;
@@ -167,6 +178,7 @@ void warn_about_step_sources(Scenario& scenario) {
     scenario.warnings.push_back("groups of workers: " + std::move(warning));
 }
 
+/// b_w is a mean of the groups' batches.
 void warn_about_convergence(Scenario& scenario) {
   if (!scenario.training.target || !scenario.training.target->loss) return;
   const Convergence& model = *scenario.convergence;
@@ -199,6 +211,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_tf32(scenario);
   warn_about_units(scenario);
   warn_about_links(scenario);
+  warn_about_transport(scenario);
   warn_about_convergence(scenario);
   warn_about_step_sources(scenario);
 }

@@ -3,10 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 namespace rehearse {
 
 namespace {
+
+/// What passes one NIC of the group's machines in each direction: the provider's rate times the protocol's share, or what a
+/// collective's sockets carry.
+BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
+  const Instance& instance = group.instance;
+  const NetworkParameters& network = scenario.profile.network;
+  const BytesPerSecond rate = instance.nic * network.nic_efficiency_for(instance.name);
+  const bool is_by_sockets = instance.transport == NetworkTransport::kTcp &&
+                             std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
+}
 
 std::vector<Machine> list_machines(const Scenario& scenario) {
   std::vector<Machine> machines;
@@ -28,7 +40,7 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
                           .servers = group.role == Role::kParameterServer ? 1 : 0,
                           .cores = group.role == Role::kParameterServer ? group.instance.vcpus : 0,
                           .nics = group.instance.nics,
-                          .nic = group.instance.nic * nic_efficiency,
+                          .nic = nic_payload(scenario, group),
                           .nic_burst = Bytes{std::llround(as_double(group.instance.nic_burst) * nic_efficiency)},
                           .nvlink_domain = group.machines_per_domain > 1 ? domains - 1 : -1});
     }

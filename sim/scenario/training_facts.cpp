@@ -56,8 +56,13 @@ TrainingFacts facts_of(const Scenario& scenario) {
                       .links = {},
                       .nic = {},
                       .computes = has_kernels(scenario.workload),
-                      .takes_checkpoint = scenario.training.checkpoint && !scenario.training.checkpoint->stage,
-                      .is_collective = !has_work(scenario.workload)};
+                      .takes_checkpoint = scenario.training.checkpoint && !scenario.training.checkpoint->stage};
+  if (!has_work(scenario.workload)) {
+    const auto* timed = std::get_if<TimedLayers>(&scenario.model.structure);
+    const auto operation = timed != nullptr ? timed->operation : CollectiveKind::kAllReduce;
+    facts.collective = kCollectiveKindWords[static_cast<std::size_t>(operation)];
+    facts.payload = scenario.workload.parameter_bytes();
+  }
   int machines = 0;
   for (const Group& group : scenario.groups) {
     machines += group.colocated_with < 0 ? group.count : 0;
@@ -68,6 +73,7 @@ TrainingFacts facts_of(const Scenario& scenario) {
   if (machines > 1) {
     const Instance& instance = scenario.first_workers().instance;
     facts.nic = instance.nic * instance.nics;
+    facts.is_over_tcp = instance.transport == NetworkTransport::kTcp;
   }
   return facts;
 }

@@ -76,6 +76,42 @@ TEST_CASE("a prediction's kind says where computation and exchange come from") {
   CHECK(kind_text(facts) == "step time; servers: other profile");
 }
 
+TEST_CASE("TCP over NICs that one socket does not fill is a kind by itself") {
+  TrainingFacts facts = some_training();
+  facts.is_over_tcp = true;
+  CHECK(kind_text(facts) == "step time; cluster: fitted");
+  facts.nic = BytesPerSecond{12.5e9};
+  CHECK(kind_text(facts) == "step time; cluster over TCP: other links");
+  facts.is_over_tcp = false;
+  CHECK(kind_text(facts) == "step time; cluster: other links");
+}
+
+TEST_CASE("a collective alone is fitted where its operation and about its size are") {
+  Profile profile = some_profile();
+  profile.fitted_exchanges = {{.strategy = "all_reduce",
+                               .links = "PCIe",
+                               .nic = {},
+                               .workers_max = 8,
+                               .collective = "all_reduce",
+                               .payload_min = Bytes{1 << 20},
+                               .payload_max = Bytes{1 << 28}}};
+  TrainingFacts facts = some_training();
+  facts.computes = false;
+  facts.workers = 8;
+  facts.nic = {};
+  const auto text = [&](const char* operation, int size) {
+    facts.collective = operation;
+    facts.payload = Bytes{size};
+    return to_text(kind_of(facts, profile));
+  };
+  CHECK(text("all_reduce", 1 << 19) == "nothing; collective: fitted");
+  CHECK(text("all_reduce", (1 << 19) - 1) == "nothing; collective: other links");
+  CHECK(text("all_reduce", (1 << 29) + 1) == "nothing; collective: other links");
+  CHECK(text("all_gather", 1 << 20) == "nothing; collective: other links");
+  profile.fitted_exchanges.front().collective.clear();
+  CHECK(text("all_reduce", 1 << 20) == "nothing; collective: other links");
+}
+
 TEST_CASE("nothing that is stated, or is not there, makes a prediction less certain") {
   TrainingFacts facts = some_training();
   facts.computes = false;

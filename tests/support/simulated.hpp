@@ -1,6 +1,7 @@
 #pragma once
 // Simulations for tests: each in a process of its own, since SimGrid keeps one clock per process.
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,7 +18,8 @@ namespace rehearse::test {
 /// Read once: it takes longer than a short simulation.
 inline const Catalog& shipped_catalog() {
   static const std::string root = source_folder();
-  static const Catalog catalog{{{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
+  static const Catalog catalog{
+      {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
   return catalog;
 }
 
@@ -39,6 +41,12 @@ inline Json shipped_scenario(const std::vector<std::pair<std::string, std::strin
 
 inline Scenario resolved(const Json& json) {
   return read_scenario(json, source_folder() + "/scenarios/test.json", shipped_catalog());
+}
+
+/// Whether a warning of the scenario has the text.
+inline bool warns_of(const Scenario& scenario, const std::string& text) {
+  return std::any_of(scenario.warnings.begin(), scenario.warnings.end(),
+                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
 }
 
 /// What is wrong with a scenario, from the place on: "/training/steps: ..."; empty if nothing is.

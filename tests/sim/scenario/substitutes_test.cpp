@@ -26,11 +26,6 @@ Json on_machine(const std::string& accelerator, const std::string& interconnect,
   return scenario;
 }
 
-bool warns_of(const Scenario& scenario, const std::string& text) {
-  return std::any_of(scenario.warnings.begin(), scenario.warnings.end(),
-                     [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
-}
-
 double width(const Profile& profile) {
   const auto [low, high] = profile.uncertainty.interval(0);
   return high / low;
@@ -45,19 +40,21 @@ TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known m
     const double time = collective_time(scenario, Bytes{8}).value();
     CHECK(time > 14e-6);  // measured: 15.6 us, calibration/data/aiconfigurator-kernels
     CHECK(time < 18e-6);
-    CHECK(warns_of(scenario,
-                   "has no all-reduce over an NVSwitch of \"hgx-h100\": as in profile \"nccl\" on \"NVLink 4\", the "
-                   "nearest that has; these times and shares may be off by up to 11 %"));
+    CHECK(test::warns_of(
+        scenario,
+        "has no all-reduce over an NVSwitch of \"hgx-h100\": as in profile \"nccl\" on \"NVLink 4\", the "
+        "nearest that has; these times and shares may be off by up to 11 %"));
   }
   // Links of a generation that no library knows: as on the nearest machine.
   const Scenario scenario = test::resolved(on_machine("V100", "dgx-2", "collective-microbenchmarks"));
   const Scenario like = test::resolved(on_machine("V100", "dgx-2", "nvidia-deeplearningexamples"));
   CHECK(collective_time(scenario, Bytes{8}).value() ==
         doctest::Approx(collective_time(like, Bytes{8}).value()).epsilon(0.01));
-  CHECK(warns_of(scenario,
-                 "profile \"collective-microbenchmarks\" has no all-reduce over an NVSwitch of \"dgx-2\": as in "
-                 "profile \"nvidia-deeplearningexamples\" on \"dgx-2\", the nearest that has; these times and shares "
-                 "may be off by up to "));
+  CHECK(test::warns_of(
+      scenario,
+      "profile \"collective-microbenchmarks\" has no all-reduce over an NVSwitch of \"dgx-2\": as in "
+      "profile \"nvidia-deeplearningexamples\" on \"dgx-2\", the nearest that has; these times and shares "
+      "may be off by up to "));
 }
 
 TEST_CASE(
@@ -79,8 +76,9 @@ TEST_CASE(
     json["cluster"]["groups"][0]["instance"] = machine.instance;
     const Scenario one = test::resolved(json);
     CHECK(one.groups[0].workers() == machine.gpus);
-    CHECK(warns_of(one, "as in profile \"nccl\" on \"" + std::string{machine.generation} + "\", the nearest that has" +
-                            (machine.gpus > 8 ? ", continued to 16 GPUs from at most 8" : "")));
+    CHECK(test::warns_of(one, "as in profile \"nccl\" on \"" + std::string{machine.generation} +
+                                  "\", the nearest that has" +
+                                  (machine.gpus > 8 ? ", continued to 16 GPUs from at most 8" : "")));
     // What a collective alone takes on that machine by the profile itself.
     json["calibration"] = "nccl";
     json["workload"]["batch_per_worker"] = 1;
@@ -109,9 +107,9 @@ TEST_CASE("a machine that the profile knows takes nothing from elsewhere") {
 
 TEST_CASE("several machines take the network's step from a library that states it") {
   const Scenario scenario = test::resolved(on_machine("V100", "dgx-1-v100", "vtrain-a100-megatron", 2));
-  CHECK(warns_of(scenario, "network_step as in profile \"oneflow-dlperf\" on \"dgx-1-v100\""));
+  CHECK(test::warns_of(scenario, "network_step as in profile \"oneflow-dlperf\" on \"dgx-1-v100\""));
   CHECK(scenario.profile.collectives.on("dgx-1-v100").protocols.at("Simple").network_step == Seconds{15e-6});
-  CHECK(warns_of(scenario, "does not state the NICs' efficiency"));
+  CHECK(test::warns_of(scenario, "does not state the NICs' efficiency"));
   CHECK(scenario.profile.network.nic_efficiency < 1);
 }
 
@@ -127,17 +125,17 @@ TEST_CASE("a GPU without an efficiency has that of the nearest GPU, never the wh
                                               {"accelerators", 1}, {"nic", "10Gbps"},   {"source", "test"}};
   const Scenario scenario = test::resolved(json);
   CHECK(scenario.profile.gpu.efficiency_for("A100") == scenario.profile.gpu.efficiency_for("V100"));
-  CHECK(warns_of(scenario,
-                 "profile \"cm-dare\" does not state the efficiency of GPU A100: that of V100, 0.5881; "
-                 "predictions may be off by 13 %, as efficiencies of GPUs differ there"));
+  CHECK(test::warns_of(scenario,
+                       "profile \"cm-dare\" does not state the efficiency of GPU A100: that of V100, 0.5881; "
+                       "predictions may be off by 13 %, as efficiencies of GPUs differ there"));
   CHECK(width(scenario.profile) > width(test::resolved(test::shipped_scenario()).profile));
 }
 
 TEST_CASE("without a step time of the framework the median of the other frameworks' counts") {
   const Scenario scenario =
       test::resolved(load_json_file(source_folder() + "/scenarios/dgx.json"));  // names no framework
-  CHECK(warns_of(scenario, "has no step time of resnet50 on V100 in fp32: 0.96 times the modelled one, "));
-  CHECK(warns_of(scenario, "as near; predictions may be off by"));
+  CHECK(test::warns_of(scenario, "has no step time of resnet50 on V100 in fp32: 0.96 times the modelled one, "));
+  CHECK(test::warns_of(scenario, "as near; predictions may be off by"));
   const StepTime& step = scenario.profile.step_times.back();
   CHECK(step.model == "resnet50");
   CHECK(step.time > Seconds{0.3});  // 128 images: a V100 trains 330 to 420 images/s in fp32
@@ -155,7 +153,7 @@ TEST_CASE(
   const Json json = in_tf32("H100", "hgx-h100");
   const Scenario scenario = test::resolved(json);
   CHECK(scenario.profile.step_times.back().accelerator == "H100");
-  CHECK(warns_of(scenario, "as that of resnet50 on A100 80GB in tf32"));
+  CHECK(test::warns_of(scenario, "as that of resnet50 on A100 80GB in tf32"));
   const double faster = test::simulated(json)["steps_per_s"].get<double>() /
                         test::simulated(in_tf32("A100 80GB", "dgx-a100"))["steps_per_s"].get<double>();
   CHECK(faster > 3350.0 / 2039);  // memory bandwidths
@@ -167,7 +165,7 @@ TEST_CASE("without a step time of the model those of others on the GPU stretch t
   json["workload"]["model"] = "vgg16";
   Json ideal = json;
   ideal["calibration"] = "ideal";
-  CHECK(warns_of(test::resolved(json), "has no step time of vgg16 on H100 in fp32"));
+  CHECK(test::warns_of(test::resolved(json), "has no step time of vgg16 on H100 in fp32"));
   CHECK(test::simulated(json)["steps_per_s"].get<double>() < test::simulated(ideal)["steps_per_s"].get<double>());
 }
 
@@ -176,8 +174,8 @@ TEST_CASE("a profile that states nothing about kernels or servers is not ideal")
   Json json = test::shipped_scenario();
   json["calibration"] = profile;
   const Scenario scenario = test::resolved(json);
-  CHECK(warns_of(scenario, "profile \"empty\" does not state how fast kernels are: as in profile \""));
-  CHECK(warns_of(scenario, "profile \"empty\" does not state what parameter servers cost: as in profile"));
+  CHECK(test::warns_of(scenario, "profile \"empty\" does not state how fast kernels are: as in profile \""));
+  CHECK(test::warns_of(scenario, "profile \"empty\" does not state what parameter servers cost: as in profile"));
   CHECK(scenario.profile.servers.time_per_byte > Seconds{});
   CHECK(scenario.profile.host.dispatch > Seconds{});
   CHECK(width(scenario.profile) > 1.5);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/scenario/site.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -36,7 +37,7 @@ TEST_CASE("facts of a training are those of its workload, machines and links") {
   CHECK(facts.links == "NVLinks, NVLink 2");
   CHECK(facts.nic == BytesPerSecond{25e9 / 8});
   CHECK(!facts.computes);
-  CHECK(!facts.is_collective);
+  CHECK(facts.collective.empty());
   const TrainingFacts servers = facts_of(test::resolved(test::shipped_scenario()));
   CHECK(servers.strategy == "parameter_server");
   CHECK(servers.links.empty());
@@ -49,6 +50,31 @@ TEST_CASE("a measured step does not narrow the interval of the exchange, nor tak
   REQUIRE(scenario.profile.prediction);
   CHECK(scenario.profile.prediction->kind == "nothing; cluster: other links");
   CHECK(scenario.profile.uncertainty.interval(0).first < 89783.0 / 107612);
+}
+
+TEST_CASE("sockets carry what the profile states of a NIC, or what is known of NCCL's, and RDMA all of it") {
+  Json json = own_step();
+  json["workload"]["model"]["structure"]["gpu"] = "V100";
+  json["calibration"] = "kernels";
+  Json& instance = json["cluster"]["groups"][0]["instance"];
+  instance = Json::parse(
+      R"({"vcpus": 64, "memory": "488GiB", "accelerator": "V100", "accelerators": 8, "nic": "50Gbps", "nics": 2,
+                             "interconnect": "dgx-1-v100", "transport": "rdma", "source": "test"})");
+  const auto rate = [&] {
+    const Scenario scenario = test::resolved(json);
+    return Site{scenario}.machines.front().nic.value();
+  };
+  const double all = rate();
+  CHECK(all > 5.5e9);
+  instance["transport"] = "tcp";
+  CHECK(rate() == 2.5e9);
+  CHECK(test::warns_of(test::resolved(json),
+                       "does not state what sockets carry of a collective: 5GBps of NICs of 12.5GBps"));
+  instance.erase("transport");
+  CHECK(rate() == all);
+  CHECK(test::warns_of(test::resolved(json), "carry RDMA, which is simulated, or TCP"));
+  instance["transport"] = "ethernet";
+  CHECK(test::problem_of(json).find("unknown transport \"ethernet\"; known: \"tcp\", \"rdma\"") != std::string::npos);
 }
 
 TEST_CASE("a scenario that is run again as it was completed has the same interval") {
