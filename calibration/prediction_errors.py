@@ -16,6 +16,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -23,6 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = 24
 LEAST_INSIDE = 0.85
 FEWEST = 40  # rows of a kind that stands by itself; PredictionErrors::of() has the same number
+FEWEST_OF_FEWER = 20
+OWN = ("nothing", "step time", "fitted")  # computations that no error of the exchange's hides behind
 ONE_GPU = ["kernels", "hkbu-ddl-benchmarks", "nvidia-deeplearningexamples", "oneflow-dlperf"]
 RINGS = ONE_GPU + ["pollux-t4-traces", "nccl"]
 SERVERS = ["kernels", "cm-dare", "spotdnn", "cscs", "mxnet-perf", "tensorflow-benchmarks-2017", "hkbu-ddl-benchmarks"]
@@ -197,24 +200,29 @@ def collect(folder, rehearse):
 
 def pooled(found):
     """{text: [(source, error)]}, as PredictionErrors has them: whole kinds; computations, of one worker where these are
-    enough; exchanges, of those whose computation is stated or measured, wherever their costs come from."""
+    enough; exchanges, of those whose computation is stated or measured, wherever their costs come from; but of fits to fewer
+    workers their own, where these are enough."""
     pools = collections.defaultdict(list)
     alone = collections.defaultdict(list)
+    of_fewer = collections.defaultdict(list)
     for source, _, kind, error in found:
         computation, exchange = kind.split("; ")
         pools[kind].append((source, error))
         pools[computation].append((source, error))
         if exchange == "no exchange":
             alone[computation].append((source, error))
-        elif computation in ("nothing", "step time", "fitted") and not exchange.endswith(": fitted"):
+        elif computation in OWN and exchange.endswith(": fitted to fewer"):
+            of_fewer[exchange].append((source, error))
+        elif computation in OWN and not exchange.endswith(": fitted"):
             for elsewhere in ("fitted to fewer", "other links", "other profile"):
                 pools[exchange.split(": ")[0] + ": " + elsewhere].append((source, error))
     for computation, pairs in alone.items():
         if len(pairs) >= FEWEST:
             pools[computation] = pairs
-    own = ("nothing", "step time", "fitted")
+    for exchange, pairs in of_fewer.items():
+        pools[exchange] = pairs if len(pairs) >= FEWEST_OF_FEWER else pools[exchange] + pairs
     return {text: pairs for text, pairs in pools.items()
-            if text not in own and not (text.split("; ")[0] in own and text.endswith((": fitted", "no exchange")))}
+            if text not in OWN and not (text.split("; ")[0] in OWN and text.endswith((": fitted", "no exchange")))}
 
 
 def write_table(found):
@@ -267,6 +275,31 @@ def print_coverage(found):
               f"| {quantile(widths, 0.5) / spread:.1f} |")
 
 
+def print_left_out():
+    """Of profiles' own intervals, by what was left out of the fits that they are from: each row by the errors of the others."""
+    pools = collections.defaultdict(list)
+    for file in sorted((ROOT / "calibration/profiles").glob("*.json")):
+        fit = json.loads(file.read_text()).get("fit", {})
+        studies = [study for study in fit.get("studies", []) if "left_out_by" in study]
+        if not studies or "spread" not in fit:
+            continue
+        spread = fit["spread"]
+        rows = sum(study["cross_validated"]["rows"] for study in studies)
+        ends = [study["cross_validated_error_quantiles"] for study in studies]
+        label = " or ".join(sorted({", ".join(study["left_out_by"]) for study in studies}))
+        pools[label].append((file.stem, rows, fit["interval_coverage"], spread["residual"] * (spread["high"] - spread["low"]),
+                             statistics.mean(one["p95"] - one["p5"] for one in ends)))
+    print("| left out of a fit, each value in turn | profiles | rows | inside, % | high / low | width / spread |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for label, found in sorted(pools.items()):
+        rows = sum(count for _, count, *_ in found)
+        inside = sum(count * share for _, count, share, *_ in found) / rows
+        width = statistics.median(width for *_, width, _ in found)
+        ratio = statistics.median(width / spread for *_, width, spread in found)
+        print(f"| {label} | {', '.join(name for name, *_ in found)} | {rows} | {100 * inside:.0f} | {math.exp(width):.1f} | {ratio:.1f} |")
+    print()
+
+
 def median_error(rows):
     return quantile([abs(100 * (float(row["simulated"]) / float(row["measured"]) - 1)) for row in rows], 0.5)
 
@@ -305,6 +338,7 @@ def main():
         return print_automatic(arguments.folder, arguments.rehearse)
     found = collect(arguments.folder, arguments.rehearse)
     if arguments.table:
+        print_left_out()
         return print_coverage(found)
     write_table(found)
 
