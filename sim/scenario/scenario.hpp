@@ -248,6 +248,13 @@ enum class Starts {
   kInInterval,  // each start_interval after the one before
 };
 
+/// Connections that share a link exactly evenly draw asynchronous workers together: one that is ahead has the link for
+/// itself, but no gradients for it, and those behind catch up. Then all push at once, while nothing is pulled. TCP's shares
+/// are not equal: of two flows of CUBIC the slower had 0.69 to 0.76 of the faster one's rate over minutes (Ha and Rhee, NC
+/// State University, throughput ratios at 16 to 42 ms), and over the fraction of a second of a step they are less equal. The
+/// median ratio of two weights is exp(-0.954 sigma): 0.62. An assumption.
+inline constexpr double kShareVariation = 0.5;
+
 struct Training {
   Strategy strategy;
   std::int64_t samples = 0;  // that the job has to train on: its size (work.hpp)
@@ -257,6 +264,10 @@ struct Training {
   Starts starts = Starts::kInInterval;
   Seconds start_interval{};        // the workers start one after another
   double step_time_variation = 0;  // coefficient of variation of a lognormal factor on each step's compute time
+  /// Standard deviation of the logarithm of a connection's weight against others that wait for the same link, drawn from the
+  /// seed for each of its worker's steps; 0: all have equal shares. With servers, kShareVariation by default where workers
+  /// start at random dates.
+  double share_variation = 0;
   std::optional<Checkpointing> checkpoint;
   Recovery recovery;
   std::optional<TrainingTarget> target;
