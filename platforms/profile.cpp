@@ -223,7 +223,8 @@ ServerParameters read_servers(JsonReader json) {
   if (json.has("fitted")) {
     const JsonReader fitted = json.child("fitted");
     servers.fitted = read_fitted_servers(fitted, fitted.required<std::string>("profile"));
-    for (const char* earlier : {"nic_min", "nic_max"}) (void)fitted.has(earlier);  // what `exchanges` say, in older files
+    for (const char* earlier : {"nic_min", "nic_max"})
+      (void)fitted.has(earlier);  // what `exchanges` say, in older files
     fitted.reject_unknown_keys();
   }
   json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");

@@ -46,7 +46,8 @@ void Connection::start_next() {
   }
   head_started_ = clock_.now();
   if (channel_ != nullptr) return channel_->send(queue_.front().size, queue_.size() > 1, [this] { finish_head(); });
-  flow_ = cluster_.network.start_flow(path_, queue_.front().size, [this] { finish_head(); }, {}, weight());
+  flow_ = cluster_.network.start_flow(
+      path_, queue_.front().size, [this] { finish_head(); }, {}, weight());
 }
 
 double Connection::weight() {

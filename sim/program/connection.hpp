@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "sim/base/pinned.hpp"
+#include "sim/base/random.hpp"
 #include "sim/program/cluster.hpp"
 #include "sim/program/lossy_channel.hpp"
-#include "sim/base/random.hpp"
 
 namespace rehearse {
 

@@ -49,8 +49,8 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
   flow.owner = kNone;
   flow.is_live = true;
   flow.is_capped = cap != kNever;
-  flow.weight = static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) *
-                                   kLeastWeight);
+  flow.weight =
+      static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
   flow.count = static_cast<std::uint16_t>(links.size());
   rest.cap = cap;
   rest.sequence = next_sequence_++;
