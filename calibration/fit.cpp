@@ -29,7 +29,7 @@ namespace {
 constexpr double kSurelyNear = 2e-3;  // of its loss: a step that promises less is not checked by simulations
 constexpr double kFoldDamping = 0.1;  // lambda to start with: flat directions stay near the full fit's values
 constexpr double kFairPart = 0.25;    // of what a step promises: a step that keeps less is refused
-constexpr int kMostChecks = 5;        // steps that are checked; the next one is taken as it is
+constexpr int kMostChecks = 2;        // steps that are checked; the next one is taken as it is
 
 std::string short_text(double value) {
   std::array<char, 32> text{};
@@ -324,55 +324,39 @@ class Fitter {
     return rows;
   }
 
-  /// What is known of a fold on its way to its minimum.
-  struct MovingFold {
-    Fold* fold;
-    LinearModel model;  // there, with the derivatives of the full fit and what steps have told of them
-    double lambda = kFoldDamping;
-  };
-
-  /// Moves each fold from the minimum of the full fit to its own, by the derivatives there and what the steps on the way
-  /// tell of them, until a step promises next to nothing. A step whose fold, simulated again, does not keep a fair part of
-  /// what was promised is not taken, and the next one is damped more.
+  /// Moves each fold from the minimum of the full fit to its own, by the derivatives there. A step whose fold,
+  /// simulated again, does not keep a fair part of what the derivatives promise is damped more.
   void refit(std::vector<Fold>& folds, const LinearModel& minimum) {
     const Eigen::VectorXd slope = feigned_slope(minimum, counts_, values_.bounds());
-    std::vector<MovingFold> moving;
-    for (Fold& fold : folds) moving.push_back({&fold, minimum});
-    for (int check = 0; check <= kMostChecks && !moving.empty(); ++check) {
+    std::vector<Fold*> moving;
+    for (Fold& fold : folds) moving.push_back(&fold);
+    double lambda = kFoldDamping;
+    for (int attempt = 0; attempt <= kMostChecks; ++attempt, lambda *= 10) {
       std::vector<double> promised;
-      std::vector<Eigen::VectorXd> steps, points;
+      std::vector<Eigen::VectorXd> points;
       std::vector<std::vector<std::size_t>> rows;
-      std::vector<MovingFold> checked;
-      for (MovingFold& one : moving) {
-        const Eigen::VectorXd& counts = one.fold->counts;
-        const Eigen::VectorXd step = linear_minimum(one.model, counts, values_.bounds(), slope, one.lambda);
-        const double loss = huber_loss(one.model.residuals, counts);
-        const double gain = loss - huber_loss(one.model.after(step), counts) + slope.dot(step);
-        one.fold->at = one.model.at + step;
-        if (gain < kSurelyNear * loss || check == kMostChecks) continue;
+      std::vector<Fold*> checked;
+      for (Fold* fold : moving) {
+        const Eigen::VectorXd step = linear_minimum(minimum, fold->counts, values_.bounds(), slope, lambda);
+        const double loss = huber_loss(minimum.residuals, fold->counts);
+        const double gain = loss - huber_loss(minimum.after(step), fold->counts) + slope.dot(step);
+        fold->at = minimum.at + step;
+        if (gain < kSurelyNear * loss || attempt == kMostChecks) continue;
+        checked.push_back(fold);
         promised.push_back(gain);
-        steps.push_back(step);
-        points.push_back(one.fold->at);
-        rows.push_back(rows_of(*one.fold));
-        checked.push_back(std::move(one));
+        points.push_back(fold->at);
+        rows.push_back(rows_of(*fold));
       }
       const auto simulated = residuals(points, rows);
+      moving.clear();
       for (std::size_t f = 0; f < checked.size(); ++f) {
-        MovingFold& one = checked[f];
-        Eigen::VectorXd there = one.model.after(steps[f]);
+        const Eigen::VectorXd& counts = checked[f]->counts;
+        Eigen::VectorXd there = minimum.residuals;
         there(rows[f]) = simulated[f];
         there.tail(values_.priors()) = values_.prior_residuals(points[f]);
-        const double gain = huber_loss(one.model.residuals, one.fold->counts) - huber_loss(there, one.fold->counts) +
-                            slope.dot(steps[f]);
-        update_jacobian(one.model, steps[f], there);
-        if (gain < kFairPart * promised[f]) {
-          one.lambda *= 10;
-          continue;
-        }
-        one.model.at = points[f];
-        one.model.residuals = there;
+        const double gain = huber_loss(minimum.residuals, counts) - huber_loss(there, counts);
+        if (gain < kFairPart * promised[f]) moving.push_back(checked[f]);
       }
-      moving = std::move(checked);
     }
   }
 
