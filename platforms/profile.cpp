@@ -170,13 +170,39 @@ LocalExchange read_local_exchange(const JsonReader& json) {
   return local;
 }
 
-FittedServers read_fitted_servers(const JsonReader& json, const std::string& profile) {
-  return {.profile = profile,
-          .nic_min = json.required<BytesPerSecond>("nic_min"),
-          .nic_max = json.required<BytesPerSecond>("nic_max"),
-          .traffic_max = json.required<Bytes>("server_traffic_max"),
-          .workers_max = json.required<int>("workers_max"),
-          .servers_max = json.required<int>("servers_max")};
+SeenExchange read_seen_exchange(const JsonReader& json) {
+  SeenExchange exchange{.strategy = json.required<std::string>("strategy"),
+                        .links = json.optional<std::string>("links", ""),
+                        .nic = json.optional<BytesPerSecond>("nic", BytesPerSecond{}),
+                        .workers_max = json.required<int>("workers_max"),
+                        .collective = json.optional<std::string>("collective", "")};
+  if (!exchange.collective.empty()) {
+    exchange.payload_min = json.required<Bytes>("payload_min");
+    exchange.payload_max = json.required<Bytes>("payload_max");
+  }
+  json.reject_unknown_keys();
+  return exchange;
+}
+
+std::vector<SeenExchange> read_seen_exchanges(const JsonReader& json) {
+  std::vector<SeenExchange> exchanges;
+  if (json.has("exchanges"))
+    for (const JsonReader& exchange : json.children("exchanges")) exchanges.push_back(read_seen_exchange(exchange));
+  return exchanges;
+}
+
+/// None where no exchange with servers went over a NIC.
+std::optional<FittedServers> read_fitted_servers(const JsonReader& json, const std::string& profile) {
+  FittedServers fitted{.profile = profile,
+                       .traffic_max = json.required<Bytes>("server_traffic_max"),
+                       .workers_max = json.required<int>("workers_max"),
+                       .servers_max = json.required<int>("servers_max")};
+  for (const SeenExchange& seen : read_seen_exchanges(json)) {
+    if (seen.strategy != "parameter_server" || seen.nic == BytesPerSecond{}) continue;
+    fitted.nic_min = fitted.nic_max == BytesPerSecond{} ? seen.nic : std::min(fitted.nic_min, seen.nic);
+    fitted.nic_max = std::max(fitted.nic_max, seen.nic);
+  }
+  return fitted.nic_max > BytesPerSecond{} ? std::optional{fitted} : std::nullopt;
 }
 
 /// What an entry of /servers/by_framework states instead; what it leaves out is as in the section.
@@ -202,6 +228,8 @@ ServerParameters read_servers(JsonReader json) {
   if (json.has("fitted")) {
     const JsonReader fitted = json.child("fitted");
     servers.fitted = read_fitted_servers(fitted, fitted.required<std::string>("profile"));
+    for (const char* earlier : {"nic_min", "nic_max"})
+      (void)fitted.has(earlier);  // what `exchanges` say, in older files
     fitted.reject_unknown_keys();
   }
   json.expect(servers.time_per_variable <= Seconds{10}, "time_per_variable", "at most 10s");
@@ -441,20 +469,6 @@ CheckpointParameters read_checkpoint(const JsonReader& json) {
 
 namespace {
 
-SeenExchange read_seen_exchange(const JsonReader& json) {
-  SeenExchange exchange{.strategy = json.required<std::string>("strategy"),
-                        .links = json.optional<std::string>("links", ""),
-                        .nic = json.optional<BytesPerSecond>("nic", BytesPerSecond{}),
-                        .workers_max = json.required<int>("workers_max"),
-                        .collective = json.optional<std::string>("collective", "")};
-  if (!exchange.collective.empty()) {
-    exchange.payload_min = json.required<Bytes>("payload_min");
-    exchange.payload_max = json.required<Bytes>("payload_max");
-  }
-  json.reject_unknown_keys();
-  return exchange;
-}
-
 /// Errors of the kind replace those of the fit, and of what was substituted that they include.
 void set_prediction(const JsonReader& json, Profile& profile) {
   constexpr double kNormal = 1.645;  // 5 % of a normal distribution lie above
@@ -514,13 +528,10 @@ Profile read_profile(JsonReader json) {
     profile.fitted_batch_max = seen.required<int>("batch_max");
     profile.fitted_workers_max = seen.required<int>("workers_max");
     profile.fitted_servers_max = seen.required<int>("servers_max");
-    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max") &&
-        seen.has("nic_min") && seen.has("nic_max"))
+    if (!profile.servers.fitted && profile.fitted_servers_max > 0 && seen.has("server_traffic_max"))
       profile.servers.fitted = read_fitted_servers(seen, profile.name);
     if (seen.has("frameworks")) profile.fitted_frameworks = seen.required<std::vector<std::string>>("frameworks");
-    if (seen.has("exchanges"))
-      for (const JsonReader& exchange : seen.children("exchanges"))
-        profile.fitted_exchanges.push_back(read_seen_exchange(exchange));
+    profile.fitted_exchanges = read_seen_exchanges(seen);
     if (seen.has("devices")) {
       const auto devices = seen.required<std::string>("devices");
       seen.expect(devices == "GPUs" || devices == "processors", "devices", "\"GPUs\" or \"processors\"");

@@ -91,7 +91,7 @@ struct LocalExchange {
 /// What the scenarios of a fit had of servers: beyond that a prediction is less certain (sim/scenario/server_range.hpp).
 struct FittedServers {
   std::string profile;                  // that was fitted
-  BytesPerSecond nic_min{}, nic_max{};  // of a machine, all NICs together, each direction
+  BytesPerSecond nic_min{}, nic_max{};  // of a machine with workers, all NICs together: those of exchanges with servers
   Bytes traffic_max{};                  // that one server sends, and as much receives, in a step of each of the workers
   int workers_max = 0, servers_max = 0;
 };

@@ -374,13 +374,12 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
           "accelerators": { "type": "array", "items": { "type": "string" } }, "models": { "type": "array", "items": { "type": "string" } },
           "batch_min": { "type": "integer" }, "batch_max": { "type": "integer" },
           "workers_max": { "type": "integer" }, "servers_max": { "type": "integer" },
-          "nic_min": { "$ref": "#/$defs/rate", "description": "of a machine, all NICs together, each direction" }, "nic_max": { "$ref": "#/$defs/rate" },
           "server_traffic_max": { "$ref": "#/$defs/size", "description": "that one server sends in a step of each of the workers" },
           "frameworks": { "type": "array", "items": { "type": "string" } },
           "devices": { "enum": ["GPUs", "processors"], "description": "which exchanged; default GPUs" },
           "exchanges": { "type": "array", "items": { "type": "object", "required": ["strategy", "workers_max"], "additionalProperties": false, "properties": {
             "strategy": { "type": "string" }, "links": { "type": "string", "description": "between the GPUs of a machine" },
-            "nic": { "$ref": "#/$defs/rate", "description": "of a machine; default: one machine" }, "workers_max": { "type": "integer" },
+            "nic": { "$ref": "#/$defs/rate", "description": "all NICs of a machine with workers together, each direction; default: one machine" }, "workers_max": { "type": "integer" },
             "collective": { "type": "string", "description": "of collectives alone: the operation" }, "payload_min": { "$ref": "#/$defs/size" }, "payload_max": { "$ref": "#/$defs/size" } } } } } } } },
     "prediction": { "type": "object", "description": "written by rehearse: of which kind predictions are, and how far such ones were off", "required": ["kind", "low", "high"], "additionalProperties": false, "properties": {
       "kind": { "type": "string" }, "low": { "type": "number" }, "high": { "type": "number" },

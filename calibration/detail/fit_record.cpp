@@ -48,7 +48,6 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
   std::set<std::string> accelerators, models, frameworks;
   std::map<std::tuple<std::string, std::string, double, std::string>, SeenExchange> exchanges;
   int batch_min = 1 << 30, batch_max = 0, workers = 0, servers = 0;
-  BytesPerSecond nic_min{INFINITY}, nic_max{};
   Bytes traffic{};
   for (const Scenario* one : scenarios) {
     const Scenario& scenario = *one;
@@ -71,9 +70,7 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     batch_max = std::max(batch_max, scenario.batch);
     workers = std::max(workers, scenario.count(Role::kWorker));
     servers = std::max(servers, scenario.count(Role::kParameterServer));
-    nic_min = std::min(nic_min, nic_range(scenario).first);
-    nic_max = std::max(nic_max, nic_range(scenario).second);
-    if (nic_range(scenario).second > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
+    if (facts.nic > BytesPerSecond{}) traffic = std::max(traffic, server_traffic(scenario));
   }
   Json seen{{"accelerators", accelerators}, {"models", models},          {"batch_min", batch_min},
             {"batch_max", batch_max},       {"workers_max", workers},    {"servers_max", servers},
@@ -88,10 +85,6 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     exchange["collective"] = collective;
     exchange["payload_min"] = to_text(all.payload_min);
     exchange["payload_max"] = to_text(all.payload_max);
-  }
-  if (nic_max >= nic_min) {
-    seen["nic_min"] = to_text(nic_min);
-    seen["nic_max"] = to_text(nic_max);
   }
   if (traffic > Bytes{}) seen["server_traffic_max"] = to_text(traffic);
   return seen;

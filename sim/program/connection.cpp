@@ -1,6 +1,8 @@
 #include "sim/program/connection.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
 
 namespace rehearse {
@@ -11,7 +13,13 @@ Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArr
       path_{path},
       latency_{cluster.network.latency(path)},
       on_arrival_{std::move(on_arrival)},
-      channel_{lossy_channel(clock_, cluster, path)} {}
+      channel_{lossy_channel(clock_, cluster, path)} {
+  const Scenario& scenario = cluster.site.scenario;
+  if (scenario.training.share_variation == 0) return;
+  const auto name = [](Endpoint end) { return std::to_string(end.machine) + "." + std::to_string(end.gpu); };
+  share_.emplace(Rng{scenario.seed, "shares from " + name(cluster.network.source(path)) + " to " +
+                                        name(cluster.network.destination(path))});
+}
 
 Connection::~Connection() {
   clock_.retire();
@@ -38,7 +46,15 @@ void Connection::start_next() {
   }
   head_started_ = clock_.now();
   if (channel_ != nullptr) return channel_->send(queue_.front().size, queue_.size() > 1, [this] { finish_head(); });
-  flow_ = cluster_.network.start_flow(path_, queue_.front().size, [this] { finish_head(); });
+  flow_ = cluster_.network.start_flow(
+      path_, queue_.front().size, [this] { finish_head(); }, {}, weight());
+}
+
+double Connection::weight() {
+  if (!share_) return 1;
+  if (std::exchange(share_->step, queue_.front().step) != queue_.front().step)
+    share_->weight = std::exp(cluster_.site.scenario.training.share_variation * share_->rng.normal());
+  return share_->weight;
 }
 
 void Connection::finish_head() {

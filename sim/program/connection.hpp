@@ -4,8 +4,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "sim/base/pinned.hpp"
+#include "sim/base/random.hpp"
 #include "sim/program/cluster.hpp"
 #include "sim/program/lossy_channel.hpp"
 
@@ -34,6 +36,7 @@ class Connection : private Pinned {
 
  private:
   void start_next();
+  double weight();
   void finish_head();
   void arrive();
 
@@ -47,6 +50,13 @@ class Connection : private Pinned {
   Seconds head_started_{};
   FlowId flow_ = 0;                        // of the head
   std::unique_ptr<LossyChannel> channel_;  // instead of flows, where packets are lost
+  /// Weight against other connections that wait for the same link, of all messages of a step: Training::share_variation.
+  struct Share {
+    Rng rng;
+    std::int64_t step = -1;
+    double weight = 1;
+  };
+  std::optional<Share> share_;  // none: always equal
 };
 
 }  // namespace rehearse

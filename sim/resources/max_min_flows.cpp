@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <functional>
 
 namespace rehearse {
@@ -30,7 +31,7 @@ MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.siz
   for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
 }
 
-MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap) {
+MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight) {
   assert(links.size() <= kMaxLinks && bytes > 0);
   FlowIndex index;
   if (free_.empty()) {
@@ -48,6 +49,8 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
   flow.owner = kNone;
   flow.is_live = true;
   flow.is_capped = cap != kNever;
+  flow.weight =
+      static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
   flow.count = static_cast<std::uint16_t>(links.size());
   rest.cap = cap;
   rest.sequence = next_sequence_++;
@@ -55,7 +58,8 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
     const auto number = static_cast<std::uint32_t>(links[i]);
     (i < kNearLinks ? flow.links[i] : rest.links[i - kNearLinks]) = number;
     Link& link = links_[number];
-    rest.position[i] = link.size++;
+    rest.position[i] = static_cast<std::uint32_t>(link.members.size());
+    link.weight += flow.weight;
     link.members.push_back({index, static_cast<std::uint32_t>(i)});
   }
   started_.push_back(index);
@@ -91,8 +95,8 @@ void MaxMinFlows::remove(FlowIndex index) {
     link.members[rests_[index].position[i]] = last;
     rests_[last.flow].position[last.slot] = rests_[index].position[i];
     link.members.pop_back();
-    --link.size;
-    link.used = link.size == 0 ? 0 : link.used - flow.rate;
+    link.weight -= flow.weight;
+    link.used = link.members.empty() ? 0 : link.used - flow.rate;
     if (link.is_watched) mark_changed(number);
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
@@ -208,7 +212,7 @@ void MaxMinFlows::take_flow(FlowIndex index) {
   for (std::size_t i = 0; i < flow.count; ++i) {
     Link& crossed = touch(link_of(index, i));
     crossed.used_before += flow.rate;
-    ++crossed.crossing;
+    crossed.crossing += flow.weight;
   }
 }
 
@@ -231,7 +235,7 @@ void MaxMinFlows::fill() {
   };
   constexpr std::uint64_t kFlow = std::uint64_t{1} << 32U;
   levels_.clear();
-  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap, kFlow | index});
+  for (const FlowIndex index : capped_) levels_.push_back({rests_[index].cap / flows_[index].weight, kFlow | index});
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
     link.limits = false;
@@ -248,7 +252,7 @@ void MaxMinFlows::fill() {
       Link& crossed = links_[link_of(index, i)];
       crossed.left -= rate;
       crossed.used_after += rate;
-      --crossed.unfrozen;
+      crossed.unfrozen -= flow.weight;
     }
   };
   constexpr std::size_t kFew = 16;
@@ -268,7 +272,7 @@ void MaxMinFlows::fill() {
     const auto number = static_cast<std::uint32_t>(level.order);
     if (level.order >= kFlow) {
       if (flows_[number].new_rate >= 0) continue;
-      freeze(number, level.share, kNone);
+      freeze(number, rests_[number].cap, kNone);
       ++frozen;
       continue;
     }
@@ -284,7 +288,7 @@ void MaxMinFlows::fill() {
     for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
       const Flow& flow = flows_[index];
       if (flow.mark != mark_ || flow.new_rate >= 0) return;
-      freeze(index, share, number);
+      freeze(index, share * flow.weight, number);
       ++frozen;
     });
   }
@@ -298,7 +302,7 @@ bool MaxMinFlows::grow_region() {
     const std::uint32_t l = touched_[i];
     const Link& link = links_[l];
     if (link.is_in_region) continue;
-    if (link.crossing == link.size) continue;
+    if (link.crossing == link.weight) continue;
     const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
     if (link.limits || (link.is_bottleneck && changes)) {
       take_into_region(l);
@@ -328,7 +332,7 @@ void MaxMinFlows::commit(double now) {
   });
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
-    const bool has_others = link.crossing != link.size;
+    const bool has_others = link.crossing != link.weight;
     link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
     if (link.is_watched) mark_changed(l);

@@ -12,7 +12,8 @@
 namespace rehearse {
 
 /// A set of flows over links is max-min fair if no flow can gain rate without taking it from one that has no more:
-/// every flow has a bottleneck, a saturated link (or its own cap) on which no flow is faster.
+/// every flow has a bottleneck, a saturated link (or its own cap) on which no flow is faster. Flows with weights are
+/// compared by rate / weight.
 /// Source: Bertsekas and Gallager, Data Networks, section 6.5.2 (progressive filling).
 ///
 /// Starting or ending a flow changes rates only where bottlenecks change, so only that region is solved again: the flow
@@ -29,9 +30,13 @@ class MaxMinFlows {
   /// [links] capacities, above 0.
   explicit MaxMinFlows(std::vector<double> capacities);
 
+  /// Weights are multiples of this, and at most 1 / kLeastWeight: their sums are exact.
+  static constexpr double kLeastWeight = 1.0 / 16;
+
   /// Starts a flow over `links`, without repetition and at most kMaxLinks, of `bytes` > 0; `cap` limits this flow alone
-  /// and is finite if there is no link. The index may be that of an earlier flow that has ended.
-  FlowIndex start(std::span<const int> links, double bytes, double cap);
+  /// and is finite if there is no link. A flow of twice the `weight` gets twice as much of a link that both wait for; it is
+  /// rounded to what is possible. The index may be that of an earlier flow that has ended.
+  FlowIndex start(std::span<const int> links, double bytes, double cap, double weight = 1);
   void cancel(FlowIndex flow);
   void set_capacity(int link, double capacity);
 
@@ -59,7 +64,7 @@ class MaxMinFlows {
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  static constexpr std::size_t kNearLinks = 6;
+  static constexpr std::size_t kNearLinks = 5;
 
   /// What a solve looks at: one cache line.
   struct alignas(64) Flow {
@@ -72,6 +77,7 @@ class MaxMinFlows {
     std::uint16_t count = 0;  // of links
     bool is_live = false;
     bool is_capped = false;
+    float weight = 1;
     std::array<std::uint32_t, kNearLinks> links{};  // the others are in Rest
   };
   struct Rest {
@@ -92,13 +98,13 @@ class MaxMinFlows {
     double left = 0;                         // during a solve, as all up to `rescan`
     double used_before = 0, used_after = 0;  // by the flows of the region
     std::uint32_t mark = 0;
-    std::uint32_t crossing = 0;  // flows of the region
-    std::uint32_t unfrozen = 0;
+    float crossing = 0;  // weight of the flows of the region
+    float unfrozen = 0;  // of those that have no new rate
     bool is_in_region = false;
     bool limits = false;  // bottleneck of a flow of the region
     bool rescan = false;
     bool is_bottleneck = false;  // of at least one flow
-    std::uint32_t size = 0;      // of `members`
+    float weight = 0;            // of all `members`
     bool is_dirty = false;
     bool is_unlisted = false;
     bool is_watched = false;

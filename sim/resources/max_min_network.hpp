@@ -68,11 +68,12 @@ class MaxMinNetwork : public Network {
     return rates;
   }
 
-  FlowId start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, std::function<void()> on_sent) final {
+  FlowId start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, double weight,
+               std::function<void()> on_sent) final {
     const Path& way = path(index);
     double cap = way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever;
     if (most) cap = std::min(cap, most->value());
-    const auto flow = flows_.start(way.links, as_double(size), cap);
+    const auto flow = flows_.start(way.links, as_double(size), cap, weight);
     if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
     const FlowId id = ++started_ << 32U | flow;
     running_[flow] = {id, std::move(on_sent)};

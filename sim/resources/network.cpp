@@ -63,14 +63,14 @@ Bytes Network::take_burst(const Path& path, Bytes size) {
 }
 
 FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent,
-                           std::optional<BytesPerSecond> most) {
+                           std::optional<BytesPerSecond> most, double weight) {
   if (path(index).links.empty()) {
     on_sent();
     return 0;
   }
   count(index, size);
   ++started_flows_;
-  return start(index, std::max(size - take_burst(path(index), size), Bytes{1}), most, std::move(on_sent));
+  return start(index, std::max(size - take_burst(path(index), size), Bytes{1}), most, weight, std::move(on_sent));
 }
 
 }  // namespace rehearse

@@ -42,8 +42,10 @@ class Network : private Pinned {
   std::uint64_t started_flows() const { return started_flows_; }
 
   /// Moves `size` bytes, at least one, over a path; `on_sent` runs when the last byte has left. On a path without links
-  /// that is at once, before the call returns. `most` limits this flow alone. Throws nothing.
-  FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent, std::optional<BytesPerSecond> most = {});
+  /// that is at once, before the call returns. `most` limits this flow alone. Throws nothing. A flow of twice the `weight`
+  /// gets twice as much of a link that both wait for, where flows share links by max_min_flows.hpp.
+  FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent, std::optional<BytesPerSecond> most = {},
+                    double weight = 1);
   /// Counts bytes that cross a path without a flow.
   void count(PathIndex path, Bytes size) { carried_[static_cast<std::size_t>(path)] += size; }
   /// [paths] bytes that have been sent over each, those under way included.
@@ -61,7 +63,7 @@ class Network : private Pinned {
   virtual void watch(const std::vector<int>& links, OnRate on_rate) = 0;
 
  protected:
-  virtual FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most,
+  virtual FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double weight,
                        std::function<void()> on_sent) = 0;
 
  private:

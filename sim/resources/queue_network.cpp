@@ -44,11 +44,11 @@ QueueNetwork::Connection& QueueNetwork::connection(PathIndex index) {
   return connection;
 }
 
-FlowId QueueNetwork::start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most,
+FlowId QueueNetwork::start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, double weight,
                            std::function<void()> on_sent) {
   const Path& way = path(index);
   if (way.kind != PathKind::kNetwork)
-    return others_.start_flow(others_.path(source(index), destination(index)), size, std::move(on_sent), most);
+    return others_.start_flow(others_.path(source(index), destination(index)), size, std::move(on_sent), most, weight);
   const FlowId id = kOwn | ++started_;
   const double bytes = as_double(size);
   const double part = std::min(turn_ / kPartsThatWait, std::max(least_part_, kShareOfMessage * bytes));

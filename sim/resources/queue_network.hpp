@@ -77,7 +77,8 @@ class QueueNetwork final : public Network {
     std::uint64_t version = 0;
   };
 
-  FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, std::function<void()> on_sent) override;
+  FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double weight,
+               std::function<void()> on_sent) override;
   Connection& connection(PathIndex path);
   /// Enters what may enter the queue now, and sees to it that this is tried again when more may.
   void enter_parts(PathIndex path);

@@ -181,7 +181,9 @@ class SimgridNetwork final : public Network {
     sg::Link* limit;
   };
 
-  FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, std::function<void()> on_sent) override {
+  /// SimGrid shares evenly: the weight counts for nothing.
+  FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double,
+               std::function<void()> on_sent) override {
     const FlowId id = next_flow_++;
     const sg::CommPtr comm = sg::Comm::sendto_init();
     comm->add_ref();

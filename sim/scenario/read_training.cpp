@@ -187,6 +187,19 @@ std::string read_starts(const JsonReader& json, Training& training) {
   return word.empty() ? to_text(training.start_interval) : word;
 }
 
+void read_share_variation(const JsonReader& json, Training& training, Json& effective) {
+  const bool has_servers = std::holds_alternative<ParameterServerStrategy>(training.strategy.kind);
+  if (json.has("share_variation")) {
+    training.share_variation = json.required<double>("share_variation");
+    json.expect(training.share_variation >= 0 && training.share_variation <= 2, "share_variation", "0 to 2");
+    json.expect(has_servers || training.share_variation == 0, "share_variation",
+                "0 without parameter servers: nothing else has connections whose shares vary");
+  } else if (has_servers && training.starts == Starts::kInAStep) {
+    training.share_variation = kShareVariation;
+  }
+  if (has_servers) effective["share_variation"] = training.share_variation;
+}
+
 }  // namespace
 
 void read_training(const JsonReader& json, std::optional<std::int64_t> samples_per_epoch, Scenario& scenario,
@@ -205,6 +218,7 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
   if (json.has("step_time_variation"))
     json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",
                 "0 to 10");
+  read_share_variation(json, training, effective);
   effective["warmup_steps"] = training.warmup_steps;
   effective["step_time_variation"] = training.step_time_variation;
   if (json.has("checkpoint")) training.checkpoint = read_checkpoint(json.child("checkpoint"));

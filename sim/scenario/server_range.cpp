@@ -32,6 +32,19 @@ std::string off_by(double spread) {
   return "; predictions may be off by " + std::to_string(std::lround(100 * std::expm1(spread))) + " %";
 }
 
+/// What all NICs of a machine carry at the provider's rate, of the fastest that workers or servers run on. A lone machine
+/// uses none: 0.
+BytesPerSecond fastest_nic(const Scenario& scenario) {
+  BytesPerSecond fastest{};
+  int machines = 0;
+  for (const Group& group : scenario.groups) {
+    if (group.colocated_with >= 0) continue;
+    machines += group.count;
+    fastest = std::max(fastest, group.instance.nic * group.instance.nics);
+  }
+  return machines < 2 ? BytesPerSecond{} : fastest;
+}
+
 }  // namespace
 
 Bytes server_traffic(const Scenario& scenario) {
@@ -48,25 +61,12 @@ Bytes server_traffic(const Scenario& scenario) {
   return *std::max_element(sent.begin(), sent.end()) * teams;
 }
 
-std::pair<BytesPerSecond, BytesPerSecond> nic_range(const Scenario& scenario) {
-  std::pair<BytesPerSecond, BytesPerSecond> range{BytesPerSecond{INFINITY}, BytesPerSecond{}};
-  int machines = 0;
-  for (const Group& group : scenario.groups) machines += group.colocated_with < 0 ? group.count : 0;
-  if (machines < 2) return range;
-  for (const Group& group : scenario.groups) {
-    if (group.colocated_with >= 0) continue;
-    const BytesPerSecond rate = group.instance.nic * group.instance.nics;
-    range = {std::min(range.first, rate), std::max(range.second, rate)};
-  }
-  return range;
-}
-
 std::vector<Substitute> beyond_fitted_servers(const Scenario& scenario) {
   std::vector<Substitute> beyond;
   if (!scenario.profile.servers.fitted || server_traffic(scenario) == Bytes{}) return beyond;
   const FittedServers& fitted = *scenario.profile.servers.fitted;
   const std::string begin = "the servers of profile " + in_quotes(fitted.profile) + " were fitted on ";
-  if (const BytesPerSecond nic = nic_range(scenario).second; nic > fitted.nic_max * kRounding) {
+  if (const BytesPerSecond nic = fastest_nic(scenario); nic > fitted.nic_max * kRounding) {
     const double spread = std::log(nic / fitted.nic_max) / kNormal;
     beyond.push_back({begin + "NICs of " + (fitted.nic_min < fitted.nic_max ? gigabits(fitted.nic_min) + " to " : "") +
                           gigabits(fitted.nic_max) + "; here " + gigabits(nic) +

@@ -1,7 +1,6 @@
 #pragma once
 // How far a scenario's parameter servers lie beyond what their values were fitted on.
 
-#include <utility>
 #include <vector>
 
 #include "sim/scenario/scenario.hpp"
@@ -11,10 +10,6 @@ namespace rehearse {
 /// Bytes of values that the busiest of so many servers sends in a step of each worker, and about as many of gradients
 /// that it receives. 0 without servers.
 Bytes server_traffic(const Scenario& scenario);
-
-/// What all NICs of a machine carry at the provider's rate, of those that workers or servers run on: slowest, fastest. A
-/// lone machine, which uses none, has (infinity, 0).
-std::pair<BytesPerSecond, BytesPerSecond> nic_range(const Scenario& scenario);
 
 /// How uncertain a prediction becomes, and why, where NICs are faster or more passes through the servers than what
 /// `profile.servers` was fitted on:

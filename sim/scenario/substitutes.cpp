@@ -174,8 +174,8 @@ class Substitution {
     const auto seen = "/fit/seen"_json_pointer;
     if (section != "servers" || !profile.contains(seen) || !profile[seen].contains("server_traffic_max")) return taken;
     taken["fitted"] = {{"profile", name}};
-    for (const char* key : {"nic_min", "nic_max", "server_traffic_max", "workers_max", "servers_max"})
-      taken["fitted"][key] = profile[seen][key];
+    for (const char* key : {"exchanges", "server_traffic_max", "workers_max", "servers_max"})
+      if (profile[seen].contains(key)) taken["fitted"][key] = profile[seen][key];
     return taken;
   }
 

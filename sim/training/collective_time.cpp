@@ -31,7 +31,7 @@ class PathsOnly : public Network {
   void watch(const std::vector<int>&, OnRate) override { refuse(); }
 
  private:
-  FlowId start(PathIndex, Bytes, std::optional<BytesPerSecond>, std::function<void()>) override { refuse(); }
+  FlowId start(PathIndex, Bytes, std::optional<BytesPerSecond>, double, std::function<void()>) override { refuse(); }
   [[noreturn]] static void refuse() { throw std::logic_error{"a closed form has no flows"}; }
 };
 

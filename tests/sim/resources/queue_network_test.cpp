@@ -24,7 +24,7 @@ class NothingElse : public Network {
   void watch(const std::vector<int>&, OnRate) override {}
 
  private:
-  FlowId start(PathIndex, Bytes, std::optional<BytesPerSecond>, std::function<void()>) override {
+  FlowId start(PathIndex, Bytes, std::optional<BytesPerSecond>, double, std::function<void()>) override {
     throw std::logic_error{"not a message between machines"};
   }
 };

@@ -140,13 +140,14 @@ TEST_CASE("workers that start together stay in phase, by default they start with
   CHECK(speed(4, 1, 8, "random", 1) == random);
 }
 
-TEST_CASE("a larger batch makes no more asynchronous steps a second, in the mean over seeds, where steps vary") {
-  // Without variation workers keep the phases in which they have started, which change the speed by 10 % and more.
-  for (const auto& [workers, servers] : {std::pair{4, 1}, {8, 2}}) {
+TEST_CASE("a larger batch makes no more asynchronous steps a second, in the mean over seeds") {
+  // With equal shares, /training/share_variation 0, a batch of 12 makes 18 % more steps than one of 8 with 4 workers, and
+  // 12 % with 8; what is left is at most 4 %, with 8.
+  for (const auto& [workers, servers] : {std::pair{2, 1}, {4, 1}, {8, 2}}) {
     double before = 1e9;
-    for (const int batch : {1, 2, 4, 8, 16}) {
+    for (const int batch : {1, 2, 4, 8, 12, 16}) {
       double mean = 0;
-      for (const int seed : {1, 2, 3, 4, 5}) mean += speed(workers, servers, batch, {}, seed, 0.15) / 5;
+      for (int seed = 1; seed <= 10; ++seed) mean += speed(workers, servers, batch, {}, seed) / 10;
       CHECK_MESSAGE(mean <= 1.05 * before, workers << " workers, " << servers << " servers, batch " << batch);
       before = std::min(before, mean);
     }
