@@ -71,7 +71,7 @@ class Mean {
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];
       Lag& before = last[{step.machine, step.gpu}];
-      if (ends_in_window(step, record_)) add(step, waits_after_ ? lags_of[i] : before);
+      if (const std::int64_t count = counted(step); count > 0) add(step, count, waits_after_ ? lags_of[i] : before);
       before = lags_of[i];
     }
     share_held();
@@ -87,9 +87,16 @@ class Mean {
   }
 
  private:
-  void add(const StepSpan& step, Lag lag) {
+  /// Its repetitions that lie in the window: a step that ends where the window starts was the last of the warm-up.
+  std::int64_t counted(const StepSpan& step) const {
+    if (!ends_in_window(step, record_)) return 0;
+    const Seconds rounding = (record_.window.end - record_.window.start) * 1e-6;
+    return step.repeats - (step.span.end <= record_.window.start + rounding ? 1 : 0);
+  }
+
+  void add(const StepSpan& step, std::int64_t count, Lag lag) {
     const auto m = static_cast<std::size_t>(step.machine);
-    const auto weight = static_cast<double>(step.repeats * record_.stands_for[m]);
+    const auto weight = static_cast<double>(count * record_.stands_for[m]);
     const Seconds length = step.span.end - step.span.start;
     const Seconds update = updates_itself_
                                ? std::clamp(record_.update_per_step[m], Seconds{}, step.span.end - step.compute_end)

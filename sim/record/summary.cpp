@@ -28,7 +28,8 @@ double share_of_window(const RunRecord& record, std::size_t machine) {
   return share;
 }
 
-/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
+/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window; of few
+/// steps of workers that do not wait for one another, steps / window.
 std::vector<double> machine_rates(const RunRecord& record) {
   struct Ends {
     Seconds first{-1}, last{};
@@ -44,10 +45,12 @@ std::vector<double> machine_rates(const RunRecord& record) {
     of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
   }
   const Seconds length = record.window.end - record.window.start;
+  const auto workers = std::ranges::count_if(record.machines, [](const Machine& of) { return of.workers > 0; });
+  const std::int64_t enough = record.is_synchronous || workers == 1 ? 2 : kStepsOfUnequalPace;
   const auto rate = [&](const Ends& of) {
     if (of.steps == 0) return 0.0;
-    return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
-                         : static_cast<double>(of.steps) / length.value();
+    return of.steps >= enough ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
+                              : static_cast<double>(of.steps) / length.value();
   };
   std::vector<double> rates(record.machines.size());
   for (std::size_t m = 0; m < rates.size(); ++m) {

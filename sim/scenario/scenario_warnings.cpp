@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <variant>
 
 #include "sim/base/names.hpp"
@@ -157,7 +158,34 @@ void warn_about_links(Scenario& scenario) {
                                   ": what goes between machines takes their NICs");
 }
 
-/// b_w is a mean of the groups' batches.
+/// A server uses the NIC of the number of the GPU at the other end.
+void warn_about_nics_of_servers(Scenario& scenario) {
+  int gpus = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) gpus = std::max(gpus, group.instance.accelerators);
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kParameterServer && group.colocated_with < 0 && group.instance.nics > gpus)
+      scenario.warnings.push_back("of the " + std::to_string(group.instance.nics) + " NICs of a server of group " +
+                                  in_quotes(group.name) + " " + std::to_string(gpus) +
+                                  " are used, since GPU i of a worker's machine exchanges with NIC i; where they are "
+                                  "bonded, state one of the sum of their rates");
+}
+
+/// What of TCP is stated and counts only where packets are lost.
+void warn_about_tcp(Scenario& scenario) {
+  const TcpParameters& tcp = scenario.tcp;
+  const TcpParameters usual;
+  const auto counts = [](const TcpParameters& of) {
+    return std::tuple{of.segment,        of.minimum_timeout, of.timer_granularity, of.duplicate_acks,
+                      of.initial_window, of.recovery,        of.congestion,        of.connections};
+  };
+  if (!scenario.loses_packets() && counts(tcp) != counts(usual))
+    scenario.warnings.push_back(
+        "what /cluster/network/tcp states changes nothing, since no packets are lost (\"packet_loss\"): windows that "
+        "grow, "
+        "and limits of a connection that several share, are not modelled otherwise");
+}
+
 /// Of groups of workers in one cluster.
 void warn_about_step_sources(Scenario& scenario) {
   std::set<std::string> sources;
@@ -167,6 +195,7 @@ void warn_about_step_sources(Scenario& scenario) {
     scenario.warnings.push_back("groups of workers: " + std::move(warning));
 }
 
+/// b_w is a mean of the groups' batches.
 void warn_about_convergence(Scenario& scenario) {
   if (!scenario.training.target || !scenario.training.target->loss) return;
   const Convergence& model = *scenario.convergence;
@@ -198,6 +227,8 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   widen_beyond_servers(scenario);
   warn_about_tf32(scenario);
   warn_about_units(scenario);
+  warn_about_nics_of_servers(scenario);
+  warn_about_tcp(scenario);
   warn_about_links(scenario);
   warn_about_convergence(scenario);
   warn_about_step_sources(scenario);
