@@ -71,7 +71,8 @@ class Mean {
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];
       Lag& before = last[{step.machine, step.gpu}];
-      if (const std::int64_t count = counted(step); count > 0) add(step, count, waits_after_ ? lags_of[i] : before);
+      if (const std::int64_t count = steps_in_window(step, record_); count > 0)
+        add(step, count, waits_after_ ? lags_of[i] : before);
       before = lags_of[i];
     }
     share_held();
@@ -87,13 +88,6 @@ class Mean {
   }
 
  private:
-  /// Its repetitions that lie in the window: a step that ends where the window starts was the last of the warm-up.
-  std::int64_t counted(const StepSpan& step) const {
-    if (!ends_in_window(step, record_)) return 0;
-    const Seconds rounding = (record_.window.end - record_.window.start) * 1e-6;
-    return step.repeats - (step.span.end <= record_.window.start + rounding ? 1 : 0);
-  }
-
   void add(const StepSpan& step, std::int64_t count, Lag lag) {
     const auto m = static_cast<std::size_t>(step.machine);
     const auto weight = static_cast<double>(count * record_.stands_for[m]);
@@ -198,6 +192,12 @@ bool updates_itself(const Scenario& scenario) {
 bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
   return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
+}
+
+std::int64_t steps_in_window(const StepSpan& step, const RunRecord& record) {
+  if (!ends_in_window(step, record)) return 0;
+  const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
+  return step.repeats - (step.span.end <= record.window.start + rounding ? 1 : 0);
 }
 
 StepParts mean_step(const Scenario& scenario, const RunRecord& record) { return Mean{scenario, record}.take(); }

@@ -147,9 +147,10 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
 void set_staleness(Summary& summary, const RunRecord& record, const StepParts& step) {
   double staleness = 0;
   for (const StepSpan& span : record.recorder.steps) {
-    if (!ends_in_window(span, record)) continue;
+    const std::int64_t steps = steps_in_window(span, record);
+    if (steps == 0) continue;
     staleness +=
-        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
+        static_cast<double>(span.staleness * steps * record.stands_for[static_cast<std::size_t>(span.machine)]);
     summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;

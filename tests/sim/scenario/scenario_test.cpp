@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -116,7 +118,7 @@ TEST_CASE("a pointer into what a name stands for puts the object in its place") 
 
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
-      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
+      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "960"}}));
   REQUIRE(scenario.warnings.size() == 3);
   CHECK(scenario.warnings[2].starts_with("the servers of profile \"cm-dare\" were fitted on up to 8 workers; here 64"));
   CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
@@ -239,6 +241,17 @@ TEST_CASE("what of TCP counts only where packets are lost carries a warning with
   CHECK(warnings(R"({"congestion": "reno"})", "0").size() == 1);
   CHECK(warnings(R"({"connections": 4})", "0.01").empty());
   CHECK(warnings(R"({"turn": "128KiB"})", "0").empty());
+}
+
+TEST_CASE("many buckets of which a cycle sends one carry a warning") {
+  const auto is_said = [](const char* bucket) {
+    Json json = load_json_file(test::source_folder() + "/scenarios/dgx.json");  // 102 MB of gradients
+    json["training"]["strategy"].update({{"cycle_time", "5ms"}, {"bucket_size", bucket}});
+    const std::vector<std::string> warnings = test::resolved(json).warnings;
+    return std::ranges::any_of(warnings, [](const std::string& one) { return one.starts_with("gradients fill "); });
+  };
+  CHECK(!is_said("64MiB"));
+  CHECK(is_said("1MiB"));
 }
 
 TEST_CASE("NICs of a server that no worker's GPU has the number of carry a warning") {
