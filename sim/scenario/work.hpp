@@ -13,9 +13,6 @@ namespace rehearse {
 /// The keys of a scenario's "training" that state the size of the job; a scenario has one of them.
 inline constexpr std::array<const char*, 4> kJobSizes{"steps", "steps_per_worker", "samples", "epochs"};
 
-/// From the ends of fewer steps the speed of a worker that does not wait for the others cannot be told: they come unevenly.
-inline constexpr std::int64_t kStepsOfUnequalPace = 10;
-
 /// [groups] workers that take part.
 using WorkerCounts = std::vector<std::int64_t>;
 

@@ -118,7 +118,7 @@ TEST_CASE("a pointer into what a name stands for puts the object in its place") 
 
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
-      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "960"}}));
+      {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
   REQUIRE(scenario.warnings.size() == 3);
   CHECK(scenario.warnings[2].starts_with("the servers of profile \"cm-dare\" were fitted on up to 8 workers; here 64"));
   CHECK(scenario.warnings[0] == "outside of what profile \"cm-dare\" was fitted on: batch 64 (fitted: 128 to 128)");
@@ -156,12 +156,12 @@ TEST_CASE("steps can be given for each worker") {
 }
 
 TEST_CASE("too few steps for a steady state carry a warning") {
-  // Workers that do not wait for one another: 4 (5 + 10).
-  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "60"}})).warnings.empty());
-  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "59"}}));
+  // Workers that do not wait for one another: 4 (5 + 4).
+  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "36"}})).warnings.empty());
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "35"}}));
   REQUIRE(scenario.warnings.size() == 1);
   CHECK(scenario.warnings[0] ==
-        "59 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
+        "35 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
         "whole run");
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("what of TCP counts only where packets are lost carries a warning with
 
 TEST_CASE("many buckets of which a cycle sends one carry a warning") {
   const auto is_said = [](const char* bucket) {
-    Json json = load_json_file(test::source_folder() + "/scenarios/dgx.json");  // 102 MB of gradients
+    Json json = load_json_file(source_folder() + "/scenarios/dgx.json");  // 102 MB of gradients
     json["training"]["strategy"].update({{"cycle_time", "5ms"}, {"bucket_size", bucket}});
     const std::vector<std::string> warnings = test::resolved(json).warnings;
     return std::ranges::any_of(warnings, [](const std::string& one) { return one.starts_with("gradients fill "); });
