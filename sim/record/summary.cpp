@@ -28,9 +28,11 @@ double share_of_window(const RunRecord& record, std::size_t machine) {
   return share;
 }
 
-/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window; of few
-/// steps of workers that do not wait for one another, steps / window.
+/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window. Steps of
+/// workers that do not wait for one another come unevenly, and the mean of rates from a few is too fast: those take the
+/// rate of all such workers of the group, sum of (steps - 1) / sum of the times.
 std::vector<double> machine_rates(const RunRecord& record) {
+  constexpr std::int64_t kFew = 10;
   struct Ends {
     Seconds first{-1}, last{};
     std::int64_t steps = 0;
@@ -44,21 +46,29 @@ std::vector<double> machine_rates(const RunRecord& record) {
     of.steps += step.repeats;
     of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
   }
+  const auto is_of_few = [&](const Ends& of) { return !record.is_synchronous && of.steps < kFew; };
+  std::map<int, std::pair<double, Seconds>> of_few;  // by group: (steps - 1), and their times
+  for (std::size_t m = 0; m < ends.size(); ++m)
+    for (const Ends& of : ends[m])
+      if (is_of_few(of) && of.steps >= 2) {
+        auto& [steps, time] = of_few[record.machines[m].group];
+        steps += static_cast<double>(of.steps - 1);
+        time += of.last - of.first;
+      }
   const Seconds length = record.window.end - record.window.start;
-  const auto workers = std::ranges::count_if(record.machines, [](const Machine& of) { return of.workers > 0; });
-  // Steps of workers that do not wait for one another come unevenly: 4 / (time between 5 of them) is too fast in the mean.
-  const std::int64_t enough = record.is_synchronous || workers == 1 ? 2 : 10;
-  const auto rate = [&](const Ends& of) {
+  const auto rate = [&](const Ends& of, std::size_t m) {
     if (of.steps == 0) return 0.0;
-    return of.steps >= enough ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
-                              : static_cast<double>(of.steps) / length.value();
+    if (const auto group = of_few.find(record.machines[m].group); is_of_few(of) && group != of_few.end())
+      return group->second.first / group->second.second.value();
+    return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
+                         : static_cast<double>(of.steps) / length.value();
   };
   std::vector<double> rates(record.machines.size());
   for (std::size_t m = 0; m < rates.size(); ++m) {
     if (record.recorded_by[m] >= 0)
-      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0]) * record.machines[m].workers;
+      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0], m) * record.machines[m].workers;
     else
-      for (const Ends& of : ends[m]) rates[m] += rate(of);
+      for (const Ends& of : ends[m]) rates[m] += rate(of, m);
   }
   return rates;
 }
