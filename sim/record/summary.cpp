@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
@@ -30,8 +31,8 @@ double share_of_window(const RunRecord& record, std::size_t machine) {
 
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window. Steps of
 /// workers that do not wait for one another come unevenly, and the mean of rates from a few is too fast: those take the
-/// rate of all such workers of the group, sum of (steps - 1) / sum of the times.
-std::vector<double> machine_rates(const RunRecord& record) {
+/// rate of all such workers that are alike, sum of (steps - 1) / sum of the times.
+std::vector<double> machine_rates(const Scenario& scenario, const RunRecord& record) {
   constexpr std::int64_t kFew = 10;
   struct Ends {
     Seconds first{-1}, last{};
@@ -47,19 +48,25 @@ std::vector<double> machine_rates(const RunRecord& record) {
     of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
   }
   const auto is_of_few = [&](const Ends& of) { return !record.is_synchronous && of.steps < kFew; };
-  std::map<int, std::pair<double, Seconds>> of_few;  // by group: (steps - 1), and their times
+  const auto kind_of = [&](std::size_t m) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(record.machines[m].group)];
+    return std::tuple{group.accelerator ? group.accelerator->name : "", group.batch, group.region,
+                      record.machines[m].nic, record.machines[m].workers};
+  };
+  std::map<decltype(kind_of(0)), std::pair<double, Seconds>> of_few;  // (steps - 1), and their times
   for (std::size_t m = 0; m < ends.size(); ++m)
     for (const Ends& of : ends[m])
       if (is_of_few(of) && of.steps >= 2) {
-        auto& [steps, time] = of_few[record.machines[m].group];
+        auto& [steps, time] = of_few[kind_of(m)];
         steps += static_cast<double>(of.steps - 1);
         time += of.last - of.first;
       }
   const Seconds length = record.window.end - record.window.start;
   const auto rate = [&](const Ends& of, std::size_t m) {
     if (of.steps == 0) return 0.0;
-    if (const auto group = of_few.find(record.machines[m].group); is_of_few(of) && group != of_few.end())
-      return group->second.first / group->second.second.value();
+    if (is_of_few(of))
+      if (const auto alike = of_few.find(kind_of(m)); alike != of_few.end())
+        return alike->second.first / alike->second.second.value();
     return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
                          : static_cast<double>(of.steps) / length.value();
   };
@@ -234,7 +241,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   summary.samples = record.samples;
   summary.window = record.window;
   const Seconds window = record.window.end - record.window.start;
-  const std::vector<double> rates = machine_rates(record);
+  const std::vector<double> rates = machine_rates(scenario, record);
   const std::vector<double> batches = machine_batches(scenario, record);
   const double useful = useful_share(scenario, record);
   double workers = 0;                                          // mean over the window

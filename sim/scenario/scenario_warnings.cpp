@@ -196,10 +196,9 @@ void warn_about_tcp(Scenario& scenario) {
                       of.initial_window, of.recovery,        of.congestion,        of.connections};
   };
   if (!scenario.loses_packets() && counts(tcp) != counts(usual))
-    scenario.warnings.push_back(
+    scenario.warnings.emplace_back(
         "what /cluster/network/tcp states changes nothing, since no packets are lost (\"packet_loss\"): windows that "
-        "grow, "
-        "and limits of a connection that several share, are not modelled otherwise");
+        "grow, and limits of a connection that several share, are not modelled otherwise");
 }
 
 /// Of groups of workers in one cluster.
