@@ -99,7 +99,12 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
     else
       apart = std::max(apart, deviation_that_covers(change, scenario.profile.uncertainty));
   }
-  return std::max(std::sqrt(variance), apart);
+  // Percentiles of the errors of a kind of prediction are not those of what is not in it, which has normal ones.
+  constexpr double kNormal = 1.645;
+  const double moved = std::sqrt(variance);
+  if (scenario.profile.prediction)
+    apart = std::max(apart, deviation_that_covers(-kNormal * moved, scenario.profile.uncertainty));
+  return std::max(moved, apart);
 }
 
 }  // namespace rehearse

@@ -33,7 +33,8 @@ Scenario shortened(const Scenario& scenario);
 Json shortening(const Scenario& scenario);
 
 /// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2), or more where
-/// the interval would leave out the speed by one of the other profiles. One simulation more than there are profiles. A component with which nothing can be simulated counts as none. Without
+/// the interval would leave out the speed by one of the other profiles, or the 5th percentile of what errors of the kind of
+/// prediction leave out. One simulation more than there are profiles. A component with which nothing can be simulated counts as none. Without
 /// components it is 0, and nothing is simulated. `on_done(finished, total)` is called after each; once `budget` is over,
 /// its stop() ends the call.
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,

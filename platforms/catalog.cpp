@@ -128,12 +128,25 @@ std::optional<double> Instance::usd_per_hour(bool is_spot, const std::string& pl
   return is_spot ? usd_per_hour_spot : usd_per_hour_on_demand;
 }
 
+namespace {
+
 NetworkTransport read_transport(const JsonReader& json) {
   const auto word = json.required<std::string>("transport");
   for (const auto& known : kNetworkTransports)
     if (known.name == word) return known.value;
   json.fail("transport", unknown_name_message("transport", word, names_in(kNetworkTransports)));
 }
+
+/// A GPU drives as many NICs as all have, such as four of the 32 adapters of eight GPUs; those that are left over carry nothing.
+void take_nics_of_a_gpu_as_one(Instance& instance) {
+  if (instance.accelerators == 0 || instance.nics <= instance.accelerators) return;
+  const int of_each = instance.nics / instance.accelerators;
+  instance.nic = instance.nic * of_each;
+  instance.nic_burst = instance.nic_burst * of_each;
+  instance.nics = instance.accelerators;
+}
+
+}  // namespace
 
 Instance read_instance(std::string name, JsonReader json) {
   json.use_schema(instance_schema);
@@ -169,6 +182,7 @@ Instance read_instance(std::string name, JsonReader json) {
     json.expect(instance.accelerator.empty() ? instance.accelerators == 0
                                              : instance.accelerators >= 1 && instance.accelerators <= kMostNvlinkGpus,
                 "accelerators", "1 to 576 with an \"accelerator\", none without");
+  take_nics_of_a_gpu_as_one(instance);
   for (const char* key : {"usd_per_hour_on_demand", "usd_per_hour_spot"})
     if (json.has(key)) json.expect(json.required<double>(key) >= 0, key, "a price of at least 0");
   if (json.has("prices"))

@@ -148,7 +148,7 @@ std::string instance_schema() {
     "accelerators": { "type": "integer", "minimum": 0, "maximum": 576, "description": "default: 1 with an accelerator" },
     "interconnect": { "anyOf": [{ "type": "string", "description": "rehearse list interconnects" }, { "$ref": "#/$defs/interconnect" }] },
     "nic": { "$ref": "#/$defs/rate", "description": "of one NIC, one direction" },
-    "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1 },
+    "nics": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1, "description": "GPU i uses NIC i modulo nics; with more NICs than GPUs each GPU as many as all have, as one of their rates' sum" },
     "transport": { "enum": ["tcp", "rdma"], "description": "how a collective's data leave a machine: through sockets, whose bytes processors copy, or written by the adapter itself (InfiniBand, RoCE, EFA); default: not known, simulated as rdma" },
     "nic_burst": { "$ref": "#/$defs/size", "default": "0B", "description": "passes at once, in each direction, after a NIC has been idle: the depth of the token bucket that limits its rate" },
     "usd_per_hour_on_demand": { "type": "number", "minimum": 0 },

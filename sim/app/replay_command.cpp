@@ -237,7 +237,7 @@ void print_verdict(const ReplayReport& report) {
   for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
   std::printf(
       "not scaled by what-ifs on another GPU: %.1f %% of the time of kernels, whose kind is not known, and %.1f %%, "
-      "whose precision is not\n",
+      "in whose precision a rate is not\n",
       100 * report.unscaled.kind, 100 * report.unscaled.precision);
   const std::string refusal = report.refusal(), warning = report.unscaled_warning();
   if (!refusal.empty() || warning.empty())
@@ -287,6 +287,7 @@ int run(const ReplayCommand& command) {
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
     add_changed(report, job, machines ? replay_on(*machines, job, work.change) : replay(job, work.change));
     report.remarks.insert(report.remarks.end(), work.remarks.begin(), work.remarks.end());
+    report.unscaled = work.unscaled.value_or(report.unscaled);
     if (machines) {
       remark_on_gpus(report.remarks, *machines, work.gpu);
       add_collectives(report, job);

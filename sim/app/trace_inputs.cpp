@@ -9,7 +9,6 @@
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/plan/recorded_gpu.hpp"
 #include "sim/plan/recorded_model.hpp"
 #include "sim/plan/replay_report.hpp"
 #include "workloads/model_zoo.hpp"
@@ -104,7 +103,9 @@ ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, c
     throw InputError{job.ranks.front().file_name + ": --gpu: the catalog does not know " +
                      (recorded.empty() ? "the GPU, which is not named" : in_quotes(recorded)) + ": name it, OLD=NEW"};
   changed.gpu = equals == std::string::npos ? change.gpu : change.gpu.substr(equals + 1);
-  changed.remarks = move_to_gpu(changed.change, job, read_gpu(catalog, from), read_gpu(catalog, changed.gpu));
+  const Accelerator old_gpu = read_gpu(catalog, from), new_gpu = read_gpu(catalog, changed.gpu);
+  changed.remarks = move_to_gpu(changed.change, job, old_gpu, new_gpu);
+  changed.unscaled = unscaled_share(job, &old_gpu, &new_gpu);
   return changed;
 }
 
@@ -131,13 +132,14 @@ ImportedModel import_traces(const std::vector<std::filesystem::path>& files, con
   if (!import.variables.empty()) request.variables = variables_of(import.variables, import.batch, common);
   const RecordedJob job = recorded_job(read_recorded_runs(files, common.budget, {.steps = read_steps(import.steps)}));
   common.budget.check();
-  const ReplayReport report = replay_report(job, replay(job));
+  ReplayReport report = replay_report(job, replay(job));
   if (const std::string refusal = report.refusal(); !refusal.empty() && !import.is_forced)
     throw InputError{files[0].string() + ": " + refusal + "; --force imports it all the same"};
   common.budget.check();
   ChangedWork changed = read_work_change(import.change, job, load_catalog(common));
   request.change = std::move(changed.change);
   request.gpu = changed.gpu;
+  report.unscaled = changed.unscaled.value_or(report.unscaled);
   RecordedModel model = recorded_model(job, request);
   std::vector<std::string> remarks = job.remarks;
   for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);

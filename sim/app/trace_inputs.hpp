@@ -9,6 +9,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/app/verb.hpp"
+#include "sim/plan/recorded_gpu.hpp"
 #include "sim/training/compile_recorded.hpp"
 #include "workloads/importers/importer.hpp"
 #include "workloads/traces/kineto.hpp"
@@ -32,6 +33,7 @@ struct ChangedWork {
   RecordedChange change;
   std::string gpu;                   // of the catalog, on which kernels then run; empty: that of the trace is not in it
   std::vector<std::string> remarks;  // what was done
+  std::optional<UnscaledShare> unscaled = {};  // on another GPU than the recorded one
 };
 /// Throws InputError.
 ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, const Catalog& catalog);

@@ -115,7 +115,7 @@ void SteadyWindow::describe(RunRecord& record, Seconds end) const {
       record.carried[{(from + m) % machines, (to + m) % machines}] += use.paths[p];
   }
   record.window = {Seconds{}, end};
-  if (at_start_ && at_end_ && span_.end > span_.start) {
+  if (at_start_ && at_end_ && span_.end > span_.start && has_steady_state(cluster_.site.scenario)) {
     record.window = span_;
     use = *at_end_;
     use -= *at_start_;

@@ -133,15 +133,19 @@ std::string catalog_name(std::string_view recorded, const std::vector<std::strin
   return best;
 }
 
-UnscaledShare unscaled_share(const RecordedJob& job) {
+UnscaledShare unscaled_share(const RecordedJob& job, const Accelerator* from, const Accelerator* to) {
   double all = 0;
   UnscaledShare unscaled;
+  const auto has_factor = [&](KernelPrecision precision) {
+    return from != nullptr && to != nullptr ? arithmetic_factor(precision, *from, *to).has_value()
+                                            : has_rate(precision);
+  };
   for (const auto& [kernel, time] : time_by_name(job)) {
     const auto& [kind, name] = kernel;
     if (kind == KernelClass::kCollective || kind == KernelClass::kCopy) continue;
     all += time;
     if (kind == KernelClass::kOther) unscaled.kind += time;
-    if (bound_of(kind) == Bound::kArithmetic && !has_rate(kernel_precision(name))) unscaled.precision += time;
+    if (bound_of(kind) == Bound::kArithmetic && !has_factor(kernel_precision(name))) unscaled.precision += time;
   }
   if (all > 0) {
     unscaled.kind /= all;

@@ -17,10 +17,12 @@ std::string catalog_name(std::string_view recorded, const std::vector<std::strin
 /// Shares of the time of kernels, but for collectives and copies, that what-ifs by class or on another GPU do not scale.
 struct UnscaledShare {
   double kind = 0;  // of kernels whose class is not known
-  double precision =
-      0;  // of products, convolutions and attention whose precision is not known, or has no rate in the catalog; `kind` is not in it
+  /// Of products, convolutions and attention whose precision is not known, or in which a GPU has no rate in the catalog.
+  double precision = 0;
 };
-UnscaledShare unscaled_share(const RecordedJob& job);
+/// `from` and `to`: the recorded GPU and that of the what-if; without them a precision counts in which some GPU has a rate.
+UnscaledShare unscaled_share(const RecordedJob& job, const Accelerator* from = nullptr,
+                             const Accelerator* to = nullptr);
 
 /// Scales the times of kernels, by class, in a precision that stays as it was:
 ///   matrix products, convolutions, attention   peak(from) / peak(to), in the precision that the kernel's name says

@@ -71,7 +71,8 @@ class Mean {
     for (std::size_t i = 0; i < record_.recorder.steps.size(); ++i) {
       const StepSpan& step = record_.recorder.steps[i];
       Lag& before = last[{step.machine, step.gpu}];
-      if (ends_in_window(step, record_)) add(step, waits_after_ ? lags_of[i] : before);
+      if (const std::int64_t count = steps_in_window(step, record_); count > 0)
+        add(step, count, waits_after_ ? lags_of[i] : before);
       before = lags_of[i];
     }
     share_held();
@@ -87,9 +88,9 @@ class Mean {
   }
 
  private:
-  void add(const StepSpan& step, Lag lag) {
+  void add(const StepSpan& step, std::int64_t count, Lag lag) {
     const auto m = static_cast<std::size_t>(step.machine);
-    const auto weight = static_cast<double>(step.repeats * record_.stands_for[m]);
+    const auto weight = static_cast<double>(count * record_.stands_for[m]);
     const Seconds length = step.span.end - step.span.start;
     const Seconds update = updates_itself_
                                ? std::clamp(record_.update_per_step[m], Seconds{}, step.span.end - step.compute_end)
@@ -191,6 +192,12 @@ bool updates_itself(const Scenario& scenario) {
 bool ends_in_window(const StepSpan& step, const RunRecord& record) {
   const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
   return step.span.end >= record.window.start - rounding && step.span.end <= record.window.end + rounding;
+}
+
+std::int64_t steps_in_window(const StepSpan& step, const RunRecord& record) {
+  if (!ends_in_window(step, record)) return 0;
+  const Seconds rounding = (record.window.end - record.window.start) * 1e-6;
+  return step.repeats - (step.span.end <= record.window.start + rounding ? 1 : 0);
 }
 
 StepParts mean_step(const Scenario& scenario, const RunRecord& record) { return Mean{scenario, record}.take(); }

@@ -49,4 +49,7 @@ bool updates_itself(const Scenario& scenario);
 /// Workers that end their steps together do so but for rounding: a millionth of the window is no difference.
 bool ends_in_window(const StepSpan& step, const RunRecord& record);
 
+/// Its repetitions that lie in the window: a step that ends where the window starts was the last of the warm-up.
+std::int64_t steps_in_window(const StepSpan& step, const RunRecord& record);
+
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
@@ -28,8 +29,11 @@ double share_of_window(const RunRecord& record, std::size_t machine) {
   return share;
 }
 
-/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window.
-std::vector<double> machine_rates(const RunRecord& record) {
+/// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window. Steps of
+/// workers that do not wait for one another come unevenly, and the mean of rates from a few is too fast: those take the
+/// rate of all such workers that are alike, sum of (steps - 1) / sum of the times.
+std::vector<double> machine_rates(const Scenario& scenario, const RunRecord& record) {
+  constexpr std::int64_t kFew = 10;
   struct Ends {
     Seconds first{-1}, last{};
     std::int64_t steps = 0;
@@ -43,18 +47,35 @@ std::vector<double> machine_rates(const RunRecord& record) {
     of.steps += step.repeats;
     of.last = step.span.end + step.period * static_cast<double>(step.repeats - 1);
   }
+  const auto is_of_few = [&](const Ends& of) { return !record.is_synchronous && of.steps < kFew; };
+  const auto kind_of = [&](std::size_t m) {
+    const Group& group = scenario.groups[static_cast<std::size_t>(record.machines[m].group)];
+    return std::tuple{group.accelerator ? group.accelerator->name : "", group.batch, group.region,
+                      record.machines[m].nic, record.machines[m].workers};
+  };
+  std::map<decltype(kind_of(0)), std::pair<double, Seconds>> of_few;  // (steps - 1), and their times
+  for (std::size_t m = 0; m < ends.size(); ++m)
+    for (const Ends& of : ends[m])
+      if (is_of_few(of) && of.steps >= 2) {
+        auto& [steps, time] = of_few[kind_of(m)];
+        steps += static_cast<double>(of.steps - 1);
+        time += of.last - of.first;
+      }
   const Seconds length = record.window.end - record.window.start;
-  const auto rate = [&](const Ends& of) {
+  const auto rate = [&](const Ends& of, std::size_t m) {
     if (of.steps == 0) return 0.0;
+    if (is_of_few(of))
+      if (const auto alike = of_few.find(kind_of(m)); alike != of_few.end())
+        return alike->second.first / alike->second.second.value();
     return of.steps >= 2 ? static_cast<double>(of.steps - 1) / (of.last - of.first).value()
                          : static_cast<double>(of.steps) / length.value();
   };
   std::vector<double> rates(record.machines.size());
   for (std::size_t m = 0; m < rates.size(); ++m) {
     if (record.recorded_by[m] >= 0)
-      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0]) * record.machines[m].workers;
+      rates[m] = rate(ends[static_cast<std::size_t>(record.recorded_by[m])][0], m) * record.machines[m].workers;
     else
-      for (const Ends& of : ends[m]) rates[m] += rate(of);
+      for (const Ends& of : ends[m]) rates[m] += rate(of, m);
   }
   return rates;
 }
@@ -144,9 +165,10 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
 void set_staleness(Summary& summary, const RunRecord& record, const StepParts& step) {
   double staleness = 0;
   for (const StepSpan& span : record.recorder.steps) {
-    if (!ends_in_window(span, record)) continue;
+    const std::int64_t steps = steps_in_window(span, record);
+    if (steps == 0) continue;
     staleness +=
-        static_cast<double>(span.staleness * span.repeats * record.stands_for[static_cast<std::size_t>(span.machine)]);
+        static_cast<double>(span.staleness * steps * record.stands_for[static_cast<std::size_t>(span.machine)]);
     summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
@@ -219,7 +241,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   summary.samples = record.samples;
   summary.window = record.window;
   const Seconds window = record.window.end - record.window.start;
-  const std::vector<double> rates = machine_rates(record);
+  const std::vector<double> rates = machine_rates(scenario, record);
   const std::vector<double> batches = machine_batches(scenario, record);
   const double useful = useful_share(scenario, record);
   double workers = 0;                                          // mean over the window

@@ -62,6 +62,8 @@ void read_sharding(const JsonReader& json, AllReduceStrategy& strategy) {
                                            {"optimizer", Sharding::kOptimizer},
                                            {"gradients", Sharding::kGradients},
                                            {"parameters", Sharding::kParameters}});
+  const bool overlaps = !json.has("overlap") || json.required<std::string>("overlap") != "none";
+  if (strategy.sharding == Sharding::kParameters && !overlaps) strategy.prefetched_units = 0;
   strategy.prefetched_units = json.optional<int>("prefetched_units", strategy.prefetched_units);
   if (json.has("prefetched_units"))
     json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");

@@ -131,7 +131,7 @@ NoResultError Scenario::no_result(const RunError& error) const {
 bool has_steady_state(const Scenario& scenario) {
   const Training& training = scenario.training;
   const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
-  return training.steps >= workers * (training.warmup_steps + 2);
+  return training.steps >= workers * (training.warmup_steps + (workers > 1 ? 4 : 2));
 }
 
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group) {

@@ -348,7 +348,7 @@ struct Scenario {
   NoResultError no_result(const RunError& error) const;
 };
 
-/// Whether there are enough steps for two of each worker after the warm-up.
+/// Whether there are enough steps after the warm-up: two, or four of each of several workers that do not wait for each other.
 bool has_steady_state(const Scenario& scenario);
 
 /// Peak memory of one GPU of the group; its parts: gpu_memory.hpp.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <variant>
 
 #include "sim/base/names.hpp"
@@ -169,6 +170,49 @@ void warn_about_transport(Scenario& scenario) {
         " carry RDMA, which is simulated, or TCP, which may use a fifth of them: \"transport\"");
 }
 
+/// Horovod sends all that is ready in a cycle, in as many buckets as it takes; here a cycle has one.
+void warn_about_cycles(Scenario& scenario) {
+  constexpr double kMany = 10;
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind) || !exchange.cycle_time ||
+      !exchange.bucket_size || *exchange.bucket_size == Bytes{})
+    return;
+  const double buckets = as_double(scenario.workload.parameter_bytes()) / as_double(*exchange.bucket_size);
+  if (buckets > kMany)
+    scenario.warnings.push_back("gradients fill " + std::to_string(static_cast<int>(std::ceil(buckets))) +
+                                " buckets, of which one goes at the end of each cycle of " +
+                                to_text(*exchange.cycle_time) +
+                                ": slower than Horovod, which sends all that are ready in a cycle; state a larger "
+                                "\"bucket_size\" or a shorter \"cycle_time\"");
+}
+
+/// A server uses the NIC of the number of the GPU at the other end.
+void warn_about_nics_of_servers(Scenario& scenario) {
+  int gpus = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) gpus = std::max(gpus, group.instance.accelerators);
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kParameterServer && group.colocated_with < 0 && group.instance.nics > gpus)
+      scenario.warnings.push_back("of the " + std::to_string(group.instance.nics) + " NICs of a server of group " +
+                                  in_quotes(group.name) + " " + std::to_string(gpus) +
+                                  " are used, since GPU i of a worker's machine exchanges with NIC i; where they are "
+                                  "bonded, state one of the sum of their rates");
+}
+
+/// What of TCP is stated and counts only where packets are lost.
+void warn_about_tcp(Scenario& scenario) {
+  const TcpParameters& tcp = scenario.tcp;
+  const TcpParameters usual;
+  const auto counts = [](const TcpParameters& of) {
+    return std::tuple{of.segment,        of.minimum_timeout, of.timer_granularity, of.duplicate_acks,
+                      of.initial_window, of.recovery,        of.congestion,        of.connections};
+  };
+  if (!scenario.loses_packets() && counts(tcp) != counts(usual))
+    scenario.warnings.emplace_back(
+        "what /cluster/network/tcp states changes nothing, since no packets are lost (\"packet_loss\"): windows that "
+        "grow, and limits of a connection that several share, are not modelled otherwise");
+}
+
 /// Of groups of workers in one cluster.
 void warn_about_step_sources(Scenario& scenario) {
   std::set<std::string> sources;
@@ -210,6 +254,9 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   widen_beyond_servers(scenario);
   warn_about_tf32(scenario);
   warn_about_units(scenario);
+  warn_about_cycles(scenario);
+  warn_about_nics_of_servers(scenario);
+  warn_about_tcp(scenario);
   warn_about_links(scenario);
   warn_about_transport(scenario);
   warn_about_convergence(scenario);

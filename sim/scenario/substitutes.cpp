@@ -95,8 +95,17 @@ class Substitution {
 
   std::string own() const { return "profile " + in_quotes(name_); }
 
-  void note(const std::string& text, double spread, Json components = Json::object()) {
-    Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}, {"of_kind", true}};
+  /// Also by an earlier run, whose completed scenario is run again.
+  bool is_noted(const std::string& text) const {
+    return profile_.contains("substitutes") &&
+           std::ranges::any_of(profile_["substitutes"], [&](const Json& known) { return known["text"] == text; });
+  }
+
+  /// `is_of_kind`: whether the errors of predictions of this kind include it.
+  void note(const std::string& text, double spread, Json components = Json::object(), bool is_of_kind = true) {
+    if (is_noted(text)) return;
+    Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}};
+    if (is_of_kind) entry["of_kind"] = true;
     if (!components.empty()) entry["components"] = std::move(components);
     profile_["substitutes"].push_back(std::move(entry));
   }
@@ -128,8 +137,7 @@ class Substitution {
                (architecture.empty() ? "" : " " + in_quotes(architecture)) +
                ": as those of all architectures that it was fitted to; predictions may be off by " +
                percent(kSpreadOfOne),
-           kSpreadOfOne);
-      profile_["substitutes"].back().erase("of_kind");
+           kSpreadOfOne, Json::object(), false);
     }
   }
 
@@ -253,8 +261,7 @@ class Substitution {
         "the GPUs of " + in_quotes(group.instance.name) +
         " are joined by PCIe alone: whether they copy to one another directly is not known; through host "
         "memory an exchange among them takes up to five times as long";
-    for (const Json& known : profile_.value("substitutes", Json::array()))
-      if (known["text"] == text) return;  // of a scenario that is run again as it was completed
+    if (is_noted(text)) return;
     std::string pointer = "/collectives";
     Json* entry = &profile_["collectives"];
     if (entry->is_null()) *entry = Json::object();
@@ -265,8 +272,7 @@ class Substitution {
       entry = &(*entry)["by_interconnect"][name];
     }
     if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
-    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}});
-    profile_["substitutes"].back().erase("of_kind");
+    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}}, false);
   }
 
   // Compute
@@ -290,9 +296,6 @@ class Substitution {
       if (group.role == Role::kWorker) (void)kernels::gpu_of(*group.accelerator, group.place);
     const std::string text = own() + " computes kernels from the GPU's data sheet; predictions may be off by " +
                              percent(spread > 0 ? spread : kSpreadOfSteps);
-    if (profile_.contains("substitutes"))  // of a scenario that is run again as it was completed
-      for (const Json& known : profile_["substitutes"])
-        if (known["text"] == text) return;
     note(text, spread > 0 ? 0 : kSpreadOfSteps);
   }
 

@@ -52,13 +52,17 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   builder.order(host, input);
   builder.order(input, begin);
   OperationIndex last = begin;
-  std::vector<OperationIndex> reduced;
+  std::vector<OperationIndex> reduced, of_pass;
   for (int pass = 0; pass < separate; ++pass) {
     const CompiledKernels kernels = compile_kernels(builder, plan, passes / separate, 0);
-    if (!kernels.first.empty()) builder.order(last, kernels.first.front());
+    if (!kernels.first.empty()) {
+      builder.order(last, kernels.first.front());
+      if (strategy.exchange.overlap == Overlap::kNone)
+        for (const OperationIndex before : of_pass) builder.order(before, kernels.first.front());
+    }
     exchange.wait_for_units(kernels.first, last, pass);
     if (!kernels.last.empty()) last = kernels.last.back();
-    const std::vector<OperationIndex> of_pass = exchange.reduce(kernels.last, last, pass);
+    of_pass = exchange.reduce(kernels.last, last, pass);
     reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
   }
   exchange.end_step(plan.update, reduced, last);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "platforms/profile.hpp"
 #include "tests/support/paths.hpp"
@@ -98,6 +99,25 @@ TEST_CASE("an instance may have a payload share of its NIC of its own") {
   CHECK_THROWS_WITH_AS((void)read_profile(JsonReader{profile, "p.json"}),
                        "p.json: /network/nic_efficiency_of/p2.xlarge: expected a share above 0, at most 1; found 0",
                        InputError);
+}
+
+TEST_CASE("of more NICs than GPUs each GPU has as many as all, as one of the sum of their rates") {
+  const auto instance = [](int nics, int gpus) {
+    return read_instance("i", JsonReader{{{"source", "test"},
+                                          {"vcpus", 8},
+                                          {"memory", "1GiB"},
+                                          {"nic", "100Gbps"},
+                                          {"nics", nics},
+                                          {"accelerator", "H100"},
+                                          {"accelerators", gpus}},
+                                         "i.json"});
+  };
+  // As p5.48xlarge: 32 adapters of 100 Gbit/s, four of each GPU. One that is left over carries nothing.
+  for (const auto& [nics, used, rate] :
+       {std::tuple{32, 8, 50e9}, {8, 8, 12.5e9}, {4, 4, 12.5e9}, {9, 8, 12.5e9}, {17, 8, 25e9}}) {
+    CHECK(instance(nics, 8).nics == used);
+    CHECK(instance(nics, 8).nic == BytesPerSecond{rate});
+  }
 }
 
 TEST_CASE("accesses of an update and the share of PCIe have limits") {

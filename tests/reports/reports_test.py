@@ -80,6 +80,15 @@ class ParameterServers(unittest.TestCase):
         self.assertAlmostEqual(summary["samples_per_s"], summary["steps_per_s"] * 3 * 128, delta=1)
 
 
+    def test_few_steps_of_many_workers_are_said_to_be(self):
+        """60 steps of eight workers leave fewer than three of each after the warm-up: no speed beyond the server's NIC."""
+        values = {"/cluster/groups/0/count": 8, "/training/steps": 60, "/calibration": "ideal"}
+        summary, said = simulate("tf4498.json", values)
+        self.assertIn("too few", said)
+        long, _ = simulate("tf4498.json", {**values, "/training/steps": 2000})
+        self.assertAlmostEqual(summary["steps_per_s"] / long["steps_per_s"], 1, delta=0.2)
+
+
 class Membership(unittest.TestCase):
     def events(self, scenario, values=None):
         with tempfile.TemporaryDirectory() as folder:
@@ -153,6 +162,23 @@ class Collectives(unittest.TestCase):
         """NVIDIA/nccl#1801, coreweave/nccl-tests, pull request 43: 839 GB/s."""
         rate, _ = self.rate(72, 8 * self.GIB, {"/cluster/groups/0/instance": "ND128isr_GB200_v6", "/cluster/groups/0/count": 18})
         self.assertAlmostEqual(rate / 839, 1, delta=0.17)
+
+    def test_copies_through_host_memory_are_inside_of_the_interval(self):
+        """Without peer access an exchange over PCIe takes up to five times as long: g5 (A10G), boards of consumers."""
+        for instance in ("g5.12xlarge", "g6.12xlarge"):
+            summary, said = simulate("coll.json", {"/cluster/groups/0/instance": instance, "/cluster/groups/0/count": 1,
+                                                   "/training/strategy/algorithm": "ring"})
+            self.assertIn("joined by PCIe alone", said)
+            self.assertLessEqual(summary["steps_per_s_low"], summary["steps_per_s"] / 4.9, instance)
+
+    def test_more_nics_than_gpus(self):
+        """Eight GPUs with 32 adapters of 100 Gbit/s, as of p5.48xlarge: as eight of 400 Gbit/s."""
+        def rate(nics, nic):
+            machine = ('{"source":"report","vcpus":192,"memory":"2TiB","accelerators":8,"accelerator":"H100","interconnect":"hgx-h100",'
+                       f'"nics":{nics},"nic":"{nic}"}}')
+            return self.rate(16, self.GIB, {"/cluster/groups/0/instance": machine, "/training/strategy/algorithm": "ring"})[0]
+        self.assertAlmostEqual(rate(32, "100Gbps") / rate(8, "400Gbps"), 1, places=6)
+        self.assertGreater(rate(16, "100Gbps"), rate(8, "100Gbps"))
 
     def test_closed_forms(self):
         """astra-sim/astra-sim#296, #150: 100 MB over 50 GB/s and eight ranks."""
@@ -232,6 +258,27 @@ class Verdicts(unittest.TestCase):
         middle, low, high = (float(value) for value in gain.groups())
         self.assertLess(middle, 300)
         self.assertTrue(low < 200 < high, gain[0])  # three times
+
+
+class Traces(unittest.TestCase):
+    def test_a_gpu_without_the_precision_is_no_what_if(self):
+        """Kernels in bf16 of an A100 on a V100, in FP8 of an H100 on an A100: nothing is scaled, and the verdict says so."""
+        for recorded, gpu, kernel in (("NVIDIA A100-SXM4-80GB", "V100", "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"),
+                                      ("NVIDIA H100 80GB HBM3", "A100", "sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n")):
+            events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 31000}]
+            for i in range(60):
+                events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10 + 5 * i, "dur": 3,
+                               "args": {"correlation": i}})
+                events.append({"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": 20 + 501 * i, "dur": 500,
+                               "args": {"correlation": i, "stream": 7, "device": 0}})
+            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1, "ts": 400, "dur": 29700,
+                           "args": {"correlation": 99}})
+            with tempfile.TemporaryDirectory() as folder:
+                with open(folder + "/trace.json", "w") as file:
+                    json.dump({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": recorded}], "traceEvents": events}, file)
+                said = run("replay", folder + "/trace.json", "--gpu", gpu).stdout
+            self.assertIn("not good enough for what-ifs on another GPU", said)
+            self.assertNotIn("well enough", said)
 
 
 class Units(unittest.TestCase):

@@ -96,6 +96,13 @@ TEST_CASE("16-bit kernels take the 16-bit rate, and what has no precision in its
   CHECK(unscaled.precision == doctest::Approx(100.0 / 550));
 }
 
+TEST_CASE("kernels in a precision that a GPU has no rate in are not scaled, and the share says so") {
+  const RecordedJob job = job_of({{"sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n", KernelClass::kMatrixProduct, 300},
+                                  {"pool", KernelClass::kPooling, 100}});
+  CHECK(unscaled_share(job).precision == 0);
+  CHECK(unscaled_share(job, &kOld, &kNew).precision == doctest::Approx(0.75));  // neither states a rate in FP8
+}
+
 TEST_CASE("a recorded GPU is the catalog's with the most of its words") {
   const std::vector<std::string> names{"A100", "A100 80GB", "V100", "RTX 2080 Ti", "T4"};
   CHECK(catalog_name("NVIDIA A100-SXM4-80GB", names) == "A100 80GB");

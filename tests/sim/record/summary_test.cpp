@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <vector>
 
 #include "tests/support/timed_cluster.hpp"
 
@@ -119,6 +120,32 @@ TEST_CASE("samples that backup workers drop do not count: samples done are the r
             doctest::Approx(summary["steps_per_s"].get<double>() * (workers - backup)).epsilon(1e-9));
       CHECK((summary["samples_dropped"].get<double>() > 0) == (backup > 0));
     }
+}
+
+TEST_CASE("the last step of the warm-up is no part of the steady state") {
+  // Eight layers of 12 ms together, 80 MB each way over 1 GB/s: the first step does not wait for what it sends.
+  const std::vector<test::TimedTensor> tensors(8, test::TimedTensor{"10000000B", "1ms", "500us"});
+  Json scenario = timed_scenario(4, tensors, {{"kind", "all_reduce"}, {"overlap", "forward"}});
+  scenario["training"].update({{"steps", 4}, {"warmup_steps", 1}});
+  const Json summary = summary_of(scenario, {});
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  const double step = summary["iteration_time_s"].get<double>();
+  CHECK(step > 2 * 3.0 / 4 * 80e6 / 1e9);
+  CHECK(step * summary["steps_per_s"].get<double>() == doctest::Approx(1).epsilon(1e-6));
+}
+
+TEST_CASE("a speed is not told from two steps of workers that do not wait for one another") {
+  // Eight workers send 80 MB each way over the server's NIC of 1 GB/s: at most 12.5 steps/s.
+  Json strategy{{"kind", "parameter_server"}, {"synchronization", "stale_synchronous"}, {"staleness_bound", 3}};
+  const std::vector<test::TimedTensor> tensors(4, test::TimedTensor{"20000000B", "1ms", "2ms"});
+  for (const int steps : {60, 80, 100, 200}) {
+    CAPTURE(steps);
+    Json scenario = with_servers(timed_scenario(8, tensors, strategy), 1);
+    scenario["training"].update({{"steps", steps}, {"warmup_steps", 5}});
+    const Json summary = summary_of(scenario, {});
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    CHECK(summary["steps_per_s"].get<double>() < 12.5 * 1.1);
+  }
 }
 
 TEST_CASE("samples that a revocation makes worthless do not count in the rate") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -154,11 +156,12 @@ TEST_CASE("steps can be given for each worker") {
 }
 
 TEST_CASE("too few steps for a steady state carry a warning") {
-  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "28"}})).warnings.empty());
-  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "27"}}));
+  // Workers that do not wait for one another: 4 (5 + 4).
+  CHECK(test::resolved(test::shipped_scenario({{"/training/steps", "36"}})).warnings.empty());
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "35"}}));
   REQUIRE(scenario.warnings.size() == 1);
   CHECK(scenario.warnings[0] ==
-        "27 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
+        "35 steps are too few for a steady state of 4 workers with 5 warm-up steps each: speeds are means over the "
         "whole run");
 }
 
@@ -225,6 +228,38 @@ TEST_CASE("packets that are lost, and how TCP sends them again") {
   CHECK(again.tcp.connections == 4);
   CHECK(again.loses_packets());
   CHECK(!test::resolved(test::shipped_scenario()).loses_packets());
+}
+
+TEST_CASE("what of TCP counts only where packets are lost carries a warning without") {
+  const auto warnings = [](const std::string& tcp, const std::string& loss) {
+    return test::resolved(
+               test::shipped_scenario({{"/cluster/network/packet_loss", loss}, {"/cluster/network/tcp", tcp}}))
+        .warnings;
+  };
+  REQUIRE(warnings(R"({"connections": 4})", "0").size() == 1);
+  CHECK(warnings(R"({"connections": 4})", "0")[0].starts_with("what /cluster/network/tcp states changes nothing"));
+  CHECK(warnings(R"({"congestion": "reno"})", "0").size() == 1);
+  CHECK(warnings(R"({"connections": 4})", "0.01").empty());
+  CHECK(warnings(R"({"turn": "128KiB"})", "0").empty());
+}
+
+TEST_CASE("many buckets of which a cycle sends one carry a warning") {
+  const auto is_said = [](const char* bucket) {
+    Json json = load_json_file(source_folder() + "/scenarios/dgx.json");  // 102 MB of gradients
+    json["training"]["strategy"].update({{"cycle_time", "5ms"}, {"bucket_size", bucket}});
+    const std::vector<std::string> warnings = test::resolved(json).warnings;
+    return std::ranges::any_of(warnings, [](const std::string& one) { return one.starts_with("gradients fill "); });
+  };
+  CHECK(!is_said("64MiB"));
+  CHECK(is_said("1MiB"));
+}
+
+TEST_CASE("NICs of a server that no worker's GPU has the number of carry a warning") {
+  const std::string server = R"({"source": "test", "vcpus": 4, "memory": "32GiB", "nic": "8Gbps", "nics": )";
+  CHECK(test::resolved(test::shipped_scenario({{"/cluster/groups/0/instance", server + "1}"}})).warnings.empty());
+  const Scenario scenario = test::resolved(test::shipped_scenario({{"/cluster/groups/0/instance", server + "2}"}}));
+  REQUIRE(scenario.warnings.size() == 1);
+  CHECK(scenario.warnings[0].starts_with("of the 2 NICs of a server of group \"ps\" 1 are used"));
 }
 
 TEST_CASE("the schema ties the sizes of a fabric to its topology") {

@@ -80,6 +80,19 @@ TEST_CASE("units that are gathered ahead are hidden by kernels that take longer"
              first + 1e-3 + second + 0.1 + third + 0.2 + second + 0.1 + first + 0.1 + first);
 }
 
+TEST_CASE("without overlap everything is one after the other, in every pass") {
+  constexpr int p = 4, passes = 3;
+  const double all = half_ring(p, 24e6) + half_ring(p, 48e6) + half_ring(p, 12e6), computed = 0.201 + 0.3;
+  const auto check = [&](const char* what, double exchanged) {
+    Json scenario = sharded(p, kThree, what);
+    scenario["training"]["strategy"].update({{"overlap", "none"}, {"accumulation_steps", passes}});
+    check_time(scenario, passes * computed + exchanged);
+  };
+  check("optimizer", 2 * all);
+  check("gradients", (passes + 1) * all);
+  check("parameters", passes * (3 * all - half_ring(p, 12e6)));  // the last unit is kept
+}
+
 TEST_CASE("cycles fuse reductions, and what is gathered after them in a cycle of its own") {
   // Gradients are ready until 501 ms, parts are reduced from 1 s on, and gathered from the end of the cycle after that.
   for (const char* what : {"optimizer", "gradients"}) {
