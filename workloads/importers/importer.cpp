@@ -135,6 +135,11 @@ const std::string& Source::content() const {
   return *content_;
 }
 
+std::string_view Source::emptiness() const {
+  // The start of a packed file that is damaged is empty, too.
+  return rehearse::emptiness(start_).empty() ? std::string_view{} : rehearse::emptiness(content());
+}
+
 bool Source::is_json() const {
   const std::size_t first = start_.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) return false;
@@ -191,6 +196,8 @@ SourceFormat recognized_format(const fs::path& file) {
 ImportedModel import_model(const Source& source) {
   const FormatReader* reader = find_format(source);
   if (reader == nullptr) {
+    if (const std::string_view what = source.emptiness(); !what.empty())
+      throw InputError{source.name() + ": expected a model; found " + std::string{what}};
     std::string known;
     for (const FormatReader& format : source_formats())
       if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};

@@ -46,6 +46,8 @@ class Source {
   const std::string& start() const { return start_; }
   /// All of it, unpacked. Throws InputError if that is more than 1 GiB.
   const std::string& content() const;
+  /// What it is called if it says nothing, emptiness() of files.hpp. Throws InputError if it is damaged.
+  std::string_view emptiness() const;
   /// Whether it begins as JSON does.
   bool is_json() const;
   /// Its value. Throws InputError.
