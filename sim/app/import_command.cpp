@@ -128,6 +128,7 @@ ImportedModel import_one(const ImportCommand& command, const std::vector<const F
   };
   if (std::ranges::all_of(readers, is_trace)) return import_traces(command.sources, command.trace, command.common);
   ImportedModel imported = import_model(command.sources[0]);
+  if (!imported.stored_type.empty()) imported.remarks.push_back(precision_remark(imported.stored_type));
   if (command.sources.size() > 1)
     throw InputError{command.sources[1].string() + ": one model at a time: expected no file beside " +
                      command.sources[0].string()};

@@ -152,6 +152,16 @@ const Json& Source::json() const {
   return *json_;
 }
 
+std::string precision_remark(const std::string& stored_type) {
+  const std::string word = stored_type == "bfloat16"                           ? "bf16"
+                           : stored_type == "float16" || stored_type == "half" ? "fp16"
+                                                                               : "";
+  return "its weights are stored in " + printable(stored_type) +
+         ", which is not taken over: a workload states its precision" +
+         (word.empty() ? std::string{", and without that has fp32"}
+                       : ", \"precision\": " + in_quotes(word) + ", and without that has fp32");
+}
+
 Json model_file(const Source& source, const std::string& kind, Json structure) {
   return {{"format", 1},
           {"source", kind + " " + shortened(source.path().filename().string(), 200)},
@@ -183,6 +193,7 @@ std::span<const FormatReader> source_formats() {
 }
 
 const FormatReader* find_format(const Source& source) {
+  if (!source.emptiness().empty()) return nullptr;  // white space would pass as the length of a record
   for (const FormatReader& reader : source_formats())
     if (reader.recognizes(source)) return &reader;
   return nullptr;

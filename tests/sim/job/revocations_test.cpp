@@ -442,7 +442,7 @@ TEST_CASE("a replacement costs the same at known speeds as message by message, t
         json["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
         json["training"]["recovery"] = {{"lost_worker", lost_worker},
                                         {"membership_change", change},
-                                        {"timeout", "100ms"},
+                                        {"timeout", "120ms"},
                                         {"restart_time", "300ms"},
                                         {"minimum_workers", 2}};
         const Json detail = run(json);
