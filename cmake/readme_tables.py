@@ -228,6 +228,19 @@ def check_timings():
              for cells in rows_below(f"{BENCH}/README.md", "| work | N | wall | memory |") if (cells[0], cells[1]) not in cases])
 
 
+def check_paths():
+    """Files of this repository that a README names for a figure or command, from the root, and that are not there."""
+    readmes = subprocess.run(["git", "ls-files", "--", "README.md", "*/README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wrong = []
+    for readme in readmes.stdout.split():
+        with open(os.path.join(ROOT, readme)) as file:
+            named = re.findall(r"(?<![\w./-])((?:calibration|cmake|platforms|predictor|scenarios|sim|tests|workloads)/[\w./-]+\.(?:py|sh|json|csv|gz|txt|cpp|hpp|ipynb))(?![\w*])",
+                               file.read())
+        wrong += [f"{readme}: names {path}, which is not there" for path in dict.fromkeys(named)
+                  if "NAME" not in path and not os.path.exists(os.path.join(ROOT, path)) and not os.path.exists(os.path.join(ROOT, os.path.dirname(readme), path))]
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
@@ -242,7 +255,7 @@ def main():
     if not arguments.check:
         print("\n\n".join("\n".join(TABLES[table][0](program)) for table in tables))
         return 0
-    wrong = [text for table in tables for text in check(program, table)] + ([] if arguments.tables else check_timings())
+    wrong = [text for table in tables for text in check(program, table)] + ([] if arguments.tables else check_timings() + check_paths())
     for text in wrong:
         print(text, file=sys.stderr)
     return 1 if wrong else 0

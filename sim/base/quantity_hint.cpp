@@ -265,12 +265,12 @@ std::string price_hint(std::string_view per, std::string_view text) {
   std::string rest;
   for (const char c : in_lower_case(std::string{text.substr(0, 40)}))
     if (c != ' ' || (!rest.empty() && rest.back() >= '0' && rest.back() <= '9')) rest += c;  // of groups of digits
-  const std::initializer_list<std::string_view> kDollars{"us$", "$", "usd", "dollars", "dollar"};
-  const bool is_before = take_beginning(rest, kDollars);
+  const std::initializer_list<std::string_view> dollars{"us$", "$", "usd", "dollars", "dollar"};
+  const bool is_before = take_beginning(rest, dollars);
   const auto number = take_number(rest);
   if (!number) return {};
   std::erase(rest, ' ');
-  if (!is_before) take_beginning(rest, kDollars);
+  if (!is_before) take_beginning(rest, dollars);
   if (take_beginning(rest, {"/", "per"})) {
     const bool is_same = per == "hour" ? take_beginning(rest, {"hours", "hour", "hr", "h"})
                                        : take_beginning(rest, {"gib-month", "gib/month", "gibpermonth", "gibmonth"});

@@ -362,6 +362,7 @@ TEST_CASE("the timeline is valid: on each track spans are ordered and do not ove
 
 TEST_CASE("a repeatable option takes one value, so that options may stand before the file") {
   const TemporaryFolder folder;
+  (void)folder.write("own.json", R"({"format": 1})");
   const std::string run = kScenario + " --dry-run --quiet";
   for (const std::string& arguments :
        {"simulate --set /training/steps=40 --set /seed=2 " + run,
