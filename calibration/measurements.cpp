@@ -57,8 +57,10 @@ class NcclTests {
       read_line(text.substr(begin, end - begin));
       begin = end + 1;
     }
+    const std::string_view what = emptiness(text);
     if (rows_ == 0)
-      throw InputError{file_name_ + ": expected the listing of an nccl-tests program; found no row of it"};
+      throw InputError{file_name_ + ": expected the listing of an nccl-tests program; found " +
+                       (what.empty() ? "no row of it" : std::string{what})};
     return parse_csv(csv_.text(), file_name_);
   }
 

@@ -143,13 +143,7 @@ double nic_value(const Scenario& scenario, const NicMetric& metric) {
   return metric.value(profile.bursts.front().*metric.direction);
 }
 
-double summary_value(const Scenario& scenario, const std::string& metric) {
-  if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
-    return nic_value(scenario, *nic);
-
-  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario, {.is_plain = true})));
-  const auto value = summary.find(metric);
-  if (value != summary.end() && value->is_number()) return value->get<double>();
+[[noreturn]] void refuse_metric(const std::string& metric, const Json& summary) {
   std::vector<std::string> known;
   for (const auto& [key, entry] : summary.items())
     if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
@@ -158,7 +152,24 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
   throw InputError{unknown_name_message("metric", metric, known)};
 }
 
+double summary_value(const Scenario& scenario, const std::string& metric) {
+  if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
+    return nic_value(scenario, *nic);
+
+  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario, {.is_plain = true})));
+  const auto value = summary.find(metric);
+  if (value != summary.end() && value->is_number()) return value->get<double>();
+  refuse_metric(metric, summary);
+}
+
 }  // namespace
+
+void check_metric(const Scenario& scenario, const std::string& metric) {
+  if (is_replayed(metric) || closed_forms().contains(metric) ||
+      std::ranges::find(kNicMetrics, metric, &NicMetric::name) != kNicMetrics.end())
+    return;
+  if (const Json summary = to_json(scenario, Summary{}); !summary.contains(metric)) refuse_metric(metric, summary);
+}
 
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability) {
   const auto form = closed_forms().find(metric);

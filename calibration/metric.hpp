@@ -33,6 +33,9 @@ namespace rehearse {
 /// there is no such number.
 double simulated_metric(const Scenario& scenario, const std::string& metric, std::optional<double> probability = {});
 
+/// Throws InputError, with the names that are near or known, unless the scenario has a metric of this name.
+void check_metric(const Scenario& scenario, const std::string& metric);
+
 /// The verb that gives simulated_metric() as text. Options: "metric", "probability", "traces" (the path of a trace or a
 /// folder of them, for what is replayed), and "steps" and "profile" (a profile file's value) instead of the scenario's.
 extern const Verb kMeasure;

@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""Tables of calibration/README.md that several studies fill, as `rehearse validate STUDY` prints their figures.
+"""Tables of READMEs, as commands print their figures.
 
-  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, peers
   cmake/readme_tables.py PROGRAM --check [TABLE...]
-                                           compares the rows in the README with what the program says now (default: all but
-                                           the rows of kernels that take half a minute and more)
+                                           compares the rows in the READMEs with what the program says now (default: all but
+                                           the rows of kernels that take half a minute and more), and the names of timings
+                                           with those that the benchmarks print
 """
 import argparse
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 README = "calibration/README.md"
+BENCH = "tests/bench"
+sys.path.insert(0, os.path.join(ROOT, BENCH))
+import peers as peers_benchmark  # noqa: E402
 
 
 @functools.lru_cache(maxsize=None)
@@ -141,12 +146,50 @@ def frameworks(program, is_quick=False):
     return lines
 
 
-TABLES = {"kernels": kernels, "transformers": transformers, "frameworks": frameworks, "unseen": unseen}
+def nccl_errors():
+    """[study][group] of MAPE, median and 90th percentile, as `rehearse calibrate` has printed them (6 min)."""
+    errors, study = {}, None
+    with open(os.path.join(ROOT, "calibration/nccl_cross_validation.txt")) as file:
+        for line in file:
+            command = re.match(r"\$ rehearse calibrate scenarios/studies/([\w-]+)\.json ", line)
+            study = command[1] if command else study
+            group = re.match(r"(.+?) +MAPE ([\d.]+) %, median ([\d.]+) %, p90 ([\d.]+) %", line)
+            if group:
+                errors.setdefault(study, {})[group[1].strip()] = dict(zip(("mape", "median_ape", "p90_ape"), map(float, group.groups()[1:])))
+    return errors
+
+
+def nccl(program, is_quick=False):
+    del program, is_quick
+    errors = nccl_errors()
+    with open(os.path.join(ROOT, "calibration/profiles/nccl.json")) as file:
+        of_profile = json.load(file)["fit"]["studies"][0]["cross_validated_mape_by_group"]
+    for group, mape in of_profile.items():  # of the fit that made the profile: what is kept is of the same law and rows
+        if abs(errors["nccl"][group]["mape"] - mape) > 0.1:
+            raise SystemExit(f"calibration/nccl_cross_validation.txt: {group}: MAPE {errors['nccl'][group]['mape']}, in profile nccl {mape}: "
+                             "cmake/refresh_readmes.sh nccl")
+    lines = header(["predicted", "by a fit to", "median / p90"])
+    for gpus, others in ((8, "2 and 4"), (4, "2 and 8"), (2, "4 and 8")):
+        lines.append(row([f"{gpus} GPUs", others, pair(errors["nccl"][f"gpus {gpus}"])]))
+    for gpu, name in (("A100", "A100-SXM4-80GB"), ("B200", "B200-SXM-180GB"), ("H100", "H100-SXM5-80GB")):
+        lines.append(row([gpu, "the other two", pair(errors["nccl-gpus"][f"gpu {name}"])]))
+    return lines + [row(["A100, B200 or H100", "the other two", pair(errors["nccl-gpus"]["nccl-gpus"])])]
+
+
+def peers(program, is_quick=False):
+    """Simulated times of the peers' benchmark."""
+    del is_quick
+    return header(peers_benchmark.HEADER[:4]) + list(peers_benchmark.simulated_rows(program))
+
+
+TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
+          "unseen": (unseen, README), "nccl": (nccl, README), "peers": (peers, f"{BENCH}/README.md")}
+IN_PARTS = ("kernels", "transformers")  # of which a check computes some rows
 
 
 def stated(table):
-    """The lines of a table in the README, between the two comments that name it."""
-    with open(os.path.join(ROOT, README)) as file:
+    """The lines of a table in its README, between the two comments that name it."""
+    with open(os.path.join(ROOT, TABLES[table][1])) as file:
         lines = file.read().splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith(f"<!-- {table}, written by ") and line.endswith(": begin -->"))
     return [line for line in lines[begin + 1:lines.index(f"<!-- {table}: end -->")] if line]
@@ -154,27 +197,65 @@ def stated(table):
 
 def check(program, table):
     """What the README states otherwise than the program: texts for a person, none if all is as printed."""
-    in_readme = stated(table)
-    return [f"{README}, {table}: states\n  {next((line for line in in_readme if line.split(' | ')[0] == wanted.split(' | ')[0]), '(no such row)')}"
-            f"\nshould be\n  {wanted}\nto refresh: cmake/refresh_readmes.sh {table}"
-            for wanted in TABLES[table](program, is_quick=True) if wanted not in in_readme]
+    make, readme = TABLES[table]
+    in_readme, printed = stated(table), make(program, is_quick=True)
+    wrong = [f"{readme}, {table}: states\n  {next((line for line in in_readme if line.split(' | ')[0] == wanted.split(' | ')[0]), '(no such row)')}"
+             f"\nshould be\n  {wanted}\nto refresh: cmake/refresh_readmes.sh {table}"
+             for wanted in printed if wanted not in in_readme]
+    if table not in IN_PARTS:
+        wrong += [f"{readme}, {table}: states\n  {line}\nwhich nothing prints" for line in in_readme if line not in printed]
+    return wrong
+
+
+def rows_below(readme, heading):
+    """The rows of the table in a README below its line of column names, as lists of cells."""
+    with open(os.path.join(ROOT, readme)) as file:
+        lines = file.read().splitlines()
+    below = lines[lines.index(heading) + 2:]
+    end = next((i for i, line in enumerate(below) if not line.startswith("|")), len(below))
+    return [line.strip("| ").split(" | ") for line in below[:end]]
+
+
+def check_timings():
+    """Timings in the README of the benchmarks whose work no benchmark prints, and the other way round."""
+    with open(os.path.join(ROOT, BENCH, "run.sh")) as file:
+        labels = re.findall(r'^compare "([^"]+)"', file.read(), re.MULTILINE)
+    timed = [cells[0] for cells in rows_below(f"{BENCH}/README.md", "| work | wall |")]
+    cases = {(name, str(ranks)) for name, ranks, _, _ in peers_benchmark.cases()}
+    return ([f"{BENCH}/README.md: times \"{name}\", which run.sh does not print" for name in timed if name not in labels] +
+            [f"{BENCH}/README.md: has no time of \"{name}\", which run.sh prints" for name in labels if name not in timed] +
+            [f"{BENCH}/README.md: times \"{cells[0]}\" of {cells[1]}, which peers.py does not print"
+             for cells in rows_below(f"{BENCH}/README.md", "| work | N | wall | memory |") if (cells[0], cells[1]) not in cases])
+
+
+def check_paths():
+    """Files of this repository that a README names for a figure or command, from the root, and that are not there."""
+    readmes = subprocess.run(["git", "ls-files", "--", "README.md", "*/README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wrong = []
+    for readme in readmes.stdout.split():
+        with open(os.path.join(ROOT, readme)) as file:
+            named = re.findall(r"(?<![\w./-])((?:calibration|cmake|platforms|predictor|scenarios|sim|tests|workloads)/[\w./-]+\.(?:py|sh|json|csv|gz|txt|cpp|hpp|ipynb))(?![\w*])",
+                               file.read())
+        wrong += [f"{readme}: names {path}, which is not there" for path in dict.fromkeys(named)
+                  if "NAME" not in path and not os.path.exists(os.path.join(ROOT, path)) and not os.path.exists(os.path.join(ROOT, os.path.dirname(readme), path))]
+    return wrong
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help="kernels, transformers, frameworks or unseen")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     unknown = [name for name in arguments.tables if name not in TABLES]
     if unknown:
         parser.error(f'unknown table "{unknown[0]}"; known: {", ".join(TABLES)}')
     program = os.path.abspath(arguments.program)
     tables = arguments.tables or list(TABLES)
     if not arguments.check:
-        print("\n\n".join("\n".join(TABLES[table](program)) for table in tables))
+        print("\n\n".join("\n".join(TABLES[table][0](program)) for table in tables))
         return 0
-    wrong = [text for table in tables for text in check(program, table)]
+    wrong = [text for table in tables for text in check(program, table)] + ([] if arguments.tables else check_timings() + check_paths())
     for text in wrong:
         print(text, file=sys.stderr)
     return 1 if wrong else 0

@@ -7,6 +7,8 @@
 #   transformers        calibration/README.md: steps of transformers by GPU; 1 min
 #   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them
 #   unseen              calibration/README.md: sources that no fit has seen; 10 s
+#   nccl                calibration/README.md: collectives of NCCL, each number and kind of GPU predicted by the others; 6 min
+#   peers               tests/bench/README.md: simulated times of tests/bench/peers.py; 5 s
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 #   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
 #   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
@@ -31,7 +33,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen nccl peers accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -48,9 +50,18 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
-    kernels | transformers | frameworks | unseen)
+    kernels | transformers | frameworks | unseen | nccl | peers)
+      if [ "$part" = nccl ]; then
+        for study in nccl nccl-gpus; do
+          echo "\$ rehearse calibrate scenarios/studies/$study.json --quiet -o FILE"
+          rehearse calibrate "scenarios/studies/$study.json" --quiet -o "$scratch/profile.json" | grep -E "^$study |^    "
+        done > "$scratch/printed"
+        cat "$scratch/printed" > calibration/nccl_cross_validation.txt
+      fi
       cmake/readme_tables.py build/rehearse "$part" > "$scratch/table"
-      replace_part calibration/README.md "$part" "$scratch/table"
+      readme=calibration/README.md
+      [ "$part" != peers ] || readme=tests/bench/README.md
+      replace_part "$readme" "$part" "$scratch/table"
       ;;
     intervals=* | auto=*)
       option=table
@@ -59,7 +70,7 @@ for part in "$@"; do
       replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, accuracy, intervals=FOLDER, auto=FOLDER" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, nccl, peers, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

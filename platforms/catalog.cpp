@@ -7,6 +7,7 @@
 #include <set>
 
 #include "platforms/interconnect.hpp"
+#include "platforms/profile_choice.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -189,6 +190,7 @@ Instance read_instance(std::string name, JsonReader json) {
     for (const JsonReader& price : json.children("prices")) instance.prices.push_back(read_regional_price(price));
   if (json.has("provider")) {
     const JsonReader provider = json.child("provider");
+    provider.expect(provider.is_string() || provider.is_object(), "a name or an object");
     if (!provider.is_string()) instance.billing = read_billing_rule(provider);
     instance.provider = instance.billing ? instance.billing->name : provider.as<std::string>();
   }
@@ -222,13 +224,19 @@ RegionLink read_region_link(JsonReader json) {
 std::string name_of_inline(const JsonReader& json) { return json.optional<std::string>("name", "inline"); }
 
 Catalog::Catalog(std::vector<CatalogFolders> folders) : folders_{std::move(folders)} {
-  for (const CatalogFolders& folder : folders_) read_platforms(folder.platforms);
+  for (const CatalogFolders& folder : folders_) {
+    const bool has_files = read_platforms(folder.platforms);
+    if (!has_files && !fs::is_directory(folder.models) && !fs::is_directory(folder.profiles))
+      throw InputError{folder.platforms.string() +
+                       ": expected a catalog folder, with JSON files or a folder models, profiles or prices; found " +
+                       (fs::is_empty(folder.platforms) ? "an empty folder" : "none of them")};
+  }
 }
 Catalog::~Catalog() = default;
 Catalog::Catalog(Catalog&&) noexcept = default;
 Catalog& Catalog::operator=(Catalog&&) noexcept = default;
 
-void Catalog::read_platforms(const fs::path& folder) {
+bool Catalog::read_platforms(const fs::path& folder) {
   std::error_code error;
   std::set<fs::path> files;  // sorted: the result does not depend on the order of the directory
   for (const fs::directory_entry& entry : fs::directory_iterator{folder, error})
@@ -256,6 +264,7 @@ void Catalog::read_platforms(const fs::path& folder) {
   }
   for (const fs::directory_entry& entry : fs::directory_iterator{folder / "prices", error})
     if (entry.path().extension() == ".json") price_histories_[entry.path().stem().string()] = entry.path();
+  return !files.empty() || !error;
 }
 
 JsonReader Catalog::find(std::string_view kind, const Entries& entries, const std::string& name,
@@ -310,7 +319,8 @@ JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*f
       return {*file, path.string()};
     }
   }
-  const std::vector<std::string> known = file_names(folder);
+  std::vector<std::string> known = file_names(folder);
+  if (kind == "profile") known.emplace_back(kAutomaticProfile);
   asked_by.fail(kind == "model" ? unknown_network_message(kind, name, known) : unknown_name_message(kind, name, known));
 }
 

@@ -81,7 +81,8 @@ class Catalog {
   };
   using Entries = std::map<std::string, Entry>;
 
-  void read_platforms(const std::filesystem::path& folder);
+  /// Whether there is anything.
+  bool read_platforms(const std::filesystem::path& folder);
   JsonReader find(std::string_view kind, const Entries& entries, const std::string& name,
                   const JsonReader& asked_by) const;
   JsonReader find_file(std::string_view kind, std::filesystem::path CatalogFolders::*folder, const std::string& name,

@@ -70,8 +70,10 @@ std::vector<std::string> command_line_of(const ImportCommand& command) {
 void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
   Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
-    const FormatReader* reader = find_format(Source{source});
-    std::string found = reader == nullptr ? "unknown content" : std::string{reader->name};
+    const Source file{source};
+    const FormatReader* reader = find_format(file);
+    std::string found{reader == nullptr ? file.emptiness() : reader->name};
+    if (found.empty()) found = "unknown content";
     if (reader != nullptr && reader->read == nullptr)
       found += std::string{kReads} + std::string{reader->read_by} + " reads";
     formats.push_back({{"file", source.string()}, {"format", found}});
@@ -126,6 +128,7 @@ ImportedModel import_one(const ImportCommand& command, const std::vector<const F
   };
   if (std::ranges::all_of(readers, is_trace)) return import_traces(command.sources, command.trace, command.common);
   ImportedModel imported = import_model(command.sources[0]);
+  if (!imported.stored_type.empty()) imported.remarks.push_back(precision_remark(imported.stored_type));
   if (command.sources.size() > 1)
     throw InputError{command.sources[1].string() + ": one model at a time: expected no file beside " +
                      command.sources[0].string()};

@@ -159,6 +159,12 @@ int validate_kernels(const ValidateCommand& command) {
         name != name_in(kStudyBaselines, StudyBaseline::kNearestRow))
       throw InputError{command.study.string() + ": --baseline " + name +
                        ": a study of kernels has roofline and nearest-row, and always prints both"};
+  if (command.calibration || command.computation != "measured" || command.exchange != "fitted" ||
+      command.withholds_own_profiles)
+    throw InputError{
+        command.study.string() +
+        ": a study of kernels is predicted by fits of its own; --calibration, --computation, --exchange and "
+        "--without-own-profiles are for others"};
   const Catalog catalog = load_catalog(command.common);
   const KernelStudy study = load_kernel_study(command.study, catalog);
   if (std::set<std::string>{study.folds.begin(), study.folds.end()}.size() < 2)
@@ -186,6 +192,9 @@ int validate_kernels(const ValidateCommand& command) {
 }
 
 int calibrate_kernels(const CalibrateCommand& command) {
+  if (command.report || command.bootstrap)
+    throw InputError{std::string{"calibrate: "} + (command.report ? "--report" : "--bootstrap") +
+                     " does not go with a study of kernels"};
   const Catalog catalog = load_catalog(command.common);
   const Json before = command.common.output ? profile_before(*command.common.output) : Json::object();
   const auto made = make_folder_of(command.common.output);

@@ -19,6 +19,7 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
   if (command.studies.size() > 1)
     throw InputError{"calibrate: a study of lifetimes goes alone; found " + std::to_string(command.studies.size()) +
                      " studies"};
+  if (command.bootstrap) throw InputError{"calibrate: --bootstrap does not go with a study of lifetimes"};
   const LifetimeStudy study = load_lifetime_study(command.studies.front());
   const auto made = make_folder_of(command.common.output), made_for_report = make_folder_of(command.report);
   Progress progress{"lifetimes", command.common.is_quiet};

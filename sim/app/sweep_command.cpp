@@ -321,7 +321,7 @@ int run(const SweepCommand& command) {
     checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
   });
   if (where) about("--where", [&] { sweep.check_expression(*where, true); });
-  if (command.top) about("--by", [&] { sweep.check_expression(by, false); });
+  about("--by", [&] { sweep.check_expression(by, false); });
   if (relative) about("--relative", [&] { sweep.check_expression(*relative, false); });
   if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
 

@@ -170,6 +170,10 @@ int run_several(const TrafficCommand& command) {
   std::vector<std::filesystem::path> sweeps;
   for (const std::filesystem::path& input : command.inputs) {
     if (is_sweep(input)) {
+      if (options.log || !command.log_offset.empty())
+        throw InputError{input.string() + ": expected runs or captures beside " +
+                         (options.log ? "--log" : "--log-offset") +
+                         "; found a scenario or sweep, whose steps are simulated"};
       sweeps.push_back(input);
       continue;
     }

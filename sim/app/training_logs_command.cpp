@@ -65,7 +65,9 @@ int calibrate_training_logs(const CalibrateCommand& command) {
   if (command.studies.size() > 1)
     throw InputError{"calibrate: a study of training logs goes alone; found " + std::to_string(command.studies.size()) +
                      " studies"};
-  if (command.report) throw InputError{"calibrate: --report does not go with a study of training logs"};
+  if (command.report || command.bootstrap)
+    throw InputError{std::string{"calibrate: "} + (command.report ? "--report" : "--bootstrap") +
+                     " does not go with a study of training logs"};
   const TrainingStudy study = load_training_study(command.studies.front());
   const auto made = make_folder_of(command.common.output);
   const TrainingCoefficients fit = fit_training_logs(study);

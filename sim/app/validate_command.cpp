@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/baselines.hpp"
+#include "calibration/metric.hpp"
 #include "calibration/predicted_computation.hpp"
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
@@ -173,12 +174,27 @@ void print_validation(const Study& study, const Validation& validation, const St
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
 }
 
-/// A study of which no row can be simulated, because of its metric or scenario, has no errors.
-void require_result(const Study& study, const std::vector<Prediction>& predictions) {
+/// Whether the row fails since something is named that does not exist, or has a value that it cannot have.
+bool is_bad_input(const Study& study, const StudyRow& row, const Catalog& catalog) {
+  if (!row.problem.empty()) return true;
+  try {
+    check_metric(read_row(row, study.file_name, catalog), study.metric);
+    return false;
+  } catch (const InputError&) { return true; } catch (const NoResultError&) {
+    return false;
+  }
+}
+
+/// A study of which no row can be simulated, because of its metric or scenario, has no errors. Throws InputError if the
+/// first row is bad input, else NoResultError.
+void require_result(const Study& study, const std::vector<Prediction>& predictions, const Catalog& catalog) {
   if (std::ranges::any_of(predictions, [](const Prediction& row) { return row.value.has_value(); })) return;
-  throw NoResultError{study.file_name + ": no row can be simulated; the first, " + study.measurements_file + ":" +
-                      std::to_string(study.rows.front().row.line()) + ": " +
-                      (study.rows.front().problem.empty() ? predictions.front().problem : study.rows.front().problem)};
+  const StudyRow& first = study.rows.front();
+  const std::string message = study.file_name + ": no row can be simulated; the first, " + study.measurements_file +
+                              ":" + std::to_string(first.row.line()) + ": " +
+                              (first.problem.empty() ? predictions.front().problem : first.problem);
+  if (is_bad_input(study, first, catalog)) throw InputError{message};
+  throw NoResultError{message};
 }
 
 std::string interpolation_text(const StudyAccuracy& accuracy) {
@@ -318,10 +334,17 @@ Study as_asked(Study study, const ValidateCommand& command, const Catalog& catal
   return study;
 }
 
+void check_calibration(const ValidateCommand& command, const Catalog& catalog) {
+  if (!command.calibration || *command.calibration == kAutomaticProfile) return;
+  const Json nobody;
+  (void)catalog.profile(*command.calibration, JsonReader{nobody, "--calibration"});
+}
+
 int run(const ValidateCommand& command) {
   const Asked asked = read_asked(command);
   if (study_kind(load_json_file(command.study)) == "kernels") return validate_kernels(command);
   Catalog catalog = load_catalog(command.common);
+  check_calibration(command, catalog);
   auto [studies, headlines] = load_study_set(command.study, command.measurements);
   for (Study& study : studies) study = as_asked(std::move(study), command, catalog);
   const auto made = make_folder(command.common.output);
@@ -348,7 +371,7 @@ int run(const ValidateCommand& command) {
         },
         command.common.budget);
     rows_done += study.rows.size();
-    if (!is_set) require_result(study, predictions);
+    if (!is_set) require_result(study, predictions, catalog);
     const ValidatedStudy validated = validate_study(study, predictions, catalog, asked, command.common);
     notes += validated.notes();
     if (command.common.output) validated.write(is_set ? *command.common.output / study.name : *command.common.output);

@@ -186,8 +186,9 @@ CsvTable parse_csv(std::string text, const std::string& file_name) {
   table.file_name_ = file_name;
   table.text_ = std::move(text);
   CsvScanner scanner{table.text_, file_name};
+  if (const std::string_view what = emptiness(table.text_); !what.empty())
+    throw InputError{file_name + ": expected a line of column names; found " + std::string{what}};
   scanner.skip_blank_lines();
-  if (scanner.is_at_end()) throw InputError{file_name + ": expected a line of column names; found an empty file"};
   const std::size_t header_line = scanner.line();
   for (bool ends_row = false; !ends_row;) {
     const auto field = scanner.next();

@@ -228,10 +228,18 @@ std::string gzip(std::string_view content) {
   return compressed;
 }
 
+std::string_view emptiness(std::string_view content) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kWhiteSpace = " \t\r\n\v\f";
+  if (content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
+  if (content.empty()) return "an empty file";
+  return content.find_first_not_of(kWhiteSpace) == std::string_view::npos ? "a file of white space alone" : "";
+}
+
 std::string gunzip(std::string_view compressed, std::size_t max_size, std::string_view file_name) {
   const auto fail = [&](const std::string& why) {
     throw InputError{std::string{file_name} + ": cannot decompress: " + why};
   };
+  if (compressed.empty()) throw InputError{std::string{file_name} + ": expected gzip data; found an empty file"};
   ZlibStream<inflateEnd> stream;
   if (inflateInit2(&stream, kGzipFormat) != Z_OK) throw std::runtime_error{"zlib cannot start to decompress"};
   std::string content;

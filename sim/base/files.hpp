@@ -22,6 +22,10 @@ std::string read_file_start(const std::filesystem::path& path, std::size_t size)
 /// Throws InputError unless `path` is a regular file that can be read: for libraries that open files themselves.
 void require_regular_file(const std::filesystem::path& path);
 
+/// What a file is called that says nothing: "an empty file", or "a file of white space alone", whether or not there is a
+/// byte order mark. Empty for all other content.
+std::string_view emptiness(std::string_view content);
+
 /// Replaces `path` in one step: readers see the old content or the new, never a part, and a failure leaves the old.
 /// The folder must exist. Symbolic links are followed; devices and pipes such as /dev/stdout are written directly.
 void write_file(const std::filesystem::path& path, std::string_view content);

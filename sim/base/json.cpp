@@ -127,7 +127,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
 Json parse(std::string_view text, const std::string& file_name, bool allows_comments) {
   if (text.size() > kMaxDocument) throw InputError{file_name + ": expected at most 64MiB of JSON"};
-  if (text.empty()) throw InputError{file_name + ":1:1: expected JSON; found an empty file"};
+  if (const std::string_view what = emptiness(text); !what.empty())
+    throw InputError{file_name + ":1:1: expected JSON; found " + std::string{what}};
   Builder builder{text, file_name};
   constexpr bool kWholeText = true;
   Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, kWholeText, allows_comments);

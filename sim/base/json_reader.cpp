@@ -8,6 +8,7 @@
 #include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/quantity_hint.hpp"
 
 namespace rehearse {
 namespace {
@@ -54,6 +55,17 @@ T read_integer(const JsonReader& reader) {
   fail_type(reader, expected_integer<T>());
 }
 
+/// "a number"; of a price, which its key says to be one, in which unit, and how it is written.
+std::string expected_number(const JsonReader& reader) {
+  const std::string_view key = std::string_view{reader.pointer()}.substr(reader.pointer().rfind('/') + 1);
+  for (const auto& [name, per] : {std::pair{"hour", "hour"}, std::pair{"gib_month", "GiB and month"}}) {
+    if (!key.starts_with("usd_per_" + std::string{name})) continue;
+    const std::string hint = reader.is_string() ? price_hint(name, reader.value().get_ref<const std::string&>()) : "";
+    return std::string{"a number of USD per "} + per + (hint.empty() ? "" : ", such as " + hint);
+  }
+  return "a number";
+}
+
 template <class Q>
 Q read_quantity(const JsonReader& reader) {
   if (!reader.is_string())
@@ -96,7 +108,7 @@ T JsonReader::as() const {
   } else if constexpr (std::is_integral_v<T>) {
     return read_integer<T>(*this);
   } else if constexpr (std::is_same_v<T, double>) {
-    if (!value_->is_number()) fail_type(*this, "a number");
+    if (!value_->is_number()) fail_type(*this, expected_number(*this));
     return value_->get<double>();
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (!value_->is_string()) fail_type(*this, "a string");

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -84,7 +88,115 @@ class Hints {
   std::vector<std::pair<std::string, const char*>> units_;
 };
 
+/// Times that people write and that have no word here: of each the word for a smaller one, and how many of them it is.
+constexpr std::string_view kWeeks[] = {"w", "wk", "wks", "week", "weeks"};
+constexpr double kDaysPerWeek = 7;
+
+/// Seconds of a unit that parse_seconds() knows.
+double seconds_of(std::string_view unit) { return parse_seconds("1" + std::string{unit}).value(); }
+
+/// The number, if it has few enough digits to be written as it is.
+std::optional<std::string> short_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.12g", value);
+  const std::string written{text.data()};
+  return written.find('e') == std::string::npos ? std::optional{written} : std::nullopt;
+}
+
+/// A number at the beginning of `text`, taken off it, with a point for decimals and no separators: "1,5", "1.5", "1 500",
+/// "1,500,000" and "1e3". None if there is none, or two could be meant: 1,500 is 1500 or 1.5.
+std::optional<std::string> take_number(std::string& text) {
+  std::size_t at = 0;
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  const auto take_digits = [&](std::string& to) {
+    const std::size_t first = at;
+    for (; is_digit(at); ++at) to += text[at];
+    return at - first;
+  };
+  const auto digits_after = [&](std::size_t i) {
+    std::size_t count = 0;
+    while (is_digit(i + 1 + count)) ++count;
+    return count;
+  };
+  std::string number;
+  if (take_digits(number) == 0) number = "0";
+  const bool has_whole = at > 0;
+  constexpr std::string_view kSeparators = " _',";
+  if (at < text.size() && kSeparators.find(text[at]) != std::string_view::npos && digits_after(at) > 0) {
+    const char separator = text[at];
+    const std::size_t after = at + 1 + digits_after(at);
+    const bool has_more = after < text.size() && (text[after] == ',' || text[after] == '.') && is_digit(after + 1);
+    const bool is_group = digits_after(at) == 3 && number.size() <= 3 && number != "0";
+    if (is_group && (separator != ',' || has_more)) {
+      while (at < text.size() && text[at] == separator && digits_after(at) == 3) {
+        ++at;
+        take_digits(number);
+      }
+    } else if (separator == ',' && !is_group && !has_more && has_whole) {
+      number += '.';
+      ++at;
+      take_digits(number);
+    } else {
+      return {};
+    }
+  }
+  if (at < text.size() && text[at] == '.' && is_digit(at + 1)) {
+    if (number.find('.') != std::string::npos) return {};
+    number += '.';
+    ++at;
+    take_digits(number);
+  } else if (!has_whole) {
+    return {};
+  }
+  const bool has_sign = at + 1 < text.size() && (text[at + 1] == '-' || text[at + 1] == '+');
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E') && is_digit(at + 1 + (has_sign ? 1 : 0))) {
+    number += 'e';
+    ++at;
+    if (has_sign) number += text[at++];
+    take_digits(number);
+  }
+  text.erase(0, at);
+  return number;
+}
+
+/// "1:30:00", hours, minutes and seconds, in seconds. Two numbers might be minutes and seconds as well.
+std::optional<double> clock_seconds(const std::string& text) {
+  int hours = 0, minutes = 0, seconds = 0, size = 0;
+  if (std::sscanf(text.c_str(), "%4d:%2d:%2d%n", &hours, &minutes, &seconds, &size) != 3) return {};
+  if (static_cast<std::size_t>(size) != text.size() || minutes > 59 || seconds > 59) return {};
+  return hours * 3600.0 + minutes * 60 + seconds;
+}
+
+/// "3 days 4 h", "1h30m", "2 weeks": the same time in its smallest unit. None if it is not understood, or one number with
+/// a unit that has a word here.
+std::optional<std::string> sum_of_times(std::string text) {
+  double total = 0;
+  int parts = 0;
+  std::string last;
+  while (!text.empty()) {
+    const auto number = take_number(text);
+    if (!number) return {};
+    text.erase(0, text.find_first_not_of(' '));
+    const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+    const auto end = std::ranges::find_if_not(text, is_letter);
+    const std::string word = in_lower_case({text.begin(), end});
+    text.erase(text.begin(), end);
+    const bool is_week = std::ranges::find(kWeeks, word) != std::end(kWeeks);
+    auto unit = is_week ? std::optional<std::string>{"d"} : unit_of(kTimes, word);
+    if (word == "m" && last == "h") unit = "min";
+    if (!unit || (!last.empty() && seconds_of(*unit) > seconds_of(last))) return {};
+    total += std::strtod(number->c_str(), nullptr) * seconds_of(*unit) * (is_week ? kDaysPerWeek : 1);
+    last = *unit;
+    parts += is_week ? 2 : 1;
+    text.erase(0, text.find_first_not_of(" ,"));
+    if (text.starts_with("and ")) text.erase(0, 4);
+  }
+  const auto sum = parts > 1 ? short_text(total / seconds_of(last)) : std::nullopt;
+  return sum ? std::optional{*sum + last} : std::nullopt;
+}
+
 void add_times(Hints& hints, const std::string& unit) {
+  if (unit == "Ms") return;  // a million seconds, where M is a million
   if (unit.empty()) {
     hints.add("s");
     hints.add("ms");
@@ -137,28 +249,52 @@ void add_flops(Hints& hints, std::string unit, bool is_speed) {
     hints.add(*prefix + (is_speed ? "flops" : "flop"));
 }
 
+/// Takes the first of the beginnings off `text`; whether it has one.
+bool take_beginning(std::string& text, std::initializer_list<std::string_view> beginnings) {
+  for (const std::string_view beginning : beginnings) {
+    if (!text.starts_with(beginning)) continue;
+    text.erase(0, beginning.size());
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::string quantity_hint(QuantityKind kind, std::string_view text) {
-  constexpr std::size_t kLongest = 40;
-  if (text.size() > kLongest) return {};
-  std::string trimmed;
-  for (const char c : text)
-    if (c != ' ') trimmed += c;
-  if (trimmed.starts_with('+')) trimmed.erase(0, 1);
-  std::size_t end = 0;
-  const auto is_digit = [&](std::size_t i) { return i < trimmed.size() && trimmed[i] >= '0' && trimmed[i] <= '9'; };
-  while (is_digit(end)) ++end;
-  if (end == 0) return {};
-  if (end < trimmed.size() && trimmed[end] == '.' && is_digit(end + 1))
-    for (++end; is_digit(end);) ++end;
-  if (end < trimmed.size() && (trimmed[end] == 'e' || trimmed[end] == 'E')) {
-    const std::size_t sign = end + 1 < trimmed.size() && (trimmed[end + 1] == '-' || trimmed[end + 1] == '+') ? 1 : 0;
-    if (is_digit(end + 1 + sign))
-      for (end += 1 + sign; is_digit(end);) ++end;
+std::string price_hint(std::string_view per, std::string_view text) {
+  std::string rest;
+  for (const char c : in_lower_case(std::string{text.substr(0, 40)}))
+    if (c != ' ' || (!rest.empty() && rest.back() >= '0' && rest.back() <= '9')) rest += c;  // of groups of digits
+  const std::initializer_list<std::string_view> dollars{"us$", "$", "usd", "dollars", "dollar"};
+  const bool is_before = take_beginning(rest, dollars);
+  const auto number = take_number(rest);
+  if (!number) return {};
+  std::erase(rest, ' ');
+  if (!is_before) take_beginning(rest, dollars);
+  if (take_beginning(rest, {"/", "per"})) {
+    const bool is_same = per == "hour" ? take_beginning(rest, {"hours", "hour", "hr", "h"})
+                                       : take_beginning(rest, {"gib-month", "gib/month", "gibpermonth", "gibmonth"});
+    if (!is_same) return {};
   }
-  Hints hints{trimmed.substr(0, end)};
-  const std::string unit = trimmed.substr(end);
+  return rest.empty() ? *number : std::string{};
+}
+
+std::string quantity_hint(QuantityKind kind, std::string_view text) {
+  constexpr std::size_t kLongestText = 40;
+  if (text.size() > kLongestText) return {};
+  std::string rest{text};
+  rest.erase(0, rest.find_first_not_of(' '));
+  if (rest.starts_with('+')) rest.erase(0, 1);
+  if (kind == QuantityKind::kTime) {
+    if (const auto seconds = clock_seconds(rest)) return '"' + *short_text(*seconds) + "s\"";
+    if (const auto sum = sum_of_times(rest)) return '"' + *sum + '"';
+  }
+  const auto number = take_number(rest);
+  if (!number) return {};
+  Hints hints{*number};
+  std::string unit;
+  for (const char c : rest)
+    if (c != ' ') unit += c;
   switch (kind) {
     case QuantityKind::kTime:
       add_times(hints, unit);

@@ -260,8 +260,12 @@ void Job::lose(MachineIndex machine) {
   if (restarts) return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), {}, "a worker is lost");
   if (session_->lose(machine)) return;
   const bool waits = recovery_.lost_worker == Recovery::LostWorker::kWait;
-  interrupt(true, recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1), recovery_.timeout,
-            "a worker is lost");
+  const int needed = recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1);
+  using Change = Recovery::Change;
+  const Change change = recovery_.changes_on_loss ? recovery_.change : Change::kAtOnce;
+  stops_for_rendezvous_ = sends_to_all_ = change == Change::kRendezvous;
+  const Seconds forming = change == Change::kRendezvous ? recovery_.restart_time : Seconds{};
+  interrupt(change != Change::kRestart, needed, recovery_.timeout + forming, "a worker is lost");
 }
 
 void Job::choose_chief() {
@@ -296,6 +300,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const
   if (training_.on_stop) training_.on_stop();
   rendezvous_reason_.clear();
   is_stopped_for_rendezvous_ = std::exchange(stops_for_rendezvous_, false);
+  is_sent_to_all_ = std::exchange(sends_to_all_, false);
   stopped_at_ = noticed_from_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
@@ -323,6 +328,7 @@ void Job::bring_in() {
 }
 
 void Job::roll_back() {
+  if (keeps_updates_) delay_ = {};  // nobody is left who would wait
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
   const TrainingProgress saved = state_.checkpoints.latest(state_.clock.now());
@@ -351,7 +357,7 @@ void Job::try_to_resume() {
   const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
   counts_rendezvous_ = needs_rendezvous || is_stopped_for_rendezvous_;
   if (!keeps_updates_) {
-    delay = recovery_.restart_time;
+    delay += recovery_.restart_time;
     if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
   } else if (needs_rendezvous) {
     delay += recovery_.restart_time;
@@ -359,7 +365,7 @@ void Job::try_to_resume() {
   is_resuming_ = true;
   resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};
   resumption_.schedule_in(delay, [this] {
-    if (has_newcomers())
+    if (has_newcomers() || (keeps_updates_ && is_sent_to_all_))
       broadcast();
     else
       resume();
@@ -383,6 +389,7 @@ void Job::broadcast() {
   };
   add(true);
   add(false);
+  if (gpus.size() < 2) return resume();
   broadcast_at_ = state_.clock.now();
   broadcast_ = training_.broadcast(gpus, [this, source] {
     resumption_.schedule_in({}, [this, source] {

@@ -118,6 +118,8 @@ class Job final : public SessionOwner {
   bool is_resuming_ = false;
   bool stops_for_rendezvous_ = false;          // the interruption that begins, and
   bool is_stopped_for_rendezvous_ = false;     // the one that lasts: delay_ is that of a rendezvous
+  bool sends_to_all_ = false;                  // the interruption that begins, and
+  bool is_sent_to_all_ = false;                // the one that lasts: survivors get the model again, too
   bool counts_rendezvous_ = false;             // in the delay of the resumption under way
   std::unique_ptr<ModelBroadcast> broadcast_;  // under way, before the resumption
   Seconds broadcast_at_{};

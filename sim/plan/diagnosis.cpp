@@ -61,11 +61,6 @@ std::string rounded(double value) {
   return text.data();
 }
 
-/// "33 % slower than simulated".
-std::string deviation(double ratio) {
-  return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster") + " than simulated";
-}
-
 /// The one place that says what a measured speed means; `ratio` is that to the simulated one.
 std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile, bool knows_computation) {
   std::string cause;
@@ -80,20 +75,22 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
              diagnosis.simulated.bottleneck;
     case Finding::kUndecided: {
       const auto [low, high] = *diagnosis.interval;
-      std::string text = "the run is " + deviation(ratio) + ". That lies within the interval of 90 % (" + rounded(low) +
-                         " to " + rounded(high) + " steps/s), so the simulation alone cannot tell whether " +
+      std::string text = "the run is " + against_simulated(ratio) + ". That lies within the interval of 90 % (" +
+                         rounded(low) + " to " + rounded(high) +
+                         " steps/s), so the simulation alone cannot tell whether " +
                          (ratio < 1 ? "something slows it" : "profile " + in_quotes(profile) + " is too pessimistic");
       if (!cause.empty()) text += "; if something does, the most plausible single cause is " + cause;
       if (knows_computation) return text;
       return text + ". Measure one GPU alone (--measured 1=SAMPLES_PER_S) to tell computation from exchange";
     }
     case Finding::kSlower: {
-      const std::string text = "the run is " + deviation(ratio) + ": something that is not in the simulation slows it";
+      const std::string text =
+          "the run is " + against_simulated(ratio) + ": something that is not in the simulation slows it";
       if (!cause.empty()) return text + "; the most plausible single cause is " + cause;
       return text + ", more than any single cause that was tried explains";
     }
     case Finding::kFaster:
-      return "the run is " + deviation(ratio) + ": profile " + in_quotes(profile) +
+      return "the run is " + against_simulated(ratio) + ": profile " + in_quotes(profile) +
              " is too pessimistic for this software or hardware, and so are the parts of the step and the remedies "
              "below; calibrate it with measurements of your own";
   }
@@ -203,6 +200,10 @@ class Explanations {
 };
 
 }  // namespace
+
+std::string against_simulated(double ratio) {
+  return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster") + " than simulated";
+}
 
 double Measured::ratio_to(const ClusterSpeed& simulated) const {
   switch (unit) {

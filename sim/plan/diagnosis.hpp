@@ -33,6 +33,9 @@ struct Measured {
   double ratio_to(const ClusterSpeed& simulated) const;
 };
 
+/// What a measured speed of `ratio` times the simulated one is: "33.0 % slower than simulated" of 0.67.
+std::string against_simulated(double ratio);
+
 /// Something that is not in the scenario and would, alone, explain the measured speed.
 struct Explanation {
   std::string mechanism;  // Mechanism::name

@@ -154,17 +154,12 @@ class Simulations {
 
 std::string gpus_text(int gpus) { return gpus == 1 ? "one GPU" : std::to_string(gpus) + " GPUs"; }
 
-/// "20.1 % slower".
-std::string percent_off(double ratio) {
-  return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster");
-}
-
 std::string compute_verdict_of(const SizesDiagnosis& diagnosis) {
   if (!diagnosis.compute)
     return "computation: not known, as no speed of one GPU was measured (--measured 1=SAMPLES_PER_S)";
   const double ratio = *diagnosis.compute;
   if (std::abs(ratio - 1) <= kFlaggedShortfall) return "computation: one GPU is as fast as simulated";
-  std::string text = "computation: one GPU is " + percent_off(ratio) + " than simulated";
+  std::string text = "computation: one GPU is " + against_simulated(ratio);
   const auto& interval = diagnosis.compute_interval;
   if (interval && ratio >= interval->first && ratio <= interval->second)
     return text + ", which the simulation's interval of 90 % allows";

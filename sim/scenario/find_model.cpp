@@ -17,7 +17,8 @@ FoundModel find_model(const std::string& name, const JsonReader& by, const Catal
             .is_file = true,
             .imported = imported,
             .json = JsonReader{*imported, path.string()},
-            .remarks = std::move(model.remarks)};
+            .remarks = std::move(model.remarks),
+            .stored_type = std::move(model.stored_type)};
   }
   return {.name = name, .imported = {}, .json = catalog.model(name, by)};
 }

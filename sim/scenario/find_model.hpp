@@ -16,6 +16,7 @@ struct FoundModel {
   std::shared_ptr<const Json> imported;  // of a file: what `json` refers to
   JsonReader json;                       // a model file's object
   std::vector<std::string> remarks{};    // what of the file could not be taken over
+  std::string stored_type{};             // ImportedModel::stored_type
 };
 
 /// The model that a catalog has under `name`, which has no ending there; or of the file `name`, beside the file of `by`

@@ -63,9 +63,10 @@ void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<Gr
   const AllReduceStrategy* all_reduce = all_reduce_of(scenario);
   const GradientExchange& exchange = scenario.training.strategy.exchange;
   const Sharding sharding = sharding_of(scenario);
-  Bytes root{}, largest{}, all{}, largest_gradient{};
+  Bytes root{}, largest{}, all{}, largest_gradient{}, all_gradients{};
   for (const GradientUnit& unit : units) {
     all += unit.stored_bytes;
+    all_gradients += unit.gradient_bytes;
     largest_gradient = std::max(largest_gradient, unit.gradient_bytes);
     if (unit.is_root)
       root += unit.stored_bytes;
@@ -75,6 +76,10 @@ void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<Gr
   if (sharding == Sharding::kParameters && sharing_gpus(scenario) > 1)
     memory.gathered_units = std::min(all, root + (all_reduce->prefetched_units + 1) * largest);
   if (all_reduce == nullptr || sharing_gpus(scenario) == 1) return;
+  const bool is_whole = sharding == Sharding::kNone || sharding == Sharding::kOptimizer;
+  if (is_whole && exchange.bucket_size && !exchange.cycle_time && !exchange.by_blocks)
+    memory.uncounted.bucket_copies = all_gradients;
+  memory.uncounted.nccl_buffers = kNcclChannels * kNcclChannelBuffers;
   const bool converts = sent_gradients(scenario) != scenario.states.gradients;
   if (sharding == Sharding::kGradients || sharding == Sharding::kParameters || converts)
     memory.communication_buffers = largest_gradient;

@@ -17,7 +17,26 @@ namespace rehearse {
 ///   optimizer       that of the optimizer is sharded: 1 / d of it; gradients: those besides; parameters: the weights besides
 /// What is sharded is B P / d bytes, rounded up to a byte once for all of it: no padding of units to multiples of d.
 /// Source: Rajbhandari et al., ZeRO, SC 2020, section 5; DeepSpeed's 16, 4 + 12 / d, 2 + 14 / d and 16 / d bytes.
-/// Not counted: fragmentation and workspaces of the framework's allocator, and buckets that repeat gradients.
+/// Not counted: fragmentation and workspaces of the framework's allocator; and UncountedMemory, which is not there with
+/// every framework and setting.
+/// What collectives may take besides, by framework and settings.
+struct UncountedMemory {
+  /// All gradients as they are sent, again, where they go in buckets and are whole: PyTorch's DistributedDataParallel, unless
+  /// gradient_as_bucket_view ("the saved memory size will be equal to the total gradients size", its documentation).
+  Bytes bucket_copies{};
+  /// Of one communicator's rings: kNcclChannels times what a channel receives into, kNcclChannelBuffers.
+  Bytes nccl_buffers{};
+
+  Bytes total() const { return bucket_copies + nccl_buffers; }
+  bool operator==(const UncountedMemory&) const = default;
+};
+
+/// NCCL's buffers of a channel and connection (src/init.cc, src/include/device.h, 2.18 to 2.27): DEFAULT_BUFFSIZE 4 MiB for
+/// Simple, 120 x 640 x 8 steps x 8 B for LL128, 8 x 512 x 8 steps x 16 B for LL.
+inline constexpr Bytes kNcclChannelBuffers{(std::int64_t{4} << 20) + 120LL * 640 * 8 * 8 + 8LL * 512 * 8 * 16};
+/// Its rings between GPUs with NVLink of an A100 or H100; of others it has 2 to 16, so this is at the most.
+inline constexpr int kNcclChannels = 24;
+
 struct GpuMemory {
   Bytes context{};  // the driver's, memory_reserved of the GPU
   Bytes weights{};  // that kernels read
@@ -34,6 +53,7 @@ struct GpuMemory {
   /// The largest unit of gradients as it is sent, where it is not what is held: gradients are sharded, sent in another
   /// precision, or copied into a buffer of fusion (cycle_time).
   Bytes communication_buffers{};
+  UncountedMemory uncounted{};  // not in total()
 
   Bytes total() const;
   bool operator==(const GpuMemory&) const = default;

@@ -171,6 +171,7 @@ class ClusterReader {
         effective["replay"].push_back({event.at.value(), event.is_added ? "add" : "remove", event.node});
       group.replay = std::make_shared<const FleetTrace>(trace);
     } else {
+      json.expect(json.child("replay").is_array(), "replay", "the name of a file or an array of events");
       CsvWriter csv{{"time_s", "event", "node"}};
       for (const JsonReader& entry : json.children("replay")) {
         const std::vector<JsonReader> values = entry.elements();
@@ -216,6 +217,7 @@ class ClusterReader {
     std::vector<std::pair<std::string, std::string>> wanted;
     for (const Group& group : scenario_.groups) wanted.emplace_back(group.zone, group.instance.name);
     const JsonReader prices = json.child("prices");
+    prices.expect(prices.is_string() || prices.is_object(), "a name or an object");
     const auto history = std::make_shared<const PriceHistory>(
         prices.is_string() ? catalog_.price_history(prices.as<std::string>(), prices) : read_price_history(prices));
     effective_["prices"] = to_json(*history, wanted);

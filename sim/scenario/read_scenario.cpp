@@ -105,6 +105,7 @@ JsonReader resolve(const JsonReader& json, std::string_view key, Json& effective
 
 JsonReader resolve(const JsonReader& value, Json& effective, std::string& name, const FindEntry& find) {
   if (!value.is_string()) {
+    value.expect(value.is_object(), "a name or an object");
     name = name_of_inline(value);
     return value;
   }

@@ -60,6 +60,8 @@ void read_size(const JsonReader& json, std::optional<std::int64_t> samples_per_e
                              " samples");
 }
 
+constexpr const char* kYoungDaly = "young_daly";
+
 Checkpointing read_checkpoint_rule(const JsonReader& json) {
   Checkpointing rule;
   int rules = 0;
@@ -69,12 +71,17 @@ Checkpointing read_checkpoint_rule(const JsonReader& json) {
     ++rules;
   }
   if (json.has("every")) {
+    if (json.child("every").is_string() && json.required<std::string>("every") == kYoungDaly)
+      json.fail("every", "expected a time; " + in_quotes(kYoungDaly) + " is one of \"interval\"");
     rule.every = json.required<Seconds>("every");
     json.expect(*rule.every >= Seconds{1e-3}, "every", "at least 1ms");
     ++rules;
   }
   if (json.has("interval")) {
-    rule.is_young_daly = read_word<bool>(json, "interval", {{"young_daly", true}});
+    if (json.required<std::string>("interval") != kYoungDaly)
+      json.fail("interval", "expected " + in_quotes(kYoungDaly) +
+                                "; a time goes to \"every\", a number of steps to \"every_steps\"");
+    rule.is_young_daly = true;
     ++rules;
   }
   if (rules != 1) json.fail("expected one of \"every_steps\", \"every\" and \"interval\": \"young_daly\"");
@@ -117,7 +124,8 @@ void read_recovery(const JsonReader& json, Training& training) {
                                                   {"restart", LostWorker::kRestart}});
   }
   recovery.change = default_change();
-  if (reader.has("membership_change"))
+  recovery.changes_on_loss = reader.has("membership_change");
+  if (recovery.changes_on_loss)
     recovery.change = read_word<Change>(
         reader, "membership_change",
         {{"at_once", Change::kAtOnce}, {"rendezvous", Change::kRendezvous}, {"restart", Change::kRestart}});
@@ -172,19 +180,20 @@ void read_target(const JsonReader& json, Scenario& scenario) {
 /// A time, or a word for dates within a step, which workers need that go on by themselves. Returns what counts.
 std::string read_starts(const JsonReader& json, Training& training) {
   const bool go_on_alone = !training.strategy.is_synchronous();
-  std::string word = go_on_alone ? "random" : "";
-  if (json.has("start_interval") && json.value()["start_interval"].is_string()) {
-    const std::string text = json.required<std::string>("start_interval");
-    const bool is_word = text == "random" || text == "even";
-    if (is_word && !go_on_alone)
-      json.fail("start_interval", "expected a time: workers that wait for one another in each step begin together");
-    word = is_word ? text : "";
+  constexpr std::array kWords{Named{"random", Starts::kInAStep}, Named{"even", Starts::kEvenly}};
+  if (!json.has("start_interval")) {
+    if (go_on_alone) training.starts = Starts::kInAStep;
+    return go_on_alone ? kWords.front().name : to_text(training.start_interval);
   }
-  if (word.empty())
-    training.start_interval = json.optional<Seconds>("start_interval", Seconds{0});
-  else
-    training.starts = word == "even" ? Starts::kEvenly : Starts::kInAStep;
-  return word.empty() ? to_text(training.start_interval) : word;
+  const auto stated = read_word_or<Seconds>(json, "start_interval", kWords);
+  if (const auto* interval = std::get_if<Seconds>(&stated)) {
+    training.start_interval = *interval;
+    return to_text(*interval);
+  }
+  if (!go_on_alone)
+    json.fail("start_interval", "expected a time: workers that wait for one another in each step begin together");
+  training.starts = std::get<Starts>(stated);
+  return name_in(kWords, training.starts);
 }
 
 void read_share_variation(const JsonReader& json, Training& training, Json& effective) {

@@ -2,6 +2,7 @@
 
 #include "sim/scenario/find_model.hpp"
 #include "sim/scenario/scenario_readers.hpp"
+#include "workloads/importers/importer.hpp"
 
 namespace rehearse {
 
@@ -60,6 +61,8 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     scenario.precision = read_precision(json, "precision", kPrecisions);
   else
     effective["precision"] = kPrecisions.front().name;
+  if (found && !found->stored_type.empty() && !json.has("precision"))
+    scenario.warnings.push_back("model " + in_quotes(name) + ": " + precision_remark(found->stored_type));
   read_states(json, scenario);
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");

@@ -195,6 +195,8 @@ struct Recovery {
   };
   LostWorker lost_worker = LostWorker::kContinue;
   Change change = Change::kAtOnce;  // not stated: all-reduces restart if a lost worker makes them, else a rendezvous
+  /// It is stated, so that a loss costs what it does, too, after the timeout; else a loss costs what lost_worker says alone.
+  bool changes_on_loss = false;
   LostChief lost_chief = LostChief::kHandOver;
   Seconds timeout{30};  // until the others notice that one is lost
   /// From the decision to restart until the first step, besides reading the checkpoint; of a rendezvous until the broadcast.

@@ -49,6 +49,17 @@ void check_memory(Scenario& scenario) {
           (remedies.empty() ? "no smaller batch, sharding or number of machines would fit" : "would fit: " + remedies) +
           "; " + std::string{kUnmodelledRemedies} + scenario.set_by};
     }
+    if (const UncountedMemory& uncounted = memory.uncounted; needed + uncounted.total() > gpu.memory) {
+      const std::string copies = uncounted.bucket_copies == Bytes{}
+                                     ? std::string{}
+                                     : gibibytes(uncounted.bucket_copies) +
+                                           " of gradients again in the buckets of PyTorch's DistributedDataParallel, "
+                                           "unless gradient_as_bucket_view, and ";
+      scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
+                                  " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
+                                  " has, without what it may not have room for: " + copies + "up to " +
+                                  gibibytes(uncounted.nccl_buffers) + " of NCCL's buffers");
+    }
     if (as_double(needed) > 0.9 * as_double(gpu.memory))
       scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
                                   " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +

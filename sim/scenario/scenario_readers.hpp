@@ -12,12 +12,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "platforms/catalog.hpp"
 #include "platforms/pool_origin.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/unmodelled.hpp"
 
@@ -65,6 +68,29 @@ Value read_word(const JsonReader& json, std::string_view key, const std::array<N
   std::vector<std::pair<std::string, Value>> pairs;
   for (const Named<Value>& known : words) pairs.emplace_back(known.name, known.value);
   return read_word(json, key, pairs);
+}
+
+/// A quantity, or one of a table of words: `expected "random", "even" or a time with a unit, such as "5s"; found "evn";
+/// did you mean "even"?`.
+template <class Quantity, class Value, std::size_t n>
+std::variant<Quantity, Value> read_word_or(const JsonReader& json, std::string_view key,
+                                           const std::array<Named<Value>, n>& words) {
+  const JsonReader value = json.child(key);
+  std::string text = value.is_number() ? to_text(value.as<double>()) : "", found = text, expected, near;
+  if (value.is_string()) {
+    text = value.as<std::string>();
+    found = in_quotes(text);
+    for (const Named<Value>& known : words)
+      if (known.name == text) return known.value;
+    try {
+      return parse_quantity<Quantity>(text);
+    } catch (const QuantityError&) {}
+    if (const auto name = nearest_name(text, names_in(words))) near = "; did you mean " + in_quotes(*name) + "?";
+  }
+  for (const Named<Value>& known : words) expected += (expected.empty() ? "" : ", ") + in_quotes(known.name);
+  expected += " or " + expected_quantity<Quantity>(text);
+  if (found.empty()) json.expect(false, key, expected);
+  json.fail(key, "expected " + expected + "; found " + found + near);
 }
 
 /// A precision of one of the tables of scenario.hpp; no other is suggested for one that is not known, as it would compute

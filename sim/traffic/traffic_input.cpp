@@ -167,7 +167,11 @@ RunTraffic read_measured(const fs::path& input, const TrafficOptions& options, c
   if (paths.empty())
     throw InputError{input.string() +
                      ": expected a run of simulate -o, captures (pcap, pcapng) or tables of packets; "
-                     "found none of them"};
+                     "found " +
+                     (fs::is_empty(input) ? "an empty folder" : "none of them")};
+  if (const std::string_view what = is_folder ? std::string_view{} : emptiness(read_file_start(input, kStart));
+      !what.empty())
+    throw InputError{input.string() + ": expected a capture or a table of packets; found " + std::string{what}};
   if (!is_folder && kind_of(input) == Kind::kNone)
     throw InputError{input.string() +
                      ": expected a capture (pcap, pcapng) or a table of packets, separated by tabs, with columns "

@@ -3,7 +3,7 @@
 
 Synthetic data-parallel workloads on which ASTRA-sim and others are timed; printed, not judged. For each case: simulated
 time, what a closed form says, wall time of the whole process (median of RUNS, default 5, in turn with an empty SimGrid
-program) and peak memory. Closed forms: a ring takes 2 (N - 1) (alpha + ceil(S / N) / beta), alpha = 1 us from NIC to NIC,
+program, whose own goes to stderr) and peak memory. Closed forms: a ring takes 2 (N - 1) (alpha + ceil(S / N) / beta), alpha = 1 us from NIC to NIC,
 beta = 50 GB/s; one all-reduce is under way at a time, in the order in which gradients become ready.
 """
 import json, math, os, statistics, sys, tempfile, time
@@ -114,24 +114,46 @@ def cases():
                     step_time_variation=0.1), None)
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print(f"{'case':36} {'N':>5} {'simulated':>12} {'closed form':>12} {'error':>10} {'wall':>9} {'- empty':>9} {'memory':>8}")
+HEADER = ["work", "N", "simulated", "closed form", "wall", "memory"]
+
+
+def row(name, ranks, simulated, expected, *measured):
+    """A line of the table in tests/bench/README.md."""
+    form = f"{expected * 1e3:.4f} ms" if expected else "-"
+    return "| " + " | ".join([name, str(ranks), f"{simulated * 1e3:.4f} ms", form, *measured]) + " |"
+
+
+def simulated_rows(program):
+    """The rows without what is measured: the same on each machine."""
     with tempfile.TemporaryDirectory() as folder:
         for name, ranks, scenario, expected in cases():
             path, output = os.path.join(folder, "scenario.json"), os.path.join(folder, "out")
             with open(path, "w") as file:
                 json.dump(scenario, file)
-            walls, empties, memory = [], [], 0
+            run([program, "simulate", path, "--json", "--quiet"], output)
+            with open(output) as file:
+                yield row(name, ranks, json.load(file)["time_s"], expected)
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    print("| " + " | ".join(HEADER) + " |\n" + "| --- " * len(HEADER) + "|")
+    empties = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, ranks, scenario, expected in cases():
+            path, output = os.path.join(folder, "scenario.json"), os.path.join(folder, "out")
+            with open(path, "w") as file:
+                json.dump(scenario, file)
+            walls, memory = [], 0
             for _ in range(runs):
                 empties.append(run([EMPTY], os.devnull)[0])
                 wall, memory = run([PROGRAM, "simulate", path, "--json", "--quiet"], output)
                 walls.append(wall)
             with open(output) as file:
                 simulated = json.load(file)["time_s"]
-            wall, empty = statistics.median(walls), statistics.median(empties)
-            form = f"{expected * 1e3:9.4f} ms {(simulated / expected - 1) * 100:+9.5f}%" if expected else " " * 22 + " "
-            print(f"{name:36} {ranks:5} {simulated * 1e3:9.4f} ms {form} {wall * 1e3:6.1f} ms {(wall - empty) * 1e3:6.1f} ms {memory:4.0f} MiB")
+            print(row(name, ranks, simulated, expected, f"{statistics.median(walls):.3f} s", f"{memory:.0f} MiB"))
+    print(f"empty SimGrid program: {statistics.median(empties):.3f} s", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()

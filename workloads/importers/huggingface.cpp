@@ -425,6 +425,20 @@ void check_other_keys(Conversion& to) {
   if (!unknown.empty()) to.remarks.push_back("keys that are not understood: " + joined(unknown));
 }
 
+/// Of "dtype", or its name before version 5 of transformers, also of the text part; empty for fp32.
+std::string stored_type_of(const Json& config) {
+  for (const Json* part : {json_pointer_find(config, ""), json_pointer_find(config, "/text_config")})
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      const Json* type =
+          part == nullptr || !part->is_object() ? nullptr : json_pointer_find(*part, std::string{"/"} + key);
+      if (type == nullptr || !type->is_string()) continue;
+      auto text = type->get<std::string>();
+      if (text.starts_with("torch.")) text.erase(0, 6);
+      if (text != "auto") return text == "float32" || text == "float" ? std::string{} : text;
+    }
+  return {};
+}
+
 }  // namespace
 
 bool is_huggingface_config(const Source& source) {
@@ -456,7 +470,8 @@ ImportedModel read_huggingface_config(const Source& source) {
   if (!to.defaults.empty())
     to.remarks.push_back("not in the file, so as transformers takes it: " + joined(to.defaults));
   return {.model_file = model_file(source, "HuggingFace configuration (" + to.type + ")", std::move(to.structure)),
-          .remarks = std::move(to.remarks)};
+          .remarks = std::move(to.remarks),
+          .stored_type = stored_type_of(source.json())};
 }
 
 }  // namespace rehearse

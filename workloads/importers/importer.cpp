@@ -135,6 +135,11 @@ const std::string& Source::content() const {
   return *content_;
 }
 
+std::string_view Source::emptiness() const {
+  // The start of a packed file that is damaged is empty, too.
+  return rehearse::emptiness(start_).empty() ? std::string_view{} : rehearse::emptiness(content());
+}
+
 bool Source::is_json() const {
   const std::size_t first = start_.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) return false;
@@ -145,6 +150,16 @@ bool Source::is_json() const {
 const Json& Source::json() const {
   if (!json_) json_ = std::make_unique<const Json>(parse_json(quote_non_finite(content()), name()));
   return *json_;
+}
+
+std::string precision_remark(const std::string& stored_type) {
+  const std::string word = stored_type == "bfloat16"                           ? "bf16"
+                           : stored_type == "float16" || stored_type == "half" ? "fp16"
+                                                                               : "";
+  return "its weights are stored in " + printable(stored_type) +
+         ", which is not taken over: a workload states its precision" +
+         (word.empty() ? std::string{", and without that has fp32"}
+                       : ", \"precision\": " + in_quotes(word) + ", and without that has fp32");
 }
 
 Json model_file(const Source& source, const std::string& kind, Json structure) {
@@ -178,6 +193,7 @@ std::span<const FormatReader> source_formats() {
 }
 
 const FormatReader* find_format(const Source& source) {
+  if (!source.emptiness().empty()) return nullptr;  // white space would pass as the length of a record
   for (const FormatReader& reader : source_formats())
     if (reader.recognizes(source)) return &reader;
   return nullptr;
@@ -191,6 +207,8 @@ SourceFormat recognized_format(const fs::path& file) {
 ImportedModel import_model(const Source& source) {
   const FormatReader* reader = find_format(source);
   if (reader == nullptr) {
+    if (const std::string_view what = source.emptiness(); !what.empty())
+      throw InputError{source.name() + ": expected a model; found " + std::string{what}};
     std::string known;
     for (const FormatReader& format : source_formats())
       if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};

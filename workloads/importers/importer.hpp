@@ -46,6 +46,8 @@ class Source {
   const std::string& start() const { return start_; }
   /// All of it, unpacked. Throws InputError if that is more than 1 GiB.
   const std::string& content() const;
+  /// What it is called if it says nothing, emptiness() of files.hpp. Throws InputError if it is damaged.
+  std::string_view emptiness() const;
   /// Whether it begins as JSON does.
   bool is_json() const;
   /// Its value. Throws InputError.
@@ -65,7 +67,13 @@ Json model_file(const Source& source, const std::string& kind, Json structure);
 struct ImportedModel {
   Json model_file;
   std::vector<std::string> remarks{};
+  /// In what the source keeps its weights, as it says it, such as "bfloat16"; empty if it says nothing or fp32. A model has
+  /// no precision: the workload states it, so whoever knows none of the workload's tells of it by precision_remark().
+  std::string stored_type{};
 };
+
+/// "its weights are stored in bfloat16; computed is in what the workload states, here in fp32: \"precision\": \"bf16\" ...".
+std::string precision_remark(const std::string& stored_type);
 
 struct FormatReader {
   SourceFormat format;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/varint.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/detail/characters.hpp"
@@ -105,6 +106,8 @@ std::optional<TraceFormat> find_trace_format(const std::filesystem::path& file, 
     }
     beginning.resize(size);
   }
+  if (const std::string_view what = emptiness(beginning); !what.empty() && beginning.size() < kBeginning)
+    throw InputError{file.string() + ": expected a trace; found " + std::string{what}};
   if (begins_as_chakra_et(beginning)) return TraceFormat::kChakraEt;
   Characters characters{file, budget};
   KeyHandler handler;

@@ -147,6 +147,102 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
                 2, "words.csv:2: column \"steps_per_s_mean\": expected a number; found \"fast\"");
 }
 
+TEST_CASE("a name in an option or a study that does not exist is bad input, in every verb that takes it") {
+  const TemporaryFolder folder;
+  const std::string study = "validate " + kRoot + "/scenarios/studies/cm-dare-cluster.json";
+  check_refused(study + " --calibration nosuch", 2, "--calibration: unknown profile \"nosuch\"; known: \"");
+  check_refused(study + " --calibration cmdare", 2,
+                "--calibration: unknown profile \"cmdare\"; did you mean \"cm-dare\"?");
+  check_refused(study + " --calibration Auto", 2, "unknown profile \"Auto\"; did you mean \"auto\"?");
+  check_refused("validate " + kRoot + "/scenarios/studies/kernels-bf16-products.json --calibration nosuch", 2,
+                "--calibration, --computation, --exchange and --without-own-profiles are for others");
+  for (const std::string kernels : {"calibrate " + kRoot + "/scenarios/studies/kernels-bf16-products.json"}) {
+    check_refused(kernels + " --bootstrap 10", 2, "calibrate: --bootstrap does not go with a study of kernels");
+    check_refused(kernels + " --report " + (folder.path / "r.html").string(), 2, "--report does not go with");
+  }
+  check_refused("sweep " + kScenario + " --grid /cluster/groups/1/count=1..2 --by nosuch", 2,
+                "--by: \"nosuch\": unknown");
+  check_refused("traffic " + kScenario + " --log nosuch.log", 2,
+                "expected runs or captures beside --log; found a scenario");
+  check_refused("simulate " + kScenario + " --set /calibration=Auto", 2, "did you mean \"auto\"?");
+  check_refused("simulate " + kScenario + " --set /calibration=5", 2, "expected a name or an object; found 5");
+
+  // A study all of whose rows name what does not exist, each in another way.
+  const Json good = parse_json(read_file(kRoot + "/scenarios/studies/cm-dare-cluster.json", kMiB), "study");
+  const auto check_study = [&](const char* pointer, const Json& value, const std::string& message) {
+    Json changed = good;
+    changed["scenario"] = kScenario;
+    changed["measurements"] =
+        folder
+            .write("row.csv",
+                   "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
+                   "K80,1,1,resnet15,128,9.9,0.1\n")
+            .string();
+    changed[Json::json_pointer{pointer}] = value;
+    check_refused("validate " + folder.write("study.json", to_json_text(changed)).string(), 2, message);
+  };
+  check_study("/target/metric", "nosuch", "unknown metric \"nosuch\"; known: ");
+  check_study("/columns/num_workers", "/cluster/nosuch/1/count", "unknown key \"nosuch\"");
+  check_study("/columns/gpu/K80", {{"/cluster/groups/1/instance", "nosuch"}}, "unknown instance \"nosuch\"");
+  check_study("/columns/model", {{"foo", {{"/workload/model", "alexnet"}}}},
+              "unknown model \"resnet15\"; known: \"foo\"");
+  // What is there and gives no result: 3.
+  Json changed = good;
+  changed["scenario"] = kScenario;
+  changed["measurements"] =
+      folder
+          .write("row.csv",
+                 "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
+                 "K80,1,1,resnet15,60000,9.9,0.1\n")
+          .string();
+  check_refused("validate " + folder.write("study.json", to_json_text(changed)).string(), 3, "GPU memory exceeded");
+}
+
+TEST_CASE("a key that takes a time or words names both") {
+  const std::string set = "simulate " + kScenario + " --set /training/";
+  const std::string both = "/training/start_interval: expected \"random\", \"even\" or a time with a unit, such as ";
+  check_refused(set + "start_interval=evn", 2, both + "\"1.5us\" or \"24h\"; found \"evn\"; did you mean \"even\"?");
+  check_refused(set + "start_interval=soon", 2, both + "\"1.5us\" or \"24h\"; found \"soon\"");
+  check_refused(set + "'start_interval=5 seconds'", 2, both + "\"5s\"; found \"5 seconds\"");
+  check_refused(set + "start_interval=5", 2, both + "\"5s\" or \"5ms\"; found 5");
+  check_refused(set + "start_interval=true", 2, both + "\"1.5us\" or \"24h\"; found true");
+  check_refused(set + "checkpoint/interval=10min", 2, "expected \"young_daly\"; a time goes to \"every\"");
+  check_refused(set + "checkpoint/every=young_daly", 2, "expected a time; \"young_daly\" is one of \"interval\"");
+}
+
+TEST_CASE("a file that says nothing is said to be empty, by every verb that reads") {
+  const TemporaryFolder folder;
+  const std::string study = kRoot + "/scenarios/studies/cm-dare-cluster.json";
+  fs::create_directory(folder.path / "nothing");
+  const std::string nothing = (folder.path / "nothing").string(), out = " -o " + (folder.path / "out").string();
+  for (const auto& [content, what] :
+       {std::pair{std::string{}, std::string{"found an empty file"}},
+        std::pair{std::string{" \n\t\r\n"}, std::string{"found a file of white space alone"}},
+        std::pair{std::string{"\xef\xbb\xbf"}, std::string{"found an empty file"}}}) {
+    const std::string file = folder.write("file", content).string();
+    const std::string packed = folder.write("file.gz", gzip(content)).string();
+    for (const std::string& either : {file, packed}) {
+      check_refused("import " + either + out, 2, "expected a model; " + what);
+      check_refused("replay " + either, 2, "expected a trace; " + what);
+      check_refused("export " + either + out, 2, "expected a trace; " + what);
+      CHECK(rehearse_with("import " + either + " --dry-run" + out).out.find(what.substr(6)) != std::string::npos);
+    }
+    check_refused("traffic " + file, 2, "expected a capture or a table of packets; " + what);
+    check_refused("validate " + study + " --measurements " + file, 2, "expected a line of column names; " + what);
+    check_refused("diagnose " + kScenario + " --measured " + file, 2, "expected a line of column names; " + what);
+    check_refused("remaining " + kScenario + " --step 9 --history " + file, 2,
+                  "expected a line of column names; " + what);
+    for (const std::string verb : {"validate ", "calibrate ", "simulate ", "sweep "})
+      check_refused(verb + file, 2, "expected JSON; " + what);
+  }
+  check_refused("import " + nothing + out, 2, "Is a directory");
+  check_refused("replay " + nothing, 2, "Is a directory");
+  check_refused("traffic " + nothing, 2, "found an empty folder");
+  check_refused(
+      "simulate " + kScenario + " --catalog " + nothing, 2,
+      "expected a catalog folder, with JSON files or a folder models, profiles or prices; found an empty folder");
+}
+
 TEST_CASE("a row that cannot be simulated counts as 100 % and is listed; the exit code stays 0") {
   const TemporaryFolder folder;
   const fs::path csv =
@@ -266,6 +362,7 @@ TEST_CASE("the timeline is valid: on each track spans are ordered and do not ove
 
 TEST_CASE("a repeatable option takes one value, so that options may stand before the file") {
   const TemporaryFolder folder;
+  (void)folder.write("own.json", R"({"format": 1})");
   const std::string run = kScenario + " --dry-run --quiet";
   for (const std::string& arguments :
        {"simulate --set /training/steps=40 --set /seed=2 " + run,

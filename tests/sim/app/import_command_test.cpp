@@ -127,4 +127,26 @@ TEST_CASE("a recorded step is a model, whose simulation on one GPU takes as long
   check_refused("import " + traces + "sampled_128gpu_rank0.json.gz --batch 8 -o " + model, 2, "no what-ifs; --force");
 }
 
+TEST_CASE(
+    "in what a configuration's weights are stored is told by import, and where the workload states no precision") {
+  const TemporaryFolder folder;
+  const std::string config =
+      folder
+          .write("config.json", R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+                                    "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+                                    "vocab_size": 1000, "max_position_embeddings": 64, "torch_dtype": "bfloat16"})")
+          .string();
+  const std::string run = "simulate " + kScenario +
+                          " --dry-run --set /workload/batch_per_worker=1 --set /workload/model=" + config +
+                          " --set /workload/precision=";
+  const std::string told = "its weights are stored in bfloat16, which is not taken over";
+  CHECK(rehearse_with("import " + config + " -o " + (folder.path / "m.json").string()).out.find(told) !=
+        std::string::npos);
+  const Outcome unstated = rehearse_with(run + "null"), stated = rehearse_with(run + "fp32");
+  CAPTURE(unstated.err);
+  CHECK(unstated.err.find(told) != std::string::npos);
+  CHECK(stated.exit_code == 0);
+  CHECK(stated.err.find(told) == std::string::npos);
+}
+
 }  // namespace rehearse

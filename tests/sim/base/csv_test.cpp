@@ -49,7 +49,7 @@ TEST_CASE("quotes protect commas, quotes and line ends; lines count as in the fi
 
 TEST_CASE("a malformed table is refused with the place") {
   CHECK(parse_error("") == "t.csv: expected a line of column names; found an empty file");
-  CHECK(parse_error("\n\r\n") == "t.csv: expected a line of column names; found an empty file");
+  CHECK(parse_error("\n\r\n") == "t.csv: expected a line of column names; found a file of white space alone");
   CHECK(parse_error("a,b\n") == "t.csv: expected at least one row below the column names; found none");
   CHECK(parse_error("a,b\n1,2\n3\n") == "t.csv:3: expected 2 fields as in the header; found 1");
   CHECK(parse_error("a\n1,2\n") == "t.csv:2: expected 1 field as in the header; found 2");

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "sim/base/random.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/quantity_hint.hpp"
+#include "sim/base/random.hpp"
 
 namespace rehearse {
 namespace {
@@ -129,13 +131,78 @@ TEST_CASE("a hint has the user's number, and bits where there were bits") {
                         {kTime, "5m", R"("5min" or "5ms")"},
                         {kTime, "3 hrs", R"("3h")"},
                         {kTime, "7", R"("7s" or "7ms")"},
-                        {kTime, "1h30m", ""},
+                        {kTime, "1h30m", R"("90min")"},
+                        {kTime, "1 h 30 min", R"("90min")"},
+                        {kTime, "3 days 4 h", R"("76h")"},
+                        {kTime, "3 days, 4 hours", R"("76h")"},
+                        {kTime, "3 days and 4 hours", R"("76h")"},
+                        {kTime, "2 weeks", R"("14d")"},
+                        {kTime, "2 weeks 1 day", R"("15d")"},
+                        {kTime, "0.1 weeks", R"("0.7d")"},
+                        {kTime, "1:30:00", R"("5400s")"},
+                        {kTime, "1:30", ""},
+                        {kTime, "4 h 3 days", ""},
+                        {kTime, "2 months", ""},
+                        {kTime, "1 year", ""},
+                        {kTime, "5 Ms", ""},
+                        {kTime, "90 minutes", R"("90min")"},
+                        {kTime, "1,5 h", R"("1.5h")"},
+                        {kTime, "0,125 h", R"("0.125h")"},
+                        {kTime, "1,500 h", ""},
+                        {kTime, "1 5 h", ""},
+                        {kTime, "1 500 msec", R"("1500ms")"},
+                        {kTime, "1 500.5 msec", R"("1500.5ms")"},
+                        {kTime, ".5 h", R"("0.5h")"},
+                        {kTime, "5 dollars", ""},
+                        {kTime, "5 min/step", ""},
+                        {kSize, "1,5 GB", R"("1.5GB")"},
+                        {kSize, "1,500 MB", ""},
+                        {kSize, "1,500,000 B", R"("1500000B")"},
+                        {kSize, "1,500.5 kB", R"("1500.5kB")"},
+                        {kSize, "1.500.000 B", ""},
+                        {kSize, "2 weeks", ""},
+                        {kSize, "$3", ""},
+                        {kRate, "1,5 Gbit/s", R"("1.5Gbps")"},
+                        {kRate, "25GB/min", ""},
+                        {kRate, "25 GB/h", ""},
+                        {kRate, "4x25Gbps", ""},
+                        {kRate, "$3/h", ""},
+                        {QuantityKind::kSpeed, "19,5 TFLOPS", R"("19.5Tflops")"},
+                        {QuantityKind::kSpeed, "624 TOPS", ""},
+                        {QuantityKind::kSpeed, "312 TMACs/s", ""},
+                        {QuantityKind::kWork, "2 GMACs", ""},
+                        {QuantityKind::kWork, "3 PFLOP/s-days", ""},
                         {QuantityKind::kSpeed, "312 TFLOP/s", R"("312Tflops")"},
                         {QuantityKind::kSpeed, "312", ""},
                         {QuantityKind::kWork, "3.9 GFLOPs", R"("3.9Gflop")"}}) {
     CAPTURE(c.text);
     CHECK(hint(c.kind, c.text) == c.hint);
   }
+}
+
+TEST_CASE("a hint of a price is in dollars per hour, if that is what was written") {
+  for (const char* text : {"3", "$3", "$3/h", "3 USD/hr", "3 USD per hour", "US$ 3 / hour", "3 $/h"}) {
+    CAPTURE(text);
+    CHECK(price_hint("hour", text) == "3");
+  }
+  CHECK(price_hint("hour", "1,5 USD") == "1.5");
+  for (const char* text :
+       {"3 EUR/h", "72 USD/day", "30 cents/h", "3 USD/GPU hour", "3 USD/month", "1,500 USD", "free", ""}) {
+    CAPTURE(text);
+    CHECK(price_hint("hour", text).empty());
+  }
+  CHECK(price_hint("gib_month", "$0.1/GiB-month") == "0.1");
+  CHECK(price_hint("gib_month", "0.1 USD per GiB month") == "0.1");
+  CHECK(price_hint("gib_month", "$0.1/GB-month").empty());
+  CHECK(price_hint("gib_month", "$0.1/h").empty());
+  const Json price = {{"usd_per_hour_spot", "$3/h"}, {"usd_per_gib_month", "3 EUR"}};
+  const JsonReader json{price, "f"};
+  CHECK_THROWS_WITH_AS((void)json.required<double>("usd_per_hour_spot"),
+                       R"(f: /usd_per_hour_spot: expected a number of USD per hour, such as 3; found "$3/h")",
+                       InputError);
+  CHECK_THROWS_WITH_AS((void)json.required<double>("usd_per_gib_month"),
+                       R"(f: /usd_per_gib_month: expected a number of USD per GiB and month; found "3 EUR")",
+                       InputError);
 }
 
 TEST_CASE("what is not a plain positive number with a unit of its kind is refused") {

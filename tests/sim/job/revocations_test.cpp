@@ -112,6 +112,44 @@ TEST_CASE("all-reduce goes on without a lost machine after the time-out") {
   }
 }
 
+TEST_CASE("a loss costs what the stated change of membership does, after the time-out; unstated the time-out alone") {
+  // Lost in step 11 of 40. Two are left: 90 of 120 samples in 45 steps. A rendezvous sends one of them variables and
+  // momentum, 2 x 1.2 MB, again. A restart goes back to the checkpoint of step 8: 24 samples, 96 in 48 steps, and reads it.
+  const double lost_at = 10.5 * ring_step(3), broadcast = kAlpha + 2 * kSize / kBeta;
+  const double writes = 50e-3 + 2 * kSize / kBeta;
+  struct Case {
+    const char* change;
+    double stopped, steps;
+    int restarts, lost;
+  };
+  for (const Case& c : {Case{nullptr, 2, 45, 0, 0},
+                        {"at_once", 2, 45, 0, 0},
+                        {"rendezvous", 2 + 7 + broadcast, 45, 0, 0},
+                        {"restart", 2 + 7 + writes, 48, 1, 2}})
+    for (const bool is_exact : {false, true}) {
+      CAPTURE(is_exact);
+      Json scenario = ring(3, 40);
+      scenario["training"]["recovery"] = {{"timeout", "2s"}, {"restart_time", "7s"}};
+      if (c.change != nullptr) scenario["training"]["recovery"]["membership_change"] = c.change;
+      scenario["training"]["checkpoint"] = {{"every_steps", 8}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
+      const double date = lost_at + writes;
+      const Json result = run(replayed(scenario, 0, {{date, "remove", "n2"}}), is_exact);
+      CAPTURE(result.dump());
+      CHECK(result["stopped"].get<double>() == doctest::Approx(c.stopped).epsilon(1e-9));
+      CHECK(result["restarts"] == c.restarts);
+      CHECK(result["pauses"] == 1 - c.restarts);
+      CHECK(result["lost"] == c.lost);
+      const double later = std::floor((c.restarts == 1 ? 8 + c.steps - 1 : 10 + c.steps - 1) / 8) - 1;  // checkpoints
+      CHECK(result.value("time", 0.0) ==
+            doctest::Approx(date + c.stopped + c.steps * ring_step(2) + later * writes).epsilon(1e-9));
+    }
+  // Nobody is there to be sent it: one worker is left.
+  Json pair = ring(2, 40);
+  pair["training"]["recovery"] = {{"timeout", "2s"}, {"restart_time", "7s"}, {"membership_change", "rendezvous"}};
+  const Json alone = run(replayed(pair, 0, {{10.5 * ring_step(2), "remove", "n1"}}));
+  CHECK(alone["stopped"].get<double>() == doctest::Approx(9).epsilon(1e-9));
+}
+
 TEST_CASE("the speed until a machine is lost is that of all steps until then, those that are skipped included") {
   for (const Json& plain :
        {ring(3, 400),
@@ -404,7 +442,7 @@ TEST_CASE("a replacement costs the same at known speeds as message by message, t
         json["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1GBps"}};
         json["training"]["recovery"] = {{"lost_worker", lost_worker},
                                         {"membership_change", change},
-                                        {"timeout", "100ms"},
+                                        {"timeout", "120ms"},
                                         {"restart_time", "300ms"},
                                         {"minimum_workers", 2}};
         const Json detail = run(json);

@@ -72,6 +72,13 @@ TEST_CASE("CM-DARE's four K80 have no bottleneck: no server helps, more or faste
   }));
 }
 
+TEST_CASE("a ratio of speeds is told in one way, wherever it stands") {
+  CHECK(against_simulated(0.67) == "33.0 % slower than simulated");
+  CHECK(against_simulated(1.5) == "50.0 % faster than simulated");
+  CHECK(diagnosed({}, 12).verdict.starts_with("the run is " +
+                                              against_simulated(12 / diagnosed({}, 12).simulated.steps_per_s)));
+}
+
 TEST_CASE("a run that is slower than simulated, as fast, or faster: one verdict each") {
   const Diagnosis slow = diagnosed({}, 12);
   CHECK(slow.is_flagged);  // as CM-DARE's rule would

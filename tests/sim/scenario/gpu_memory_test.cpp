@@ -150,6 +150,39 @@ TEST_CASE("parts add up; gathered units are the root and two blocks, a gradient 
   CHECK(json["gpu_memory_available_B"] == 4LL << 40);
 }
 
+TEST_CASE("buckets that repeat gradients and NCCL's buffers are no part, and told where they would not fit") {
+  // 24 channels x (4 MiB + 4,915,200 B + 524,288 B), as src/init.cc has it.
+  constexpr Bytes nccl{24 * (4'194'304LL + 4'915'200 + 524'288)};
+  const auto uncounted = [](const Json& json) { return memory_of(json).uncounted; };
+  CHECK(uncounted(on_gpus(kLlama3, 64, "none")) == UncountedMemory{Bytes{2 * kLlama3Parameters}, nccl});
+  CHECK(uncounted(on_gpus(kLlama3, 64, "none", "fp32")) == UncountedMemory{Bytes{4 * kLlama3Parameters}, nccl});
+  for (const char* sharding : {"gradients", "parameters"})
+    CHECK(uncounted(on_gpus(kLlama3, 64, sharding)) == UncountedMemory{{}, nccl});
+  Json scenario = on_gpus(kLlama3, 64, "none");
+  scenario["training"]["strategy"]["cycle_time"] = "5ms";  // copied to one buffer, which is a part
+  CHECK(uncounted(scenario) == UncountedMemory{{}, nccl});
+  scenario["training"]["strategy"].erase("cycle_time");
+  scenario["training"]["strategy"]["bucket_size"] = "0B";  // each by itself, where it is
+  CHECK(uncounted(scenario) == UncountedMemory{{}, nccl});
+
+  // One byte too few for them, and as many as they take.
+  scenario["training"]["strategy"].erase("bucket_size");
+  const GpuMemory memory = memory_of(scenario);
+  Json& has = scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"];
+  const auto warns = [&](Bytes bytes) {
+    has = std::to_string(bytes.value()) + "B";
+    for (const std::string& warning : test::resolved(scenario).warnings)
+      if (warning.find("14.96 GiB of gradients again in the buckets of PyTorch's DistributedDataParallel, unless "
+                       "gradient_as_bucket_view, and up to 0.22 GiB of NCCL's buffers") != std::string::npos)
+        return true;
+    return false;
+  };
+  const Bytes all = memory.total() + memory.uncounted.total();
+  CHECK_FALSE(warns(all));
+  CHECK(warns(all - Bytes{1}));
+  CHECK(warns(memory.total()));
+}
+
 TEST_CASE("what exceeds the memory is told by parts, with what was found to fit and what is not modelled") {
   Json scenario = on_gpus(kLlama3, 8, "none");
   scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = "80GiB";

@@ -312,7 +312,8 @@ TEST_CASE("NaN and Infinity, which transformers writes, are read where they do n
   std::string config = kLlama2;
   config.replace(config.find("11008"), 5, "Infinity");
   CHECK(error_of(config) ==
-        "config.json: /intermediate_size: expected a whole number between -2147483648 and 2147483647; found \"Infinity\"");
+        "config.json: /intermediate_size: expected a whole number between -2147483648 and 2147483647; found "
+        "\"Infinity\"");
 }
 
 TEST_CASE("sizes that the file does not state are those of transformers, and said") {
@@ -411,6 +412,27 @@ TEST_CASE("configurations that are not supported are refused by their key") {
   std::string narrow = kOpt;
   narrow.replace(narrow.find("\"word_embed_proj_dim\": 2048"), 27, "\"word_embed_proj_dim\": 512");
   CHECK(error(narrow) == "config.json: /word_embed_proj_dim: an embedding narrower than the model is not supported");
+}
+
+TEST_CASE("in what the weights are stored is told, as a workload states its precision") {
+  for (const auto& [key, type] :
+       {std::pair{R"("torch_dtype": "bfloat16")", "bfloat16"}, std::pair{R"("dtype": "float16")", "float16"},
+        std::pair{R"("dtype": "torch.bfloat16")", "bfloat16"},
+        std::pair{R"("dtype": "float8_e4m3fn")", "float8_e4m3fn"},
+        std::pair{R"("dtype": "bfloat16", "torch_dtype": "float32")", "bfloat16"},
+        std::pair{R"("torch_dtype": "float32")", ""}, std::pair{R"("torch_dtype": "auto")", ""},
+        std::pair{R"("torch_dtype": null)", ""}, std::pair{R"("use_cache": true)", ""}}) {
+    CAPTURE(key);
+    CHECK(imported(with(kMistral, key)).stored_type == type);
+  }
+  CHECK(precision_remark("bfloat16") ==
+        "its weights are stored in bfloat16, which is not taken over: a workload states its precision, \"precision\": "
+        "\"bf16\", and without that has fp32");
+  CHECK(precision_remark("float16").find("\"precision\": \"fp16\"") != std::string::npos);
+  CHECK(
+      precision_remark("float8_e4m3fn") ==
+      "its weights are stored in float8_e4m3fn, which is not taken over: a workload states its precision, and without "
+      "that has fp32");
 }
 
 }  // namespace rehearse

@@ -159,7 +159,9 @@ TEST_CASE("the format of a file is told by what is in it") {
   };
   CHECK(format(R"({"schemaVersion": 1, "traceEvents": []})") == TraceFormat::kKineto);
   CHECK(format("[]") == TraceFormat::kKineto);
-  CHECK(!format(""));
+  for (const auto& [nothing, what] : {std::pair{"", "an empty file"}, std::pair{" \n ", "a file of white space alone"}})
+    CHECK_THROWS_WITH_AS((void)format(nothing),
+                         ((folder / "trace").string() + ": expected a trace; found " + what).c_str(), InputError);
   CHECK(!format("nothing"));
   CHECK(!format(R"({"workload": {}, "cluster": {}})"));
   CHECK(format(R"({"a": {"nodes": []}, "workload_graph": []})") == TraceFormat::kChakraJson);

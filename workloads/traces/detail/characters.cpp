@@ -1,12 +1,16 @@
 #include "workloads/traces/detail/characters.hpp"
 
+#include <cerrno>
+#include <cstring>
+
 #include "sim/base/errors.hpp"
 
 namespace rehearse {
 
 UnpackedFile::UnpackedFile(const std::filesystem::path& file, const Budget& budget)
     : budget_{budget}, name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
-  if (!file_ || std::filesystem::is_directory(file)) throw InputError{name_ + ": cannot be read"};
+  const int error = std::filesystem::is_directory(file) ? EISDIR : errno;
+  if (!file_ || error == EISDIR) throw InputError{name_ + ": cannot read: " + std::strerror(error)};
   constexpr unsigned kBuffer = 1 << 16;
   ::gzbuffer(file_.get(), kBuffer);
 }
