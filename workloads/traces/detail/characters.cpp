@@ -9,8 +9,9 @@ namespace rehearse {
 
 UnpackedFile::UnpackedFile(const std::filesystem::path& file, const Budget& budget)
     : budget_{budget}, name_{file.string()}, file_{::gzopen(name_.c_str(), "rb")} {
-  const int error = std::filesystem::is_directory(file) ? EISDIR : errno;
-  if (!file_ || error == EISDIR) throw InputError{name_ + ": cannot read: " + std::strerror(error)};
+  const int why = errno;
+  const bool is_folder = std::filesystem::is_directory(file);
+  if (!file_ || is_folder) throw InputError{name_ + ": cannot read: " + std::strerror(is_folder ? EISDIR : why)};
   constexpr unsigned kBuffer = 1 << 16;
   ::gzbuffer(file_.get(), kBuffer);
 }
