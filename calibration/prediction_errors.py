@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROWS = 24
+ROWS = 40
 LEAST_INSIDE = 0.85
 FEWEST = 40  # rows of a kind that stands by itself; PredictionErrors::of() has the same number
 FEWEST_OF_FEWER = 20
@@ -250,29 +250,41 @@ def interval_by(found, kind):
     return -sums[0], sums[1]
 
 
+def left_out(found):
+    """[(row, ends of the interval that the other sources give its kind)], of kinds that these know."""
+    pairs = []
+    for source in sorted({row[0] for row in found}):
+        others = [row for row in found if row[0] != source]
+        ends = {kind: interval_by(others, kind) for kind in {row[2] for row in found if row[0] == source}}
+        pairs += [(row, ends[row[2]]) for row in found if row[0] == source and ends[row[2]] not in (None, (-0.0, 0.0))]
+    return pairs
+
+
 def print_coverage(found):
-    """By kind: rows, their sources, how many are inside of the interval that the other sources give, its ends as factors of
-    a speed, and its width beside the spread of the errors that were left out, in logarithms."""
-    print("| predicted | rows | sources | inside, % | interval of a speed | high / low | width / spread |")
+    """By kind, and pooled by what the profiles had not seen: rows, their sources, how many are inside of the interval that the
+    other sources give, its ends as factors of a speed, and its width beside the spread of the errors, in logarithms."""
+    pairs = left_out(found)
+
+    def line(label, chosen, ends=None):
+        rows = [row for row, _ in chosen]
+        inside = sum(low <= row[3] <= high for row, (low, high) in chosen)
+        width = quantile([high - low for _, (low, high) in chosen], 0.5)
+        errors = [row[3] for row in rows]
+        spread = quantile(errors, 0.95) - quantile(errors, 0.05)
+        ends = f"{math.exp(-ends[1]):.2f} to {math.exp(-ends[0]):.2f}" if ends else ""
+        print(f"| {label} | {len(rows)} | {len({row[0] for row in rows})} | {100 * inside / len(rows):.0f} | {ends} "
+              f"| {math.exp(width):.1f} | {width / spread:.1f} |")
+
+    print("| predicted | rows | sources | inside, % | interval of a speed | high / low, median | width / spread |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for kind in sorted({kind for _, _, kind, _ in found}):
-        rows = [row for row in found if row[2] == kind]
-        inside, widths = [], []
-        for source in sorted({row[0] for row in rows}):
-            others = [row for row in found if row[0] != source]
-            ends = interval_by(others, kind)
-            if ends is None:
-                continue
-            for row in (row for row in rows if row[0] == source):
-                inside.append(ends[0] <= row[3] <= ends[1])
-                widths.append(ends[1] - ends[0])
-        ends = interval_by(found, kind)
-        if len(inside) < FEWEST or ends is None or ends == (-0.0, 0.0):
-            continue
-        spread = quantile([row[3] for row in rows], 0.95) - quantile([row[3] for row in rows], 0.05)
-        print(f"| {kind} | {len(inside)} | {len({row[0] for row in rows})} | {100 * sum(inside) / len(inside):.0f} "
-              f"| {math.exp(-ends[1]):.2f} to {math.exp(-ends[0]):.2f} | {math.exp(ends[1] - ends[0]):.1f} "
-              f"| {quantile(widths, 0.5) / spread:.1f} |")
+    line("**more workers than twice those of the fit**", [pair for pair in pairs if "fitted to fewer" in pair[0][2]])
+    line("**another source, all kinds**", [pair for pair in pairs if "fitted to fewer" not in pair[0][2]])
+    line("**another source, data sheets between machines**",
+         [pair for pair in pairs if pair[0][2] == "data sheet; cluster: other profile"])
+    for kind in sorted({row[2] for row, _ in pairs}):
+        chosen = [pair for pair in pairs if pair[0][2] == kind]
+        if len(chosen) >= FEWEST:
+            line(kind, chosen, interval_by(found, kind))
 
 
 def print_left_out():

@@ -1,13 +1,13 @@
 # One call per folder:
 #   rehearse_module(NAME SOURCES a.cpp ... USES rehearse::base ... USES_INSIDE ZLIB::ZLIB ... TESTS a_test.cpp ...)
 # gives the library rehearse::NAME and, of the TESTS in tests/<folder>/, the doctest program test_NAME, known to CTest.
-# Cases that SLOW names (doctest patterns) are a CTest of their own, NAME_slow, labelled slow; NAME runs the others.
+# Cases that SLOW names (doctest patterns) are a CTest of their own, NAME_slow, labelled slow; NAME runs the others, in PARTS if so many are asked for.
 # COLD sources read, check, fit, print: nothing that runs in each step of a simulation. They are compiled with -O1, in two thirds of the time.
 # Tests are compiled with GCC's -Og, which takes as long as -O0: templates that they share with what they test are often theirs.
 # USES are seen by those who include our headers; USES_INSIDE only by our own sources, TEST_USES by our tests. Without SOURCES: headers only.
 
 function(rehearse_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "COLD" "" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS;SLOW")
+  cmake_parse_arguments(PARSE_ARGV 1 module "COLD" "PARTS" "SOURCES;USES;USES_INSIDE;TEST_USES;TESTS;SLOW")
   rehearse_refuse_unparsed("rehearse_module(${name})" "${module_UNPARSED_ARGUMENTS}")
   set(target rehearse_${name})
   if(module_SOURCES)
@@ -24,7 +24,7 @@ function(rehearse_module name)
   endif()
   add_library(rehearse::${name} ALIAS ${target})
   rehearse_tests(${name} USES rehearse::${name} ${module_USES} ${module_USES_INSIDE} ${module_TEST_USES} TESTS ${module_TESTS}
-                 SLOW ${module_SLOW})
+                 SLOW ${module_SLOW} PARTS ${module_PARTS})
 endfunction()
 
 # rehearse_program(NAME SOURCES main.cpp ... USES rehearse::job ... ): an executable at the top of the build folder.
@@ -37,11 +37,12 @@ function(rehearse_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endfunction()
 
-# rehearse_tests(NAME USES targets... TESTS files... SLOW patterns...): the program test_NAME from tests/<this folder>/.
+# rehearse_tests(NAME USES targets... TESTS files... SLOW patterns... PARTS n): the program test_NAME from tests/<this folder>/.
+# The cases of a program that takes minutes run in n PARTS, each a test of its own that others run beside.
 # A *_test.cpp there that is not listed is an error, also when it appears after CMake has run; folders with a module of
 # their own are left to it.
 function(rehearse_tests name)
-  cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "USES;TESTS;SLOW")
+  cmake_parse_arguments(PARSE_ARGV 1 tests "" "PARTS" "USES;TESTS;SLOW")
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -70,21 +71,45 @@ function(rehearse_tests name)
   if(tests_SLOW)
     rehearse_refuse_unknown_cases(test_${name} "${tests_SLOW}" "${tests_TESTS}")
     list(JOIN tests_SLOW "," slow)
-    add_test(NAME ${name} COMMAND test_${name} "--test-case-exclude=${slow}")
+    rehearse_add_parts(${name} "${tests_PARTS}" "${tests_TESTS}" "--test-case-exclude=${slow}")
     add_test(NAME ${name}_slow COMMAND test_${name} "--test-case=${slow}")
     set_tests_properties(${name}_slow PROPERTIES LABELS slow TIMEOUT 1200)
   else()
-    add_test(NAME ${name} COMMAND test_${name})
+    rehearse_add_parts(${name} "${tests_PARTS}" "${tests_TESTS}")
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
-  rehearse_begin_early(${name})
   if(tests_SLOW)
     rehearse_begin_early(${name}_slow)
   endif()
 endfunction()
 
+# The tests NAME, or NAME_1 to NAME_<parts>, of about as many cases each; further arguments are the program's.
+function(rehearse_add_parts name parts files)
+  if(NOT parts)
+    add_test(NAME ${name} COMMAND test_${name} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+    rehearse_begin_early(${name})
+    return()
+  endif()
+  set(cases 0)
+  foreach(file IN LISTS files)
+    file(STRINGS ${file} of_file REGEX "^ *TEST_CASE")
+    list(LENGTH of_file count)
+    math(EXPR cases "${cases} + ${count}")
+  endforeach()
+  foreach(part RANGE 1 ${parts})
+    math(EXPR first "(${part} - 1) * ${cases} / ${parts} + 1")
+    math(EXPR last "${part} * ${cases} / ${parts}")
+    if(part EQUAL parts)
+      set(last 1000000)
+    endif()
+    add_test(NAME ${name}_${part} COMMAND test_${name} --first=${first} --last=${last} ${ARGN})
+    set_tests_properties(${name}_${part} PROPERTIES TIMEOUT 1200)
+    rehearse_begin_early(${name}_${part})
+  endforeach()
+endfunction()
+
 # The longest tests begin first, so that no processor is left alone with one of them: about so many seconds each.
-set(rehearse_long_tests app=80 app_slow=60 gnn=50 job_slow=40 plan=35 tidy=30 calibration_slow=25 structure_fuzzer=25 gnn_slow=20
+set(rehearse_long_tests app_1=80 app_2=80 app_3=80 app_4=80 app_slow=60 gnn=50 job_slow=40 plan=35 tidy=30 calibration_slow=25 structure_fuzzer=25 gnn_slow=20
                         calibration=16 pool=15 golden=10 scenario=8 predictor=8 training_slow=6 critical_path=6)
 
 function(rehearse_begin_early name)

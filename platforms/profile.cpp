@@ -174,11 +174,13 @@ SeenExchange read_seen_exchange(const JsonReader& json) {
   SeenExchange exchange{.strategy = json.required<std::string>("strategy"),
                         .links = json.optional<std::string>("links", ""),
                         .nic = json.optional<BytesPerSecond>("nic", BytesPerSecond{}),
-                        .workers_max = json.required<int>("workers_max"),
-                        .collective = json.optional<std::string>("collective", "")};
-  if (!exchange.collective.empty()) {
-    exchange.payload_min = json.required<Bytes>("payload_min");
-    exchange.payload_max = json.required<Bytes>("payload_max");
+                        .workers_max = json.required<int>("workers_max")};
+  if (json.has("collective")) {
+    const JsonReader alone = json.child("collective");
+    exchange.collective = alone.required<std::string>("operation");
+    exchange.payload_min = alone.required<Bytes>("payload_min");
+    exchange.payload_max = alone.required<Bytes>("payload_max");
+    alone.reject_unknown_keys();
   }
   json.reject_unknown_keys();
   return exchange;

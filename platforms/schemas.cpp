@@ -380,7 +380,8 @@ constexpr std::string_view kProfileFit = R"json(    "fit": {
           "exchanges": { "type": "array", "items": { "type": "object", "required": ["strategy", "workers_max"], "additionalProperties": false, "properties": {
             "strategy": { "type": "string" }, "links": { "type": "string", "description": "between the GPUs of a machine" },
             "nic": { "$ref": "#/$defs/rate", "description": "all NICs of a machine with workers together, each direction; default: one machine" }, "workers_max": { "type": "integer" },
-            "collective": { "type": "string", "description": "of collectives alone: the operation" }, "payload_min": { "$ref": "#/$defs/size" }, "payload_max": { "$ref": "#/$defs/size" } } } } } } } },
+            "collective": { "type": "object", "description": "of collectives alone", "required": ["operation", "payload_min", "payload_max"], "additionalProperties": false, "properties": {
+              "operation": { "type": "string" }, "payload_min": { "$ref": "#/$defs/size" }, "payload_max": { "$ref": "#/$defs/size" } } } } } } } } } },
     "prediction": { "type": "object", "description": "written by rehearse: of which kind predictions are, and how far such ones were off", "required": ["kind", "low", "high"], "additionalProperties": false, "properties": {
       "kind": { "type": "string" }, "low": { "type": "number" }, "high": { "type": "number" },
       "others": { "type": "object", "description": "profiles that would do nearly as well, complete, by name; the interval covers what they say" } } },

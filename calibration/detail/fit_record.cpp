@@ -82,9 +82,9 @@ Json seen_in(const std::vector<const Scenario*>& scenarios) {
     if (nic > 0) exchange["nic"] = to_text(BytesPerSecond{nic});
     exchange["workers_max"] = all.workers_max;
     if (collective.empty()) continue;
-    exchange["collective"] = collective;
-    exchange["payload_min"] = to_text(all.payload_min);
-    exchange["payload_max"] = to_text(all.payload_max);
+    exchange["collective"] = {{"operation", collective},
+                              {"payload_min", to_text(all.payload_min)},
+                              {"payload_max", to_text(all.payload_max)}};
   }
   if (traffic > Bytes{}) seen["server_traffic_max"] = to_text(traffic);
   return seen;

@@ -14,6 +14,7 @@
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
+#include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
@@ -263,7 +264,7 @@ std::string explain(const Scenario& scenario) {
     }
     append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
            group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
-           to_text(group.instance.nic).c_str(), scenario.profile.network.nic_efficiency_for(group.instance.name));
+           to_text(group.instance.nic).c_str(), nic_payload(scenario, group) / group.instance.nic);
     text += "  source: " + group.instance.source + "\n" + market_text(scenario, group);
     if (group.role == Role::kWorker && group.instance.accelerators > 1) {
       text += "  " + interconnect_text(group) + "\n";

@@ -162,6 +162,8 @@ int run(const SimulateCommand& command) {
   require_options_that_go_together(command);
   const Catalog catalog = load_catalog(command.common);
   Scenario scenario = load_scenario(command, catalog);
+  if (command.is_exact && scenario.training.share_variation > 0)
+    scenario.warnings.emplace_back("--exact shares links evenly: \"share_variation\" counts as 0");
   const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_workers, Site{scenario});
   if (!command.trace_window.empty()) {
     scenario.output.timeline_start = scope.window.start;

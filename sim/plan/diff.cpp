@@ -130,8 +130,10 @@ class Places {
       return key == "batch_per_worker" ? "batch" : key == "samples_per_epoch" ? "length of the run" : key;
     if (part == "cluster") return key == "network" ? "regions and network" : "cluster: " + key;
     if (part == "training") {
-      if (needs_other_machines_ && (key == "strategy" || key == "start_interval")) return kStrategyAndMachines;
-      if (key == "strategy") return key;
+      const bool is_of_strategy =
+          key == "strategy" || (key == "share_variation" && strategy_kind(a_) != strategy_kind(b_));
+      if (needs_other_machines_ && (is_of_strategy || key == "start_interval")) return kStrategyAndMachines;
+      if (is_of_strategy) return "strategy";
       if (key == "steps" || key == "samples" || key == "epochs" || key == "warmup_steps") return "length of the run";
       return "training: " + key;
     }

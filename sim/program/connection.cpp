@@ -16,7 +16,9 @@ Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArr
       channel_{lossy_channel(clock_, cluster, path)} {
   const Scenario& scenario = cluster.site.scenario;
   if (scenario.training.share_variation == 0) return;
-  const auto name = [](Endpoint end) { return std::to_string(end.machine) + "." + std::to_string(end.gpu); };
+  const auto name = [&](Endpoint end) {  // in whatever order the groups are listed
+    return cluster.site.machine(end.machine).name + "." + std::to_string(end.gpu);
+  };
   share_.emplace(Rng{scenario.seed, "shares from " + name(cluster.network.source(path)) + " to " +
                                         name(cluster.network.destination(path))});
 }

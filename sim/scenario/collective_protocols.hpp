@@ -22,7 +22,8 @@ std::string name_of(LinkKind kind);
 
 /// What the library says of the interconnect: its own entry, or that of its links' generation, over that of any. Times are
 /// whole: without hops of a generation, and cycles at the GPU's `clock`.
-Json library_on(const Json& library, const std::string& interconnect, const std::string& generation, const Accelerator& gpu);
+Json library_on(const Json& library, const std::string& interconnect, const std::string& generation,
+                const Accelerator& gpu);
 
 /// What the protocol of that label states, otherwise what the first does that states it; null: none does.
 const Json* stated_by(const Json& protocols, const std::string& label, const std::string& key);

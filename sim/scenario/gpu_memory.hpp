@@ -11,14 +11,6 @@
 
 namespace rehearse {
 
-/// Peak of one GPU, in bytes: at the loss, when all activations are there. With P parameters of the GPU (those of its stage in
-/// a pipeline), d GPUs that share states, and bytes of each state by States:
-///   none            P weight_bytes + P gradient_bytes + P optimizer_bytes
-///   optimizer       that of the optimizer is sharded: 1 / d of it; gradients: those besides; parameters: the weights besides
-/// What is sharded is B P / d bytes, rounded up to a byte once for all of it: no padding of units to multiples of d.
-/// Source: Rajbhandari et al., ZeRO, SC 2020, section 5; DeepSpeed's 16, 4 + 12 / d, 2 + 14 / d and 16 / d bytes.
-/// Not counted: fragmentation and workspaces of the framework's allocator; and UncountedMemory, which is not there with
-/// every framework and setting.
 /// What collectives may take besides, by framework and settings.
 struct UncountedMemory {
   /// All gradients as they are sent, again, where they go in buckets and are whole: PyTorch's DistributedDataParallel, unless
@@ -37,6 +29,14 @@ inline constexpr Bytes kNcclChannelBuffers{(std::int64_t{4} << 20) + 120LL * 640
 /// Its rings between GPUs with NVLink of an A100 or H100; of others it has 2 to 16, so this is at the most.
 inline constexpr int kNcclChannels = 24;
 
+/// Peak of one GPU, in bytes: at the loss, when all activations are there. With P parameters of the GPU (those of its stage in
+/// a pipeline), d GPUs that share states, and bytes of each state by States:
+///   none            P weight_bytes + P gradient_bytes + P optimizer_bytes
+///   optimizer       that of the optimizer is sharded: 1 / d of it; gradients: those besides; parameters: the weights besides
+/// What is sharded is B P / d bytes, rounded up to a byte once for all of it: no padding of units to multiples of d.
+/// Source: Rajbhandari et al., ZeRO, SC 2020, section 5; DeepSpeed's 16, 4 + 12 / d, 2 + 14 / d and 16 / d bytes.
+/// Not counted: fragmentation and workspaces of the framework's allocator; and UncountedMemory, which is not there with
+/// every framework and setting.
 struct GpuMemory {
   Bytes context{};  // the driver's, memory_reserved of the GPU
   Bytes weights{};  // that kernels read

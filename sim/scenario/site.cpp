@@ -7,10 +7,6 @@
 
 namespace rehearse {
 
-namespace {
-
-/// What passes one NIC of the group's machines in each direction: the provider's rate times the protocol's share, or what a
-/// collective's sockets carry.
 BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
   const Instance& instance = group.instance;
   const NetworkParameters& network = scenario.profile.network;
@@ -19,6 +15,8 @@ BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
                              std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
   return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
 }
+
+namespace {
 
 std::vector<Machine> list_machines(const Scenario& scenario) {
   std::vector<Machine> machines;

@@ -26,6 +26,10 @@ struct Machine {
   int nvlink_domain = -1;  // as TopologyMachine's
 };
 
+/// What passes one NIC of the group's machines in each direction: the provider's rate times the protocol's share, or what a
+/// collective's sockets carry.
+BytesPerSecond nic_payload(const Scenario& scenario, const Group& group);
+
 /// Resolved once for a run, and handed on. The scenario has to outlive it.
 struct Site {
   /// Throws std::invalid_argument as Topology does.

@@ -45,6 +45,17 @@ TEST_CASE("--set takes a key away, so that steps become samples") {
   CHECK(parse_json(outcome.out, "s")["samples_done"] == 2560);
 }
 
+TEST_CASE("--exact says that links are shared evenly, where they would not be") {
+  const auto warns = [](const std::string& options) {
+    const Outcome outcome = rehearse_with("simulate " + kScenario + " --set /training/steps=80 --json " + options);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out.find("\"share_variation\\\" counts as 0") != std::string::npos;
+  };
+  CHECK(warns("--exact"));
+  CHECK_FALSE(warns("--exact --set /training/share_variation=0"));
+  CHECK_FALSE(warns(""));
+}
+
 TEST_CASE("a limit, and Ctrl-C, end a run also while no step ends") {
   const TemporaryFolder folder;
   const std::string arguments = "simulate " + slow_step(folder) + " --exact --quiet";

@@ -526,6 +526,9 @@ void size_job(Json& scenario, std::uint64_t seed) {
 Json random_job(std::uint64_t seed) {
   Json scenario = test::random_job(seed);
   size_job(scenario, seed);
+  // Exact runs share links evenly: what is compared with them does, too.
+  if (scenario["training"]["strategy"]["kind"] == "parameter_server" && seed % 2 == 0)
+    scenario["training"]["share_variation"] = 0;
   return scenario;
 }
 
@@ -561,7 +564,7 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
         if (of_machine[r].span.start < of_machine[r - 1].span.end) throw std::logic_error{"one machine in one slot"};
     return Json{record.end.value(), record.samples.lost, record.interruptions.revocations}.dump();
   });
-  std::uint64_t finished = 0, differing = 0;
+  std::uint64_t finished = 0, differing = 0, compared = 0;
   for (std::size_t i = 0; i < count; ++i) {
     CAPTURE(first + i);
     REQUIRE_MESSAGE(lengths[i].has_succeeded, lengths[i].text);
@@ -577,11 +580,14 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
     }
     finished += results[i].has_succeeded ? 1 : 0;
     if (i >= exact || !results[i].has_succeeded || !results[count + i].has_succeeded) continue;
+    if (test::resolved(job(i)).training.share_variation > 0) continue;
+    ++compared;
     const double by_default = Json::parse(results[i].text)[0], by_flows = Json::parse(results[count + i].text)[0];
     if (std::abs(by_default - by_flows) > 1e-6 * by_flows) ++differing;
   }
   CHECK(finished > count / 2);
-  CHECK(differing <= exact / 20);
+  CHECK(compared > exact / 3);
+  CHECK(differing <= compared / 20);
 }
 
 }  // namespace rehearse::revocations_test
