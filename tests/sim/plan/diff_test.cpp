@@ -105,7 +105,8 @@ TEST_CASE("a strategy that needs other machines is one thing with them") {
                    {"/workload/batch_per_worker", "64"}});
   CHECK(diff.mechanisms.size() == 2);
   CHECK(effect(diff, "strategy and its machines").places ==
-        std::vector<std::string>{"/cluster/groups", "/training/strategy", "/training/start_interval"});
+        std::vector<std::string>{"/cluster/groups", "/training/strategy", "/training/start_interval",
+                                 "/training/share_variation"});
   CHECK(effect(diff, "strategy and its machines").speed.has_value());
   CHECK(diff.interaction.has_value());
 }
