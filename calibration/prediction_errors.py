@@ -325,6 +325,7 @@ def print_automatic(folder, rehearse):
     """Each study by its own profile, by what "auto" takes, and by that without the profiles that have seen its rows."""
     print('| study | rows | its own profile: median | "auto": median, ratio, inside % | without its own: rows, median, ratio, inside % |')
     print("| --- | --- | --- | --- | --- |")
+    all_taken, all_without, ratios = [], [], []
     for study in STUDIES:
         few = few_rows(study, folder)
         own = validate(rehearse, study, folder / study / "own", [], few)
@@ -336,6 +337,12 @@ def print_automatic(folder, rehearse):
         cells = [f"{median_error(taken):.1f}, {median_error(taken) / best:.1f}, {inside_of(taken)}"]
         cells.append(f"{len(without)}, {median_error(without):.1f}, {median_error(without) / best:.1f}, {inside_of(without)}" if without else "no row")
         print(f"| {study} | {len(own)} | {best:.1f} | " + " | ".join(cells) + " |")
+        all_taken += taken
+        all_without += without
+        ratios += [median_error(without) / best] if without else []
+    twice = sum(ratio <= 2 for ratio in ratios)
+    print(f"| all | {len(all_taken)} | | inside {inside_of(all_taken)} | {len(all_without)}, inside {inside_of(all_without)}; "
+          f"{twice} of {len(ratios)} studies at most 2 |")
 
 
 def main():
