@@ -99,11 +99,13 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
     else
       apart = std::max(apart, deviation_that_covers(change, scenario.profile.uncertainty));
   }
-  // Percentiles of the errors of a kind of prediction are not those of what is not in it, which has normal ones.
+  // Percentiles of the errors of a kind of prediction are not those of what is not in it, which has normal ones beside them.
   constexpr double kNormal = 1.645;
   const double moved = std::sqrt(variance);
-  if (scenario.profile.prediction)
-    apart = std::max(apart, deviation_that_covers(-kNormal * moved, scenario.profile.uncertainty));
+  if (moved > 0 && scenario.profile.prediction) {
+    const double too_fast = std::hypot(kNormal * moved, std::max(scenario.profile.prediction->high, 0.0));
+    apart = std::max(apart, deviation_that_covers(-too_fast, scenario.profile.uncertainty));
+  }
   return std::max(moved, apart);
 }
 

@@ -155,8 +155,9 @@ def middle(errors, scale):
 
 
 def scale_of(pairs):
-    """By how much the middle of errors is wider or narrower so that LEAST_INSIDE of all lie in that of the other sources: each
-    has a bias of its own, as a new one will have. 0.85 to 2; 1.5 of a single source."""
+    """By how much the middle of errors is wider or narrower so that LEAST_INSIDE of all lie in that of the other sources, each of
+    which has a bias of its own; times sqrt(1 + 1 / sources), for the bias of another one beside that of the mean. At most 2;
+    1.5 of a single source."""
     sources = sorted({source for source, _ in pairs})
     if len(sources) < 2:
         return 1.5
@@ -165,7 +166,7 @@ def scale_of(pairs):
     for step in range(17, 40):
         ends = [(own, middle(others, step / 20)) for own, others in apart]
         if sum(low <= error <= high for own, (low, high) in ends for error in own) >= LEAST_INSIDE * len(pairs):
-            return step / 20
+            return min(2, step / 20 * math.sqrt(1 + 1 / len(sources)))
     return 2
 
 

@@ -37,8 +37,8 @@ enum class ComputationFrom {
   kStepTime,        // measured with this model, GPU, precision and framework
   kFitted,          // values fitted on the GPU with this model
   kOtherModel,      // values fitted on the GPU with other models
-  kDataSheet,       // times of kernels from the GPU's data sheet
   kOtherFramework,  // a step time of another framework
+  kDataSheet,       // times of kernels from the GPU's data sheet
   kOtherStep,       // the nearest step time of another precision, GPU or model
   kOtherGpu,        // values fitted on other GPUs
   kOtherProfile,    // the profile does not state it

@@ -23,8 +23,8 @@ Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArr
                                       [&](const Machine& machine) { return machine.role == role; });
     return (role == Role::kWorker ? "worker " : "server ") + std::to_string(number) + "." + std::to_string(end.gpu);
   };
-  share_.emplace(Rng{scenario.seed, "shares from " + name(cluster.network.source(path)) + " to " +
-                                        name(cluster.network.destination(path))});
+  share_ = Share{.rng = Rng{scenario.seed, "shares from " + name(cluster.network.source(path)) + " to " +
+                                               name(cluster.network.destination(path))}};
 }
 
 Connection::~Connection() {

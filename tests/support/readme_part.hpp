@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -44,6 +46,19 @@ inline void check_readme_part(const std::string& readme, const std::string& part
   for (std::size_t i = 0; i < size; ++i)
     CHECK_MESSAGE(stated[i] == wanted[i], readme << ", " << part << ", line " << i + 1 << ":\n  states    " << stated[i]
                                                  << "\n  should be " << wanted[i] << "\n  to refresh: " << refresh);
+}
+
+/// calibration/README.md has the row, cells and all.
+inline void check_calibration_row(const std::string& row) {
+  const std::string readme = read_file(source_folder() + "/calibration/README.md", 4 * kMiB);
+  CHECK_MESSAGE(readme.find("\n" + row + "\n") != std::string::npos, "calibration/README.md has no row " << row);
+}
+
+/// "1.46".
+inline std::string with_decimals(double value, int decimals) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
 }
 
 }  // namespace rehearse::test

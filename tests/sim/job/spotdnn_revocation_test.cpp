@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/csv.hpp"
+#include "tests/support/readme_part.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -67,13 +68,17 @@ TEST_CASE("spotDNN's run through a revocation: speeds within 3 % of the trace, n
     return json;
   });
   REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+  std::string errors;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const double measured = traced_speed(windows[i].first, windows[i].second);
     const double simulated = result["speeds"][i].get<double>();
     MESSAGE("minutes " << windows[i].first << " to " << windows[i].second << ": simulated " << simulated
                        << " samples/s, traced " << measured << ", error " << 100 * (simulated / measured - 1) << " %");
     CHECK(std::abs(simulated / measured - 1) <= 0.03);
+    errors += (i == 0 ? "" : "; ") + test::with_decimals(100 * (simulated / measured - 1), 1) + " %";
   }
+  test::check_calibration_row(
+      "| samples/s before a revocation; with the three workers that stay | spotDNN, figure 9 | " + errors + " |");
   REQUIRE(result["joins"].size() == 3);
   for (const Json& join : result["joins"]) {
     MESSAGE("a newcomer trains from minute " << join.get<double>());

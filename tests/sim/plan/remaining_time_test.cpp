@@ -7,6 +7,7 @@
 
 #include "sim/base/errors.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/readme_part.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -72,6 +73,8 @@ TEST_CASE("CM-DARE's revocations: two values fitted on cases 1 to 4 predict 5 to
   for (const RemainingCase& one : cases) sum += error_pct(unfitted, one, unfitted.until_replaced) / 8;
   MESSAGE("without a fit: mean error of all 8 cases " << sum << " %");
   CHECK(sum <= 2);
+  test::check_calibration_row("| time left after a revocation, nothing fitted | CM-DARE | " +
+                              test::with_decimals(sum, 2) + " % |");
   request.history.assign(cases.begin(), cases.begin() + 4);
   const RemainingPrediction fitted = predicted(spot, request);
   CHECK(std::abs(fitted.fit->speed_factor - 1) < 0.05);
@@ -85,6 +88,8 @@ TEST_CASE("CM-DARE's revocations: two values fitted on cases 1 to 4 predict 5 to
           << fitted.fit->speed_factor << ", " << fitted.until_replaced.value() << " s): mean error of cases 5 to 8 "
           << sum << " %");
   CHECK(sum <= 2);
+  test::check_calibration_row("| the same, two values fitted on cases 1 to 4, cases 5 to 8 | CM-DARE | " +
+                              test::with_decimals(sum, 2) + " % |");
   CHECK(worst <= 3);
 }
 
