@@ -53,9 +53,12 @@ TEST_CASE("several NICs of a machine count together") {
 TEST_CASE("more workers, servers or bytes through a server than were fitted widen by 10 % a doubling") {
   Json json = test::shipped_scenario();
   const double fitted = spread_of(json);
-  const double other = spread_of(with_nic("1Gbps"));  // as far from what was fitted
-  json["cluster"]["groups"][1]["count"] = 32;         // of at most 8
-  CHECK(spread_of(json) == doctest::Approx(std::hypot(other, 0.2)).epsilon(1e-6));
+  json["cluster"]["groups"][1]["count"] = 64;  // of at most 8: three doublings, 32 are two
+  const double of_64 = spread_of(json);
+  json["cluster"]["groups"][1]["count"] = 32;
+  const double of_32 = spread_of(json);
+  CHECK(of_64 * of_64 - of_32 * of_32 == doctest::Approx(0.3 * 0.3 - 0.2 * 0.2).epsilon(1e-6));
+  CHECK(of_32 > fitted);
   CHECK(has_warning(test::resolved(json), "up to 8 workers; here 32; predictions may be off by 22 %"));
   json["cluster"]["groups"][1]["count"] = 4;
   json["cluster"]["groups"][0]["count"] = 4;  // of at most 2
