@@ -67,18 +67,25 @@ def without_comments(study):
     return json.loads(re.sub(r"(?m)^\s*//.*$|(?<=[,\[{}\]])\s+//.*$", "", study_file(study).read_text()))
 
 
+def lines_of(study):
+    """The header and all rows of the study's measurements."""
+    file = measurements_of(study)
+    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
+        return [line for line in text if line.strip() and not line.startswith("#")]
+
+
 def few_rows(study, folder, above=0):
     """The header and at most ROWS rows in equal steps of those that the study does not leave out, of sizes above `above`."""
-    file = measurements_of(study)
     few = folder / (study + (".above.csv" if above else ".csv"))
     if few.exists():
         return few
-    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
-        lines = [line for line in text if line.strip() and not line.startswith("#")]
+    lines = lines_of(study)
     excluded = [rule["where"] for rule in without_comments(study).get("exclude", [])]
 
     def is_left_out(row):
-        return above and float(row[SCALES[study][0]]) <= above or any(all(row[column] in (wanted if isinstance(wanted, list) else [str(wanted)])
+        if above and float(row[SCALES[study][0]]) <= above:
+            return True
+        return any(all(row[column] in (wanted if isinstance(wanted, list) else [str(wanted)])
                        for column, wanted in where.items()) for where in excluded)
 
     rows = [i for i, row in enumerate(csv.DictReader(lines)) if not is_left_out(row)]
@@ -107,9 +114,7 @@ def smaller_fit(study, folder, rehearse):
     if profile.exists():
         return catalog
     column, largest = SCALES[study]
-    file = measurements_of(study)
-    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as text:
-        sizes = {row[column] for row in csv.DictReader(line for line in text if not line.startswith("#"))}
+    sizes = {row[column] for row in csv.DictReader(lines_of(study))}
     smaller = without_comments(study)
     smaller["exclude"] = smaller.get("exclude", []) + [
         {"where": {column: sorted(size for size in sizes if float(size) > largest)}, "reason": "sizes that are predicted"}]

@@ -180,17 +180,21 @@ TEST_CASE("a name in an option or a study that does not exist is bad input, in e
 
   // A study all of whose rows name what does not exist, each in another way.
   const Json good = parse_json(read_file(kRoot + "/scenarios/studies/cm-dare-cluster.json", kMiB), "study");
-  const auto check_study = [&](const char* pointer, const Json& value, const std::string& message) {
+  const auto study_of = [&](const std::string& batch, const char* pointer = nullptr, const Json& value = {}) {
     Json changed = good;
     changed["scenario"] = kScenario;
     changed["measurements"] =
         folder
             .write("row.csv",
                    "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
-                   "K80,1,1,resnet15,128,9.9,0.1\n")
+                   "K80,1,1,resnet15," +
+                       batch + ",9.9,0.1\n")
             .string();
-    changed[Json::json_pointer{pointer}] = value;
-    check_refused("validate " + folder.write("study.json", to_json_text(changed)).string(), 2, message);
+    if (pointer != nullptr) changed[Json::json_pointer{pointer}] = value;
+    return folder.write("study.json", to_json_text(changed)).string();
+  };
+  const auto check_study = [&](const char* pointer, const Json& value, const std::string& message) {
+    check_refused("validate " + study_of("128", pointer, value), 2, message);
   };
   check_study("/target/metric", "nosuch", "unknown metric \"nosuch\"; known: ");
   check_study("/columns/num_workers", "/cluster/nosuch/1/count", "unknown key \"nosuch\"");
@@ -198,15 +202,7 @@ TEST_CASE("a name in an option or a study that does not exist is bad input, in e
   check_study("/columns/model", {{"foo", {{"/workload/model", "alexnet"}}}},
               "unknown model \"resnet15\"; known: \"foo\"");
   // What is there and gives no result: 3.
-  Json changed = good;
-  changed["scenario"] = kScenario;
-  changed["measurements"] =
-      folder
-          .write("row.csv",
-                 "gpu,num_ps,num_workers,model,batch_size_per_worker,steps_per_s_mean,steps_per_s_std\n"
-                 "K80,1,1,resnet15,60000,9.9,0.1\n")
-          .string();
-  check_refused("validate " + folder.write("study.json", to_json_text(changed)).string(), 3, "GPU memory exceeded");
+  check_refused("validate " + study_of("60000"), 3, "GPU memory exceeded");
 }
 
 TEST_CASE("a key that takes a time or words names both") {
