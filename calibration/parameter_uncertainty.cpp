@@ -100,10 +100,9 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
       apart = std::max(apart, deviation_that_covers(change, scenario.profile.uncertainty));
   }
   // Percentiles of the errors of a kind of prediction are not those of what is not in it, which has normal ones beside them.
-  constexpr double kNormal = 1.645;
   const double moved = std::sqrt(variance);
   if (moved > 0 && scenario.profile.prediction) {
-    const double too_fast = std::hypot(kNormal * moved, std::max(scenario.profile.prediction->high, 0.0));
+    const double too_fast = std::hypot(kNormal95 * moved, std::max(scenario.profile.prediction->high, 0.0));
     apart = std::max(apart, deviation_that_covers(-too_fast, scenario.profile.uncertainty));
   }
   return std::max(moved, apart);

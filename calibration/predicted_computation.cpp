@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "platforms/profile_choice.hpp"
+#include "platforms/catalog.hpp"
 
 namespace rehearse {
 

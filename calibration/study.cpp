@@ -10,7 +10,7 @@
 #include "calibration/metric.hpp"
 #include "calibration/replayed_metric.hpp"
 #include "calibration/trace_measurements.hpp"
-#include "platforms/profile_choice.hpp"
+#include "platforms/catalog.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "platforms/interconnect.hpp"
-#include "platforms/profile_choice.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"

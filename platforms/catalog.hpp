@@ -24,6 +24,9 @@
 
 namespace rehearse {
 
+/// The word that stands for choose_profile() (profile_choice.hpp) in the place of a profile's name.
+inline constexpr const char* kAutomaticProfile = "auto";
+
 /// The "name" of an object that a scenario contains inline; "inline" if it has none.
 std::string name_of_inline(const JsonReader& json);
 

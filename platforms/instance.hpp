@@ -46,6 +46,7 @@ struct Instance {
   std::optional<BillingRule> billing;  // of a provider that is stated inline; otherwise billing_rule_of(provider)
   std::string source;
 
+  BytesPerSecond all_nics() const { return nic * nics; }  // together, each direction
   /// List price in `place`, a region or a zone; none if it is unknown.
   std::optional<double> usd_per_hour(bool is_spot, const std::string& place) const;
 };

@@ -35,9 +35,8 @@ void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {
     if (!substitute.components.empty()) components.push_back(substitute.components);
   }
   if (added == 0) return;
-  constexpr double kNormal = 1.645;  // 5 % of a normal distribution lie above
-  low = std::min(low, -kNormal);
-  high = std::max(high, kNormal);
+  low = std::min(low, -kNormal95);
+  high = std::max(high, kNormal95);
   residual = std::hypot(residual, added);
 }
 
@@ -473,7 +472,6 @@ namespace {
 
 /// Errors of the kind replace those of the fit, and of what was substituted that they include.
 void set_prediction(const JsonReader& json, Profile& profile) {
-  constexpr double kNormal = 1.645;  // 5 % of a normal distribution lie above
   StatedPrediction prediction{.kind = json.required<std::string>("kind"),
                               .low = json.required<double>("low"),
                               .high = json.required<double>("high"),
@@ -483,7 +481,7 @@ void set_prediction(const JsonReader& json, Profile& profile) {
   json.expect(prediction.low >= -10 && prediction.low <= prediction.high && prediction.high <= 10, "low",
               "-10 to high");
   json.reject_unknown_keys();
-  const double deviation = std::max({std::abs(prediction.low), std::abs(prediction.high), 1e-3}) / kNormal;
+  const double deviation = std::max({std::abs(prediction.low), std::abs(prediction.high), 1e-3}) / kNormal95;
   profile.uncertainty = {
       .residual = deviation, .low = prediction.low / deviation, .high = prediction.high / deviation, .components = {}};
   for (Substitute& substitute : profile.substitutes)

@@ -203,6 +203,9 @@ struct Substitute {
   std::map<std::string, double> components;  // and how uncertain its values are: see PredictionUncertainty
 };
 
+/// 5 % of a normal distribution lie above so many standard deviations.
+inline constexpr double kNormal95 = 1.645;
+
 /// How far predictions lie from measurements. ln(predicted / measured) has the standard deviation
 ///   sd = sqrt(residual^2 + sum over components of (what they change ln predicted by)^2)
 /// and lay between low * sd and high * sd for 90 % of the rows that the fit had not seen. Every component is a

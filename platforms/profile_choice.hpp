@@ -10,9 +10,6 @@
 
 namespace rehearse {
 
-/// The word that stands for choose_profile() in the place of a profile's name.
-inline constexpr const char* kAutomaticProfile = "auto";
-
 struct ProfileChoice {
   std::string name;
   std::string reason;               // "data sheet; cluster: other profile: such predictions were off by 12 %"

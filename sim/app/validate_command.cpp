@@ -10,7 +10,6 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
-#include "platforms/profile_choice.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/baseline_document.hpp"

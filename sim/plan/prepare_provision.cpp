@@ -210,7 +210,7 @@ class Preparation {
       if (group.role != Role::kParameterServer) continue;
       servers += group.count;
       const BytesPerSecond nic =
-          group.instance.nic * group.instance.nics * scenario.profile.network.nic_efficiency_for(group.instance.name);
+          group.instance.all_nics() * scenario.profile.network.nic_efficiency_for(group.instance.name);
       BytesPerSecond rate = nic;
       if (scenario.profile.servers.time_per_byte > Seconds{})
         rate = std::min(rate, BytesPerSecond{scenario.profile.servers.serving(1, group.instance.vcpus) /
@@ -239,8 +239,8 @@ class Preparation {
     BytesPerSecond fastest{};  // of any candidate
     for (const Scenario& each : alone) {
       const Group& workers = each.groups.back();
-      BytesPerSecond rate = std::min(connections, workers.instance.nic * workers.instance.nics *
-                                                      each.profile.network.nic_efficiency_for(workers.instance.name));
+      BytesPerSecond rate = std::min(
+          connections, workers.instance.all_nics() * each.profile.network.nic_efficiency_for(workers.instance.name));
       for (const RegionLink& link : each.links) {
         const bool is_ours = link.from == workers.region || link.to == workers.region;
         if (is_ours && link.per_flow_rate)

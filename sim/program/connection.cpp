@@ -17,11 +17,9 @@ Connection::Connection(OwnedClock clock, Cluster& cluster, PathIndex path, OnArr
   const Scenario& scenario = cluster.site.scenario;
   if (scenario.training.share_variation == 0) return;
   const auto name = [&](Endpoint end) {  // the same however groups are called, servers before workers or after them
-    const std::vector<Machine>& machines = cluster.site.machines;
-    const Role role = cluster.site.machine(end.machine).role;
-    const auto number = std::count_if(machines.begin(), machines.begin() + end.machine,
-                                      [&](const Machine& machine) { return machine.role == role; });
-    return (role == Role::kWorker ? "worker " : "server ") + std::to_string(number) + "." + std::to_string(end.gpu);
+    const Machine& machine = cluster.site.machine(end.machine);
+    return (machine.role == Role::kWorker ? "worker " : "server ") + std::to_string(machine.number) + "." +
+           std::to_string(end.gpu);
   };
   share_ = Share{.rng = Rng{scenario.seed, "shares from " + name(cluster.network.source(path)) + " to " +
                                                name(cluster.network.destination(path))}};

@@ -250,12 +250,13 @@ enum class Starts {
   kInInterval,  // each start_interval after the one before
 };
 
-/// Connections that share a link exactly evenly draw asynchronous workers together: one that is ahead has the link for
-/// itself, but no gradients for it, and those behind catch up. Then all push at once, while nothing is pulled. TCP's shares
-/// are not equal: of two flows on one link the slower had 0.69 (CUBIC) and 0.20 (SACK) of the faster one's rate over
-/// minutes, with 16 ms to and fro and another way for one of them (NC State University, throughput ratios). Within a step they were not measured: an
-/// assumption between these, as the median ratio of two weights is exp(-0.954 sigma) = 0.39. With 0.5 eight workers and two
-/// servers would still be up to 6 % faster with a larger batch.
+/// Connections that share a link exactly evenly draw asynchronous workers together: one that is ahead has the link
+/// for itself, but no gradients for it, and those behind catch up. Then all push at once, while nothing is pulled.
+/// TCP's shares are not equal: of two flows on one link the slower had 0.69 (CUBIC) and 0.20 (SACK) of the faster
+/// one's rate over minutes, with 16 ms to and fro and another way for one of them (NC State University, throughput
+/// ratios). Within a step they were not measured: an assumption between these, as the median ratio of two weights is
+/// exp(-0.954 sigma) = 0.39. With 0.5 eight workers and two servers would still be up to 6 % faster with a larger
+/// batch.
 inline constexpr double kShareVariation = 1;
 
 struct Training {

@@ -163,10 +163,9 @@ void warn_about_transport(Scenario& scenario) {
   const Instance& instance = scenario.first_workers().instance;
   if (scenario.prediction_kind.place == ExchangePlace::kCluster &&
       scenario.prediction_kind.exchange > ExchangeFrom::kFitted && !instance.transport &&
-      instance.nic * instance.nics > kOneSocketRate)
+      instance.all_nics() > kOneSocketRate)
     scenario.warnings.push_back(
-        "instance " + in_quotes(instance.name) + " does not say whether its NICs of " +
-        to_text(instance.nic * instance.nics) +
+        "instance " + in_quotes(instance.name) + " does not say whether its NICs of " + to_text(instance.all_nics()) +
         " carry RDMA, which is simulated, or TCP, which may use a fifth of them: \"transport\"");
 }
 

@@ -12,7 +12,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kRounding = 1.001, kPerDoubling = 0.1, kNormal = 1.645;
+constexpr double kRounding = 1.001, kPerDoubling = 0.1;
 
 /// "40 Gbit/s".
 std::string gigabits(BytesPerSecond rate) {
@@ -40,7 +40,7 @@ BytesPerSecond fastest_nic(const Scenario& scenario) {
   for (const Group& group : scenario.groups) {
     if (group.colocated_with >= 0) continue;
     machines += group.count;
-    fastest = std::max(fastest, group.instance.nic * group.instance.nics);
+    fastest = std::max(fastest, group.instance.all_nics());
   }
   return machines < 2 ? BytesPerSecond{} : fastest;
 }
@@ -67,7 +67,7 @@ std::vector<Substitute> beyond_fitted_servers(const Scenario& scenario) {
   const FittedServers& fitted = *scenario.profile.servers.fitted;
   const std::string begin = "the servers of profile " + in_quotes(fitted.profile) + " were fitted on ";
   if (const BytesPerSecond nic = fastest_nic(scenario); nic > fitted.nic_max * kRounding) {
-    const double spread = std::log(nic / fitted.nic_max) / kNormal;
+    const double spread = std::log(nic / fitted.nic_max) / kNormal95;
     beyond.push_back({begin + "NICs of " + (fitted.nic_min < fitted.nic_max ? gigabits(fitted.nic_min) + " to " : "") +
                           gigabits(fitted.nic_max) + "; here " + gigabits(nic) +
                           ": whether their processes can use that is not known" + off_by(spread),

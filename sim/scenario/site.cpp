@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -22,6 +23,7 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
   std::vector<Machine> machines;
   std::vector<std::size_t> first(scenario.groups.size());  // machine of each group
   int domains = 0;
+  std::map<Role, int> of_role;
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     const Group& group = scenario.groups[g];
     first[g] = machines.size();
@@ -32,6 +34,7 @@ std::vector<Machine> list_machines(const Scenario& scenario) {
       machines.push_back({.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(i),
                           .group = static_cast<int>(g),
                           .role = group.role,
+                          .number = of_role[group.role]++,
                           .region = group.region,
                           .workers = group.workers_per_machine(),
                           .gpus = group.role == Role::kWorker ? group.instance.accelerators : 0,

@@ -14,6 +14,7 @@ struct Machine {
   std::string name;           // "workers-3"; just the group's name if the group has one machine
   int group = 0;              // index into Scenario::groups
   Role role = Role::kWorker;  // of its group
+  int number = 0;             // of the machines of its role before it, whatever groups stand between
   std::string region;
   int workers = 0;
   int gpus = 0;     // 0 to workers - 1 are the first GPUs of the workers, the others follow, worker after worker

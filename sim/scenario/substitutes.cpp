@@ -190,7 +190,7 @@ class Substitution {
   /// Of collectives over TCP, where NICs are faster than what sockets have been measured to carry.
   void sockets() {
     const Group& workers = scenario_.first_workers();
-    const BytesPerSecond nics = workers.instance.nic * workers.instance.nics;
+    const BytesPerSecond nics = workers.instance.all_nics();
     const bool is_limited = scenario_.prediction_kind.place == ExchangePlace::kSockets && nics > kTcpRate &&
                             scenario_.prediction_kind.exchange > ExchangeFrom::kFitted;
     if (!is_limited || profile_["network"].contains("tcp_rate")) return;
@@ -255,7 +255,7 @@ class Substitution {
   /// NCCL copies through host memory where GPUs have no peer access: boards of consumers, GPUs at two processors, many virtual
   /// machines. A fifth of the rate is the 5th percentile then.
   void widen_for_copies(const Group& group) {
-    constexpr double kSlowest = 5, kNormal = 1.645;
+    constexpr double kSlowest = 5;
     const std::string& name = group.interconnect.name;
     const std::string text =
         "the GPUs of " + in_quotes(group.instance.name) +
@@ -272,7 +272,7 @@ class Substitution {
       entry = &(*entry)["by_interconnect"][name];
     }
     if (!entry->contains("pcie_efficiency")) (*entry)["pcie_efficiency"] = 1;
-    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal}}, false);
+    note(text, 0, {{pointer + "/pcie_efficiency", -std::log(kSlowest) / kNormal95}}, false);
   }
 
   // Compute

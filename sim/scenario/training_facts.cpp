@@ -72,7 +72,7 @@ TrainingFacts facts_of(const Scenario& scenario) {
   }
   if (machines > 1) {
     const Instance& instance = scenario.first_workers().instance;
-    facts.nic = instance.nic * instance.nics;
+    facts.nic = instance.all_nics();
     facts.is_over_tcp = instance.transport == NetworkTransport::kTcp;
   }
   return facts;
