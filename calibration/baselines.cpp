@@ -247,7 +247,8 @@ std::vector<Study> companions_of(const Study& study, const Json& profile) {
   for (const Json& record : profile.value("/fit/studies"_json_pointer, Json::array())) {
     const auto name = record.value("study", std::string{});
     const std::filesystem::path file = std::filesystem::path{study.file_name}.parent_path() / (name + ".json");
-    if (record.contains("rows") && name != study.name && std::filesystem::exists(file))  // stated by hand: fitted to none
+    if (record.contains("rows") && name != study.name &&
+        std::filesystem::exists(file))  // stated by hand: fitted to none
       companions.push_back(std::move(load_studies(file).front()));
   }
   return companions;

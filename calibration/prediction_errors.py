@@ -4,9 +4,9 @@
     calibration/prediction_errors.py FOLDER --auto     prints what "auto" gives, beside each study's own profile
     calibration/prediction_errors.py FOLDER --table    prints the coverage of the intervals by kind
 Every study is predicted by every profile of its group with `rehearse validate STUDY --calibration PROFILE
---without-own-profiles`; what FOLDER has already is not run again. A study counts with at most ROWS of its rows, in equal steps
-of its file. platforms/prediction_kind.hpp says what the kinds are. Gavel's rows wait for their input, which nothing here simulates:
-they are in no table."""
+--without-own-profiles`, by `kernels` with frameworks that were fitted without the study's source; what FOLDER has already is not
+run again. A study counts with at most ROWS of its rows, in equal steps of its file. platforms/prediction_kind.hpp says what the
+kinds are. Gavel's rows wait for their input, which nothing here simulates: they are in no table."""
 
 import argparse
 import collections
@@ -50,6 +50,7 @@ SCALES = {"hkbu-ddl-benchmarks": ("gpus", 8), "hkbu-ddl-benchmarks-ps": ("gpus",
           "cscs-tf-ps-scaling-2017": ("gpus", 2), "pollux-t4-traces": ("gpus", 6),
           "baidu-deepbench-allreduce-maxwell": ("processors", 8), "baidu-deepbench-allreduce-pascal": ("processors", 8),
           "nccl": ("gpus", 2)}
+STEPS = "steps-by-model"  # of one GPU, by which the frameworks of profile `kernels` are fitted
 TABLE = ROOT / "platforms/catalog/prediction_errors.json"
 
 
@@ -94,6 +95,13 @@ def few_rows(study, folder, above=0):
     return few
 
 
+def source_of(study, folder):
+    """Who measured: the folder of the rows, or what they say themselves."""
+    with open(few_rows(study, folder)) as text:
+        said = {row.get("source") for row in csv.DictReader(text)}
+    return said.pop() if len(said) == 1 and None not in said else measurements_of(study).parent.name
+
+
 def validate(rehearse, study, output, options, rows):
     if not (output / "validation.csv").exists():
         command = [rehearse, "validate", str(study_file(study)), "--quiet", "-o", str(output)] + options
@@ -107,27 +115,41 @@ def validate(rehearse, study, output, options, rows):
         return [row for row in csv.DictReader(text) if row["use"] != "step_time" and row["simulated"]]
 
 
+def fit_without(study, column, left_out, profile, rehearse):
+    """Writes what the study's fit gives without rows that have one of the values `left_out` in `column`; whether it could."""
+    if profile.exists():
+        return True
+    smaller = without_comments(study)
+    smaller["exclude"] = smaller.get("exclude", []) + [{"where": {column: left_out}, "reason": "predicted"}]
+    for key in ("cross_validate", "leave_out_of"):
+        smaller["fit"].pop(key, None)
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    scratch = profile.with_suffix(".study.json")
+    scratch.write_text(json.dumps(smaller).replace('"../', f'"{ROOT}/scenarios/'))
+    done = subprocess.run([rehearse, "calibrate", str(scratch), "--quiet", "-o", str(profile)], capture_output=True, text=True)
+    scratch.unlink()
+    if done.returncode:
+        print(f"{study} without {column} {', '.join(left_out)}: {done.stderr.strip()}", file=sys.stderr)
+    return not done.returncode
+
+
 def smaller_fit(study, folder, rehearse):
     """A catalog with a profile "smaller", like the study's own, that has seen no size above that of SCALES."""
     catalog = folder / study / "catalog"
-    profile = catalog / "profiles/smaller.json"
-    if profile.exists():
-        return catalog
     column, largest = SCALES[study]
     sizes = {row[column] for row in csv.DictReader(lines_of(study))}
-    smaller = without_comments(study)
-    smaller["exclude"] = smaller.get("exclude", []) + [
-        {"where": {column: sorted(size for size in sizes if float(size) > largest)}, "reason": "sizes that are predicted"}]
-    for key in ("cross_validate", "leave_out_of"):
-        smaller["fit"].pop(key, None)
-    scratch = folder / study / "smaller-study.json"
-    profile.parent.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(json.dumps(smaller).replace('"../', f'"{ROOT}/scenarios/'))
-    done = subprocess.run([rehearse, "calibrate", str(scratch), "--quiet", "-o", str(profile)], capture_output=True, text=True)
-    if done.returncode:
-        print(f"{study}, sizes up to {largest}: {done.stderr.strip()}", file=sys.stderr)
-        return None
-    return catalog
+    larger = sorted(size for size in sizes if float(size) > largest)
+    return catalog if fit_without(study, column, larger, catalog / "profiles/smaller.json", rehearse) else None
+
+
+def unseen_kernels(study, folder, rehearse):
+    """Options for a catalog whose profile `kernels` has frameworks that were fitted without steps of the study's source: none
+    where the shipped one has not seen any."""
+    source = source_of(study, folder)
+    if source not in {row["source"] for row in csv.DictReader(lines_of(STEPS))}:
+        return []
+    catalog = folder / ("without-" + source)
+    return ["--catalog", str(catalog)] if fit_without(STEPS, "source", [source], catalog / "profiles/kernels.json", rehearse) else []
 
 
 def is_rate(row_metric):
@@ -188,19 +210,21 @@ def collect(folder, rehearse):
     found = []
     for study, profiles in STUDIES.items():
         rows = few_rows(study, folder)
-        runs = [(profile, ["--calibration", profile, "--without-own-profiles"]) for profile in profiles]
+        unseen = unseen_kernels(study, folder, rehearse)
+        runs = [(profile, ["--calibration", profile, "--without-own-profiles"] + (unseen if profile == "kernels" else []))
+                for profile in profiles]
         if study in WITH_STEPS:
             runs.append(("exchange", ["--exchange", "predicted"]))
         for name, options in runs:
             for row in validate(rehearse, study, folder / study / name, options, rows):
-                found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
+                found.append((source_of(study, folder), study, row["kind"], error_of(row, study)))
     for study, (_, largest) in SCALES.items():
         catalog = smaller_fit(study, folder, rehearse)
         if catalog is None:
             continue
         options = ["--catalog", str(catalog), "--calibration", "smaller"]
         for row in validate(rehearse, study, folder / study / "scale", options, few_rows(study, folder, above=2 * largest)):
-            found.append((measurements_of(study).parent.name, study, row["kind"], error_of(row, study)))
+            found.append((source_of(study, folder), study, row["kind"], error_of(row, study)))
     return found
 
 
@@ -336,7 +360,8 @@ def print_automatic(folder, rehearse):
         few = few_rows(study, folder)
         own = validate(rehearse, study, folder / study / "own", [], few)
         taken = validate(rehearse, study, folder / study / "auto", ["--calibration", "auto"], few)
-        without = validate(rehearse, study, folder / study / "auto-without", ["--calibration", "auto", "--without-own-profiles"], few)
+        without = validate(rehearse, study, folder / study / "auto-without", ["--calibration", "auto", "--without-own-profiles"]
+                           + unseen_kernels(study, folder, rehearse), few)
         if not own or not taken:
             continue
         best = median_error(own)

@@ -10,7 +10,10 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 # For the extension of Python, which is a library: code that can be loaded anywhere, and calls its own functions all the same.
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Precompiled headers serve libraries and programs alike, which are to be compiled alike then.
+if(NOT REHEARSE_PRECOMPILE)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
 add_compile_options(-fno-semantic-interposition)
 
 # Up to 24 sources of a folder are compiled as one: headers and templates cost more than what is in a file, and the whole
@@ -30,7 +33,7 @@ endif()
 
 find_program(REHEARSE_CCACHE ccache)
 mark_as_advanced(REHEARSE_CCACHE)
-if(REHEARSE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(REHEARSE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT REHEARSE_PRECOMPILE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${REHEARSE_CCACHE})
 endif()
 
@@ -47,6 +50,36 @@ if(REHEARSE_FUZZ)
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# rehearse_precompile(TARGET): sources of the target find the headers of others, which they include anyway, already read; with
+# LibTorch's, if it is linked. One set for all targets, which is made once.
+function(rehearse_precompile target)
+  if(NOT REHEARSE_PRECOMPILE)
+    return()
+  endif()
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  set(headers precompiled)
+  if("rehearse_torch" IN_LIST libraries)
+    set(headers precompiled_torch)
+  endif()
+  if(NOT TARGET rehearse_${headers})
+    set(source ${PROJECT_BINARY_DIR}/${headers}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "")
+    add_library(rehearse_${headers} OBJECT ${source})
+    target_link_libraries(rehearse_${headers} PRIVATE nlohmann_json::nlohmann_json)
+    target_precompile_headers(rehearse_${headers} PRIVATE <algorithm> <array> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional>
+                              <ranges> <set> <span> <sstream> <string> <variant> <vector> <nlohmann/json.hpp>)
+    if(BUILD_TESTING)
+      target_link_libraries(rehearse_${headers} PRIVATE doctest::doctest)
+      target_precompile_headers(rehearse_${headers} PRIVATE <doctest/doctest.h>)
+    endif()
+    if(headers STREQUAL precompiled_torch)
+      target_link_libraries(rehearse_${headers} PRIVATE rehearse_torch)
+      target_precompile_headers(rehearse_${headers} PRIVATE <torch/torch.h>)
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM rehearse_${headers})
+endfunction()
 
 # rehearse_require(PACKAGE DEBIAN_PACKAGE): find_package whose error says what to install.
 macro(rehearse_require package debian_package)

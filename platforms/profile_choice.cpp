@@ -48,8 +48,9 @@ Candidate candidate_of(const std::string& name, const Profile& profile, const Tr
   Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
   const auto known = errors.of(candidate.kind);
   candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
-  if (candidate.kind.computation == ComputationFrom::kOtherModel) {
-    // The two kinds' errors are not of the same rows. Values fitted to other models tell less than the model's own kernels.
+  if (candidate.kind.computation == ComputationFrom::kOtherModel ||
+      candidate.kind.computation > ComputationFrom::kDataSheet) {
+    // The kinds' errors are not of the same rows. Values and steps of others tell less than the model's own kernels.
     const auto by_kernels = errors.of({ComputationFrom::kDataSheet, ExchangeFrom::kOtherProfile, candidate.kind.place});
     if (by_kernels) candidate.expected_error = std::max(candidate.expected_error, by_kernels->median + kAsGood);
   }

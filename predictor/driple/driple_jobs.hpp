@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "workloads/importers/graph_def.hpp"
 #include "predictor/driple_dataset.hpp"
 #include "predictor/grouping.hpp"
 #include "predictor/operator_types.hpp"
+#include "workloads/importers/graph_def.hpp"
 
 namespace rehearse {
 

@@ -7,9 +7,9 @@
 
 #include "platforms/catalog.hpp"
 #include "predictor/dataset.hpp"
-#include "workloads/importers/graph_def.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/operator_types.hpp"
+#include "workloads/importers/graph_def.hpp"
 
 namespace rehearse {
 

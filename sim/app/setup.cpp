@@ -42,6 +42,11 @@ void ring_after(double seconds) {
   ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
+[[noreturn]] void end_process(int exit_code) {
+  remove_unfinished_output();
+  ::_exit(exit_code);
+}
+
 /// A second request ends the program at once, between two results. Those within a second are one: timeout(1)
 /// sends its signal to the process and to its group.
 void interrupt(int) {
@@ -49,7 +54,7 @@ void interrupt(int) {
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   std::time_t first = 0;
   if (interrupted_at.compare_exchange_strong(first, now.tv_sec + 1)) return ring_after(kPatience.value());
-  if (now.tv_sec > first) ::_exit(kInterrupted);
+  if (now.tv_sec > first) end_process(kInterrupted);
 }
 
 /// The alarm: nobody has asked the budget for too long.
@@ -57,10 +62,10 @@ void end_now(int) {
   if (interrupted_at != 0) {
     constexpr std::string_view kLine = "rehearse: interrupted\n";
     (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
-    ::_exit(kInterrupted);
+    end_process(kInterrupted);
   }
   (void)!::write(STDERR_FILENO, out_of_time_line.data(), out_of_time_line.size());
-  ::_exit(kNoResult);
+  end_process(kNoResult);
 }
 
 /// The number in a file that holds one; none if there is another text, such as "max", or no file.

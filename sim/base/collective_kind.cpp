@@ -13,9 +13,9 @@ CollectiveKind read_collective_kind(const JsonReader& json, std::string_view key
   const auto word = json.required<std::string>(key);
   const auto found = std::ranges::find(kCollectiveKindWords, word);
   if (found == kCollectiveKindWords.end())
-    json.fail(key, unknown_name_message(
-                       "operation", word,
-                       std::vector<std::string>{kCollectiveKindWords.begin(), kCollectiveKindWords.end()}));
+    json.fail(key,
+              unknown_name_message("operation", word,
+                                   std::vector<std::string>{kCollectiveKindWords.begin(), kCollectiveKindWords.end()}));
   return static_cast<CollectiveKind>(found - kCollectiveKindWords.begin());
 }
 

@@ -2,10 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstring>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -24,6 +29,36 @@ namespace {
 constexpr const char* kList = ".rehearse-files";
 constexpr const char* kStagingPrefix = ".rehearse-new-";
 constexpr std::size_t kLongestList = 16 * kMiB;
+
+constexpr std::string_view kEndedInCommit =
+    "The files in this folder are of two runs: rehearse was ended while it replaced those of the earlier one. "
+    "Run it again.\n";
+
+/// A folder that goes at a sudden end of the process. In a place of its own, as a signal handler may not allocate.
+struct AtSuddenEnd {
+  enum State { kFree, kClaimed, kIfEmpty, kWithAllInIt };
+  std::atomic<State> state{kFree};
+  std::array<char, PATH_MAX> path{};
+};
+std::array<AtSuddenEnd, 32> at_sudden_end;  // enough for the folders of one command
+
+/// Its place; -1 if there is no room, which leaves the folder there.
+int remove_at_sudden_end(const fs::path& folder, AtSuddenEnd::State how) {
+  const std::string path = fs::absolute(folder).string();
+  if (path.size() >= PATH_MAX) return -1;
+  for (std::size_t i = 0; i < at_sudden_end.size(); ++i) {
+    AtSuddenEnd::State state = AtSuddenEnd::kFree;
+    if (!at_sudden_end[i].state.compare_exchange_strong(state, AtSuddenEnd::kClaimed)) continue;
+    std::memcpy(at_sudden_end[i].path.data(), path.c_str(), path.size() + 1);
+    at_sudden_end[i].state = how;
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void keep_at_sudden_end(int place) {
+  if (place >= 0) at_sudden_end[static_cast<std::size_t>(place)].state = AtSuddenEnd::kFree;
+}
 
 /// The names of the files of each run in a folder.
 using Runs = std::vector<std::vector<std::string>>;
@@ -68,6 +103,19 @@ std::string lines_of(const Runs& runs) {
   return text;
 }
 
+void make_folder_above(const fs::path& file) {
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) fail(file.parent_path(), "cannot create this folder", error.value());
+}
+
+/// Whether a commit was ended before its end. The last run of the list is the one that it was of.
+bool was_ended_in_commit(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_regular_file(folder / kIncompleteMark, error) &&
+         read_file_start(folder / kIncompleteMark, kEndedInCommit.size()) == kEndedInCommit;
+}
+
 /// Those of killed runs: nobody holds their lock.
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
@@ -86,6 +134,20 @@ void remove_empty(const std::vector<fs::path>& folders) {
 
 }  // namespace
 
+void remove_unfinished_output() noexcept {
+  for (const AtSuddenEnd& folder : at_sudden_end) {
+    if (folder.state != AtSuddenEnd::kWithAllInIt) continue;
+    const pid_t child = ::fork();  // what walks through folders allocates; another program may
+    if (child == 0) {
+      ::execl("/bin/rm", "rm", "-rf", "--", folder.path.data(), static_cast<char*>(nullptr));
+      ::_exit(1);
+    }
+    if (child > 0) (void)::waitpid(child, nullptr, 0);
+  }
+  for (const AtSuddenEnd& folder : at_sudden_end)
+    if (folder.state == AtSuddenEnd::kIfEmpty) (void)::rmdir(folder.path.data());
+}
+
 void require_complete(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kIncompleteMark, error))
@@ -98,19 +160,29 @@ MadeFolder::MadeFolder(const fs::path& folder) {
   for (fs::path at = fs::absolute(folder).lexically_normal(); !fs::exists(at, error); at = at.parent_path())
     if (at.has_filename()) made_.push_back(at);
   fs::create_directories(folder, error);
-  if (!error && ::access(folder.c_str(), W_OK) == 0) return;
+  if (!error && ::access(folder.c_str(), W_OK) == 0) {
+    for (const fs::path& made : made_) at_sudden_end_.push_back(remove_at_sudden_end(made, AtSuddenEnd::kIfEmpty));
+    return;
+  }
   remove_empty(made_);
   throw InputError{folder.string() + (error ? ": cannot create this folder: " + error.message()
                                             : std::string{": cannot write into this folder"})};
 }
 
-MadeFolder::~MadeFolder() { remove_empty(made_); }
+MadeFolder::MadeFolder(MadeFolder&& other) noexcept
+    : made_{std::exchange(other.made_, {})}, at_sudden_end_{std::exchange(other.at_sudden_end_, {})} {}
+
+MadeFolder::~MadeFolder() {
+  std::ranges::for_each(at_sudden_end_, keep_at_sudden_end);
+  remove_empty(made_);
+}
 
 OutputFolder::OutputFolder(fs::path folder) : folder_{std::move(folder)} {
   remove_leftovers(folder_);
   std::string name = (folder_ / (std::string{kStagingPrefix} + std::string(6, 'X'))).string();
   if (::mkdtemp(name.data()) == nullptr) fail(folder_, "cannot write into this folder", errno);
   staging_ = name;
+  at_sudden_end_ = remove_at_sudden_end(staging_, AtSuddenEnd::kWithAllInIt);
   lock_ = open_folder(staging_);
   if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0) fail(staging_, "cannot lock this folder", errno);
 }
@@ -118,16 +190,17 @@ OutputFolder::OutputFolder(fs::path folder) : folder_{std::move(folder)} {
 OutputFolder::~OutputFolder() {
   std::error_code error;
   fs::remove_all(staging_, error);
+  keep_at_sudden_end(at_sudden_end_);
   if (lock_ >= 0) ::close(lock_);
 }
 
 fs::path OutputFolder::place(const fs::path& name) {
   std::error_code error;
   if (fs::is_directory(folder_ / name, error)) fail(folder_ / name, "cannot write", EISDIR);
-  for (const fs::path& root : {folder_, staging_}) {
-    fs::create_directories((root / name).parent_path(), error);
-    if (error) fail((root / name).parent_path(), "cannot create this folder", error.value());
-  }
+  for (fs::path above = name.parent_path(); !above.empty(); above = above.parent_path())
+    if (fs::exists(folder_ / above, error) && !fs::is_directory(folder_ / above, error))
+      fail(folder_ / above, "cannot create this folder", ENOTDIR);
+  make_folder_above(staging_ / name);
   names_.push_back(name.string());
   return staging_ / name;
 }
@@ -151,16 +224,17 @@ void OutputFolder::commit() {
   } close{lock};
   (void)::flock(lock, LOCK_EX);
   const std::set<std::string> own{names_.begin(), names_.end()};
-  Runs kept;
+  Runs kept = read_list(folder_);
   std::vector<std::string> replaced;
-  for (std::vector<std::string>& names : read_list(folder_)) {
-    const bool is_replaced =
-        std::any_of(names.begin(), names.end(), [&](const std::string& name) { return own.contains(name); });
-    if (is_replaced)
-      replaced.insert(replaced.end(), names.begin(), names.end());
-    else
-      kept.push_back(std::move(names));
+  if (was_ended_in_commit(folder_) && !kept.empty()) {
+    replaced = std::move(kept.back());
+    kept.pop_back();
   }
+  std::erase_if(kept, [&](const std::vector<std::string>& names) {
+    const bool is_replaced = std::ranges::any_of(names, [&](const std::string& name) { return own.contains(name); });
+    if (is_replaced) replaced.insert(replaced.end(), names.begin(), names.end());
+    return is_replaced;
+  });
   Runs before = kept, after = kept;
   after.push_back(names_);
   before.push_back(names_);
@@ -169,17 +243,20 @@ void OutputFolder::commit() {
   const fs::path list_before = staging_ / (std::string{kList} + ".before"), list_after = staging_ / kList;
   write_file(list_before, lines_of(before));
   write_file(list_after, lines_of(after));
-  write_file(staging_ / kIncompleteMark,
-             "The files in this folder are of two runs: rehearse was ended while it replaced those of the earlier one. "
-             "Run it again.\n");
+  write_file(staging_ / kIncompleteMark, kEndedInCommit);
   rename_into(list_before, folder_ / kList);
   rename_into(staging_ / kIncompleteMark, folder_ / kIncompleteMark);
-  for (const std::string& name : names_) rename_into(staging_ / name, folder_ / name);
+  for (const std::string& name : names_) {
+    make_folder_above(folder_ / name);
+    rename_into(staging_ / name, folder_ / name);
+  }
   for (const std::string& name : replaced) {
     std::error_code error;  // what is no file, or cannot be one, is none of an earlier run, whatever the list says
     if (own.contains(name) || !fs::is_regular_file(fs::symlink_status(folder_ / name, error))) continue;
     if (::unlink((folder_ / name).c_str()) != 0)
       fail(folder_ / name, "cannot remove this file of an earlier run", errno);
+    for (fs::path above = fs::path{name}.parent_path(); !above.empty(); above = above.parent_path())
+      remove_empty({folder_ / above});
   }
   rename_into(list_after, folder_ / kList);
   if (::unlink((folder_ / kIncompleteMark).c_str()) != 0) fail(folder_ / kIncompleteMark, "cannot remove", errno);

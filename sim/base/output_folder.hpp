@@ -17,24 +17,30 @@ inline constexpr const char* kIncompleteMark = "INCOMPLETE";
 /// Throws InputError if `folder` is there and says that it is incomplete.
 void require_complete(const std::filesystem::path& folder);
 
+/// For a process that ends at once, without destructors: removes what OutputFolders and MadeFolders of it would remove.
+/// May be called by a signal handler.
+void remove_unfinished_output() noexcept;
+
 /// A folder for output that is made, with those above it, before the work starts, so that an unwritable place costs
 /// nothing. What was not there before goes again at the end if nothing is in it: a refusal leaves nothing.
 class MadeFolder {
  public:
   /// Makes it; InputError if it cannot be made, or written into.
   explicit MadeFolder(const std::filesystem::path& folder);
-  MadeFolder(MadeFolder&&) noexcept = default;
+  MadeFolder(MadeFolder&& other) noexcept;
   ~MadeFolder();
 
  private:
   std::vector<std::filesystem::path> made_;  // the lowest first
+  std::vector<int> at_sudden_end_;
 };
 
 /// The files of one run on their way into a folder. They are written into a folder of their own inside of it, so a full
 /// disk, an error or a kill leaves what was there; commit() moves them to their places, with kIncompleteMark there
 /// meanwhile. A file of an earlier run that shares a name with one of these goes with all others of that run: which
-/// these are, the folder's list .rehearse-files says. What is not in the list is the user's and stays, unless it has
-/// the name of a file of this run. Leftovers of killed runs are removed. Failures are InputErrors that name the path.
+/// these are, the folder's list .rehearse-files says; so does a run that was ended during its commit, whatever its files
+/// are called. What is not in the list is the user's and stays, unless it has the name of a file of this run. Leftovers
+/// of killed runs are removed. Failures are InputErrors that name the path.
 class OutputFolder : private Pinned {
  public:
   /// `folder` is there.
@@ -53,6 +59,7 @@ class OutputFolder : private Pinned {
  private:
   std::filesystem::path folder_, staging_;
   int lock_ = -1;  // says that this process lives
+  int at_sudden_end_ = -1;
   std::vector<std::string> names_;
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/units.hpp"
 #include "sim/base/collective_kind.hpp"
+#include "sim/base/units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 
 namespace rehearse {

@@ -70,8 +70,9 @@ TEST_CASE("mistakes in a fabric are one line with their place") {
         "n.json: /network/dimensions: expected 1 to 6 sizes; found an empty array");
   CHECK(refusal(R"({"topology": "torus", "dimensions": [4], "link_rate": "0GBps"})") ==
         "n.json: /network/link_rate: expected a rate above 0Bps; found \"0GBps\"");
-  CHECK(refusal(R"({"topology": "torus", "dimensions": [4], "link_rate": 5})") ==
-        "n.json: /network/link_rate: expected a rate with a unit, such as \"5Bps\" (bytes) or \"5bps\" (bits); found 5");
+  CHECK(
+      refusal(R"({"topology": "torus", "dimensions": [4], "link_rate": 5})") ==
+      "n.json: /network/link_rate: expected a rate with a unit, such as \"5Bps\" (bytes) or \"5bps\" (bits); found 5");
   CHECK(refusal(R"({"topology": "dragonfly", "machines_per_router": 1, "routers_per_group": 1001})") ==
         "n.json: /network/routers_per_group: expected 1 to 1000; found 1001");
 }

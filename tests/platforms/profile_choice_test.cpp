@@ -55,6 +55,14 @@ TEST_CASE("steps that nobody measured are computed from the data sheet") {
   CHECK(choice_for(other_precision).name == "kernels");
 }
 
+TEST_CASE("the model's own kernels tell more than a step of another precision, GPU or model, whatever the exchange") {
+  TrainingFacts facts = training_of("K80", "mobilenet_v2", 4);
+  CHECK(choice_for(facts).name == "kernels");
+  facts.strategy = "parameter_server";
+  facts.servers = 1;
+  CHECK(choice_for(facts).name == "kernels");
+}
+
 TEST_CASE("without a data sheet, or anything to compute, another profile is taken") {
   TrainingFacts facts = training_of("H100", "nobody's", 1);
   facts.gpus.front().l2 = Bytes{};

@@ -23,7 +23,8 @@ TEST_CASE("a mistake at a place that an option set names the option") {
         "--set /training/steps: expected a whole number between -2147483648 and 2147483647; found \"none\"");
   const JsonReader group = reader.children("groups")[0];
   CHECK(error_of([&] { (void)group.child("link").required<BytesPerSecond>("rate"); }) ==
-        "study.json: /columns/gpu/link/rate: expected a rate with a unit, such as \"3Bps\" (bytes) or \"3bps\" (bits); found 3");
+        "study.json: /columns/gpu/link/rate: expected a rate with a unit, such as \"3Bps\" (bytes) or \"3bps\" (bits); "
+        "found 3");
   CHECK(error_of([&] { group.fail("no"); }) == "study.json: /columns/gpu: no");
 }
 

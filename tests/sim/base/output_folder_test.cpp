@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <memory>
 #include <set>
 
 #include "sim/base/errors.hpp"
@@ -93,6 +94,55 @@ TEST_CASE("a commit that cannot be finished says that the folder is incomplete, 
   CHECK_NOTHROW(require_complete(folder.path));
   CHECK(read_file(folder.path / "a.csv", kMiB) == "third");
   CHECK_FALSE(fs::exists(folder.path / "old.csv"));
+}
+
+TEST_CASE("the next run takes away what a run left that was ended in its commit, whatever its files are called") {
+  const TemporaryFolder folder;
+  folder.write("notes.txt", "mine");
+  write_run(folder.path, {"diagnosis.json"}, "of another verb");
+  write_run(folder.path, {"job.0.et", "job.1.et", "job.2.et"}, "first");
+  {
+    OutputFolder output{folder.path};
+    output.write("job.0.et", "second");
+    output.write("job.1.et", "second");
+    fs::remove(folder.path / "job.1.et");
+    fs::create_directories(folder.path / "job.1.et" / "in the way");
+    CHECK_THROWS_AS(output.commit(), InputError);
+  }
+  fs::remove_all(folder.path / "job.1.et");
+  write_run(folder.path, {"other.0.et"}, "third");
+  CHECK_NOTHROW(require_complete(folder.path));
+  CHECK(names_in(folder.path) == std::set<std::string>{".rehearse-files", "notes.txt", "diagnosis.json", "other.0.et"});
+}
+
+TEST_CASE("a run that ends without its commit leaves no folder, and one without old files no empty one") {
+  const TemporaryFolder folder;
+  {
+    OutputFolder output{folder.path};
+    output.write("kineto/rank-0.json", "half");
+  }
+  CHECK_FALSE(fs::exists(folder.path / "kineto"));
+  write_run(folder.path, {"summary.json", "kineto/ranks/0.json"}, "first");
+  write_run(folder.path, {"summary.json"}, "second");
+  CHECK_FALSE(fs::exists(folder.path / "kineto"));
+  folder.write("in-the-way", "a file");
+  OutputFolder output{folder.path};
+  CHECK_THROWS_WITH_AS(output.write("in-the-way/a.csv", ""), doctest::Contains("cannot create this folder"),
+                       InputError);
+}
+
+TEST_CASE("a process that ends at once leaves nothing unfinished") {
+  const TemporaryFolder folder;
+  const MadeFolder made{folder.path / "a/b"}, made_for_user{folder.path / "c"};
+  folder.write("c/notes.txt", "mine");
+  const auto files = std::make_unique<OutputFolder>(folder.path / "a/b");
+  files->write("kineto/rank-0.json", "half");
+  { const MadeFolder given_back{folder.path / "d"}; }
+  fs::create_directories(folder.path / "d");
+  folder.write("d/notes.txt", "mine");
+  remove_unfinished_output();
+  CHECK_FALSE(fs::exists(folder.path / "a"));
+  CHECK(names_in(folder.path) == std::set<std::string>{"c/notes.txt", "d/notes.txt"});
 }
 
 TEST_CASE("what a killed run left behind is removed by the next one, what a living one writes is not") {
