@@ -38,7 +38,9 @@ fit() {
 for profile in "$@"; do
   echo "== $profile"
   if [ "$profile" = lifetimes ]; then
-    rehearse calibrate "$studies/lifetimes/all.json" --quiet -o platforms/catalog/spot_pools.json
+    command="rehearse calibrate $studies/lifetimes/all.json --quiet -o"
+    printed=$($command platforms/catalog/spot_pools.json)
+    printf '%s\n' "\$ $command FILE" "$printed" > calibration/lifetime_distances.txt
     continue
   fi
   [ "$profile" = frameworks ] || fit "$profile" "$profile"

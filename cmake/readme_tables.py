@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tables of READMEs, as commands print their figures.
 
-  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, peers
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, lifetimes, peers
   cmake/readme_tables.py PROGRAM --check [TABLE...]
                                            compares the rows in the READMEs with what the program says now (default: all but
                                            the rows of kernels that take half a minute and more), and the names of timings
@@ -176,6 +176,36 @@ def nccl(program, is_quick=False):
     return lines + [row(["A100, B200 or H100", "the other two", pair(errors["nccl-gpus"]["nccl-gpus"])])]
 
 
+def lifetimes(program, is_quick=False):
+    """What `calibration/refit.sh lifetimes` has printed of the pools in platforms/catalog/spot_pools.json (about 10 min)."""
+    del program, is_quick
+    with open(os.path.join(ROOT, "calibration/lifetime_distances.txt")) as file:
+        printed = re.findall(r"^(\S+) .*?; KS ([\d.e-]+)(?:; mean size ([\d.]+), recorded ([\d.]+))?", file.read(), re.MULTILINE)
+    distance = {name: float(value) for name, value, *_ in printed}
+    size = {name: (float(fitted), float(recorded)) for name, _, fitted, recorded in printed if fitted}
+    with open(os.path.join(ROOT, "platforms/catalog/spot_pools.json")) as file:
+        if set(json.load(file)["spot_pools"]) != set(distance):
+            raise SystemExit("calibration/lifetime_distances.txt: other pools than in spot_pools.json: calibration/refit.sh lifetimes")
+    fleets = {name for name in size if size[name][1] > 1}
+    numbers_alone = ["bamboo/p2-xlarge", "bamboo/v100-us-east1-c", "bamboo/g4dn-xlarge-us-east-1c",
+                     "skypilot/aws-2023-08-us-east-2b-v100x1-fleet16"]
+    machines = sorted(set(size) - fleets)
+
+    def most(names):
+        return f"{max(distance[name] for name in names):.3f}"
+
+    alone = sorted(set(distance) - set(size))
+    availability = max(abs(fitted - recorded) for fitted, recorded in (size[name] for name in machines))
+    return header(["pools", "data", "distance"]) + [
+        row([f"lifetimes, {len(alone)} series of at most 5 values", "CM-DARE, its pilot, Training on a Dime", f"at most {most(alone)}"]),
+        row([f"single machines, {len(machines)} series", "SkyPilot", f"at most {most(machines)}; mean availability within {100 * availability:.1f} points"]),
+        row(["fleets with names or few machines", "Bamboo p3 and g4dn, SkyPilot's fleets of 4 and one of 16",
+             f"of up-times at most {most(fleets - set(numbers_alone))}"]),
+        row(["fleets of which only the number is known", "Bamboo p2, V100; g4dn in Virginia; SkyPilot's other fleet of 16",
+             "{}, {}; {}; {}".format(*(f"{distance[name]:.3f}" for name in numbers_alone))]),
+    ]
+
+
 def peers(program, is_quick=False):
     """Simulated times of the peers' benchmark."""
     del is_quick
@@ -183,7 +213,7 @@ def peers(program, is_quick=False):
 
 
 TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
-          "unseen": (unseen, README), "nccl": (nccl, README), "peers": (peers, f"{BENCH}/README.md")}
+          "unseen": (unseen, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
 IN_PARTS = ("kernels", "transformers")  # of which a check computes some rows
 
 

@@ -8,6 +8,7 @@
 #   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them
 #   unseen              calibration/README.md: sources that no fit has seen; 10 s
 #   nccl                calibration/README.md: collectives of NCCL, each number and kind of GPU predicted by the others; 6 min
+#   lifetimes           calibration/README.md: laws of lifetimes, as the last calibration/refit.sh lifetimes printed them
 #   peers               tests/bench/README.md: simulated times of tests/bench/peers.py; 5 s
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 #   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
@@ -33,7 +34,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen nccl peers accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen nccl lifetimes peers accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -50,7 +51,7 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
-    kernels | transformers | frameworks | unseen | nccl | peers)
+    kernels | transformers | frameworks | unseen | nccl | lifetimes | peers)
       if [ "$part" = nccl ]; then
         for study in nccl nccl-gpus; do
           echo "\$ rehearse calibrate scenarios/studies/$study.json --quiet -o FILE"
@@ -70,7 +71,7 @@ for part in "$@"; do
       replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, nccl, peers, accuracy, intervals=FOLDER, auto=FOLDER" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, nccl, lifetimes, peers, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

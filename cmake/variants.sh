@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# cmake/variants.sh [VARIANT...]: builds what ./test.sh does not, without the predictor and each source by itself, so that a
+# missing include is found, and runs the tests of modules there. Variants (default: all):
+#   clang      Release, with clang
+#   sanitize   address and undefined-behaviour sanitizers; about an hour on two cores
+# Last line of each: what CTest says of it.
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+modules='^(base|platforms|workloads|traces|importers|resources|collective|scenario|record|traffic|program|training|job|pool|calibration|plan|predictor|microbench|structure)$'
+case "${1-}" in -h | --help) sed -n '2,/^set/s/^# //p' "$0" && exit ;; esac
+
+[ $# -gt 0 ] || set -- clang sanitize
+source cmake/setup.sh
+need tests
+install_missing clang
+for variant in "$@"; do
+  mkdir -p "build-$variant"
+  log=build-$variant/build.log
+  echo "$variant: building; its output is in $PWD/$log" >&2
+  if ! { cmake --preset "$variant" -DREHEARSE_PREDICTOR=OFF && cmake --build --preset "$variant"; } > "$log" 2>&1 < /dev/null; then
+    cat "$log" >&2
+    echo "error: variant $variant does not build" >&2
+    exit 1
+  fi
+  ctest --test-dir "build-$variant" -R "$modules" -j2 --output-on-failure --timeout 3600 >&2
+done
