@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calibration/trace_measurements.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/unpacked_file.hpp"
 
