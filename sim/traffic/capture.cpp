@@ -142,7 +142,8 @@ class Capture : public PacketSource {
 bool is_capture(std::string_view start) {
   const auto begins_with = [&](std::string_view magic) { return start.substr(0, 4) == magic; };
   return begins_with("\xd4\xc3\xb2\xa1") || begins_with("\xa1\xb2\xc3\xd4") || begins_with("\x4d\x3c\xb2\xa1") ||
-         begins_with("\xa1\xb2\x3c\x4d") || begins_with("\x0a\x0d\x0d\x0a");
+         begins_with("\xa1\xb2\x3c\x4d") || begins_with("\x34\xcd\xb2\xa1") || begins_with("\xa1\xb2\xcd\x34") ||
+         begins_with("\x0a\x0d\x0d\x0a");
 }
 
 namespace {

@@ -29,13 +29,13 @@ constexpr std::int64_t kPacketsPerCheck = 65536;  // of the budget
 
 enum class Kind { kNone, kCapture, kTable, kJson };
 
-Kind kind_of(std::string_view start) {
+Kind kind_of_start(std::string_view start) {
   if (is_capture(start)) return Kind::kCapture;
   if (is_packet_json(start)) return Kind::kJson;
   return is_packet_table(start) ? Kind::kTable : Kind::kNone;
 }
 
-Kind kind_of(const fs::path& file) { return kind_of(read_unpacked_start(file, kStart)); }
+Kind kind_of(const fs::path& file) { return kind_of_start(read_unpacked_start(file, kStart)); }
 
 /// Of a folder's file, which may be anything: what cannot be unpacked is of no kind.
 Kind kind_in_folder(const fs::path& file) {
@@ -203,7 +203,7 @@ RunTraffic read_measured(const fs::path& input, const TrafficOptions& options, c
     const std::string start = read_unpacked_start(input, kStart);
     if (const std::string_view what = emptiness(start); !what.empty())
       throw InputError{input.string() + ": expected a capture or a table of packets; found " + std::string{what}};
-    if (kind_of(start) == Kind::kNone)
+    if (kind_of_start(start) == Kind::kNone)
       throw InputError{
           input.string() +
           ": expected a capture (pcap, pcapng), the packets of tshark -T json, or a table of packets whose "

@@ -133,7 +133,8 @@ TEST_CASE("a listing is the same behind what starts its program writes before ea
            [](int) { return "[pod/nccl-launcher-abc/nccl] "; },                             // kubectl logs --prefix
            [&](int n) { return "2026-11-25T12:03:" + second(n) + ".123456789Z "; },         // --timestamps
            [&](int n) { return "[pod/l-0/nccl] 2026-11-25T12:03:" + second(n) + ".5Z [1,0]<stdout>:"; },
-           [](int) { return "nccl-launcher-abc nccl | "; }, [](int) { return "nccl-launcher-abc \u203a nccl "; }}) {
+           [](int) { return "nccl-launcher-abc nccl | "; }, [](int) { return "build #12: "; },
+           [](int) { return "nccl-launcher-abc \u203a nccl "; }}) {
     const std::string text = "Authorization required, but no authorization protocol specified\n[1,1]<stderr>:x\n" +
                              with_prefix(listing, prefix);
     CAPTURE(text);
