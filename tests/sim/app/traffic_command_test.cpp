@@ -203,7 +203,7 @@ TEST_CASE("what tshark -T json writes is traffic, also if a file is called as sc
   const TemporaryFolder folder;
   folder.write("packets.json",
                R"([{"_source": {"layers": {"frame": {"frame.time_epoch": "1.5", "frame.len": "154"}}}}])");
-  CHECK(traffic_of((folder / "packets.json").string())["total"]["wire_B"] == 154);
+  CHECK(traffic_of((folder / "packets.json").string())["total"]["size_B"] == 154);
 }
 
 TEST_CASE("what is no traffic is refused with one line") {
