@@ -243,6 +243,15 @@ void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
   json.reject_unknown_keys();
 }
 
+/// Whoever needs a column learns why it is empty.
+void require_stated(const JsonReader& json, const Measurements& measurements) {
+  const auto require = [&](const std::string& column) {
+    if (const auto found = measurements.missing.find(column); found != measurements.missing.end())
+      throw InputError{found->second + "; column " + in_quotes(column) + " is needed"};
+  };
+  for (const auto& [column, mapping] : json.child("columns").items()) require(column);
+}
+
 void load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
   const JsonReader source = json.child("measurements");
   const bool is_csv = source.is_string();
@@ -250,7 +259,11 @@ void load_table(const JsonReader& json, const std::optional<fs::path>& measureme
   study.measurements_file = (measurements ? *measurements : own.lexically_normal()).string();
   const MeasurementFormat format = is_csv ? MeasurementFormat::kCsv : read_measurement_format(source.child("format"));
   if (!is_csv) source.reject_unknown_keys();
-  study.table = std::make_shared<const CsvTable>(load_measurements(study.measurements_file, format));
+  Measurements loaded = load_measurements(study.measurements_file, format);
+  require_stated(json, loaded);
+  study.table = std::make_shared<const CsvTable>(std::move(loaded.table));
+  study.remarks = std::move(loaded.remarks);
+  study.gpu_column = loaded.gpu_column;
 }
 
 /// The scenario that rows change, with what the study sets in all of them.

@@ -79,6 +79,8 @@ struct Study {
   std::string measurements_file;
   std::string profile_name;               // of the base scenario
   std::shared_ptr<const CsvTable> table;  // rows refer to it
+  std::vector<std::string> remarks;       // what is to be said of the measurements, a line each
+  std::string gpu_column;                 // with the names that drivers give GPUs; empty: none
   std::vector<StudyRow> rows;             // after exclusions
   std::vector<ExcludedRows> excluded;
   std::string target_column;

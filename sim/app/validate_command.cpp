@@ -10,6 +10,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/baseline_document.hpp"
@@ -345,6 +346,7 @@ int run(const ValidateCommand& command) {
   Catalog catalog = load_catalog(command.common);
   check_calibration(command, catalog);
   auto [studies, headlines] = load_study_set(command.study, command.measurements);
+  for (const Study& study : studies) say_remarks(study, catalog, command.common);
   for (Study& study : studies) study = as_asked(std::move(study), command, catalog);
   const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;

@@ -149,4 +149,39 @@ TEST_CASE(
   CHECK(stated.err.find(told) == std::string::npos);
 }
 
+TEST_CASE("files of other profilers are refused by every verb that takes models or traces, and named by --dry-run") {
+  const TemporaryFolder folder;
+  const std::string table = folder.write("r.csv", "\"Index\",\"KernelName\",\"gpu-id\",\"queue-id\"\n").string();
+  const std::string trace = kRoot + "/calibration/data/pytorch-kineto-traces/ddp_a100_8gpu_rank3.json.gz";
+  const std::string named = "found a table of rocprof, which is not read: record some steps with torch.profiler";
+  const std::string out = " -o " + (folder.path / "o").string();
+  check_refused("import " + table + out, 2, named);
+  check_refused("import --batch 8 " + trace + " " + table + out, 2, named);
+  check_refused("replay " + table, 2, named);
+  check_refused("replay " + trace + " " + table, 2, named);
+  check_refused("export " + table + out, 2, named);
+  CHECK(rehearse_with("import --dry-run " + table + out).out.find("r.csv: a table of rocprof, which is not read") !=
+        std::string::npos);
+}
+
+TEST_CASE(
+    "what a listing leaves out and on which GPU it was measured is said beside a study, unless that is silenced") {
+  const TemporaryFolder folder;
+  const std::string listing =
+      folder
+          .write("x.log",
+                 "# Using devices\n#  Rank  0 Group  0 Pid   1 on a device  0 [0x10] NVIDIA A10G\n"
+                 "#  Rank  1 Group  0 Pid   2 on b device  0 [0x10] NVIDIA A10G\n"
+                 "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+                 "0 0 float sum -1 6.4 0 0 0 6.4 0 0 0\n1048576 262144 float sum -1 583 1.8 1.8 0 580 1.8 1.8 0\n")
+          .string();
+  const std::string study = "validate " + kRoot + "/scenarios/studies/own/collectives.json --measurements " + listing;
+  const Outcome said = rehearse_with(study), silenced = rehearse_with(study + " --quiet");
+  CAPTURE(said.err);
+  CHECK(said.exit_code == 0);
+  CHECK(said.err.find("x.log: rows of 0 B, which move nothing, are left out: 1") != std::string::npos);
+  CHECK(said.err.find("was measured on \"NVIDIA A10G\"; the study's scenario has A100 80GB") != std::string::npos);
+  CHECK(silenced.err.empty());
+}
+
 }  // namespace rehearse
