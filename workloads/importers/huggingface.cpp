@@ -314,7 +314,8 @@ ImportedModel read_huggingface_config(const Source& source) {
   for (const char* key : {"_attn_implementation", "attn_implementation"})
     has_kernels = has_kernels || to.text(key, "eager") != "eager";
   for (const char* key : {"_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "use_flash_attention_2"})
-    has_kernels = to.flag(key, false) || has_kernels;
+    if (to.has(key) && (!to.config.child(key).is_string() || to.config.required<std::string>(key) != "auto"))
+      has_kernels = to.config.required<bool>(key) || has_kernels;
   if (has_kernels && !to.structure.contains("relative_positions")) to.structure["fused_attention"] = true;
   if (to.has("quantization_config") || to.has("compression_config"))
     to.remarks.emplace_back("the weights are quantized, which is not modelled: they have the workload's precision");

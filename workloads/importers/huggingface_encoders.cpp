@@ -90,15 +90,16 @@ void convert_encoder(Conversion& to) {
   to.config.expect(length >= 1, "max_position_embeddings", "more than 2 positions");
   structure["positions"] = positions;
   if (!kind.token_types.names.empty()) structure["token_types"] = to.size(kind.token_types);
-  if (!kind.embedding_width.names.empty()) {
-    structure["embedding_width"] = to.size(kind.embedding_width);
+  const int words = kind.embedding_width.names.empty() ? structure["width"].get<int>() : to.size(kind.embedding_width);
+  if (words != structure["width"].get<int>()) {
+    structure["embedding_width"] = words;
     structure["embedding_projection"] = "sum";
   }
   if (kind.has_shared_layers) {
     structure["shared_layers"] = true;
     for (const char* key : {"num_hidden_groups", "inner_group_num"})
       if (to.size_or(key, 1) != 1) to.config.fail(key, "only 1 is supported: all layers share their weights");
-    if (to.type == "albert" && structure["embedding_width"] == structure["width"])
+    if (words == structure["width"].get<int>())
       to.config.fail("embedding_size", "a width of the embedding that is the model's is not supported");
   }
   if (const std::string form = to.text("position_embedding_type", "absolute"); form != "absolute")

@@ -71,7 +71,7 @@ constexpr std::array kWithoutEffect{
     KeysOfTypes{
         "qwen",
         "use_dynamic_ntk use_logn_attn use_cache_quantization use_cache_kernel onnx_safe no_bias bf16 fp16 fp32 "
-        "softmax_in_fp32 max_position_embeddings"},
+        "softmax_in_fp32 max_position_embeddings scale_attn_weights"},
     KeysOfTypes{"baichuan", "z_loss_weight"},
     KeysOfTypes{"t5 mt5", "relative_attention_max_distance is_encoder_decoder tie_encoder_decoder"},
     KeysOfTypes{"bart mbart marian pegasus m2m_100 whisper",
