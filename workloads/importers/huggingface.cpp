@@ -242,23 +242,6 @@ ModelClass class_of(const JsonReader& config, const ModelType& type, const std::
          "class " + in_quotes(architecture) + " of model type " + in_quotes(std::string{type.name}), known);
 }
 
-/// What any configuration may ask for, and no model here has.
-void refuse_what_is_not_built(const Conversion& to) {
-  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
-    if (to.type != "mixtral" && to.has(key))
-      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
-  to.refuse_flag(
-      "add_cross_attention",
-      "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
-  to.refuse_flag("torchscript", "weights that are copied instead of tied are not supported");
-  const bool has_both = to.type.ends_with("t5") || to.type.starts_with("bart") || to.type == "mbart" ||
-                        to.type == "marian" || to.type == "pegasus" || to.type == "m2m_100" || to.type == "whisper";
-  if (!has_both)
-    to.refuse_flag("is_encoder_decoder", "a model of this type with an encoder and a decoder is not supported");
-  if (to.has("pruned_heads"))
-    to.config.expect(to.config.child("pruned_heads").value().empty(), "pruned_heads", "no heads that are pruned");
-}
-
 /// Of "dtype", or its name before version 5 of transformers, also of the text part; empty for fp32.
 std::string stored_type_of(const Json& config) {
   for (const Json* part : {json_pointer_find(config, ""), json_pointer_find(config, "/text_config")})
@@ -276,6 +259,25 @@ std::string stored_type_of(const Json& config) {
 }  // namespace
 
 namespace huggingface {
+
+void refuse_what_is_not_built(const Conversion& to) {
+  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
+    if (to.type != "mixtral" && to.has(key))
+      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
+  to.refuse_flag(
+      "add_cross_attention",
+      "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
+  to.refuse_flag("torchscript", "weights that are copied instead of tied are not supported");
+  const bool has_both = to.type.ends_with("t5") || to.type.starts_with("bart") || to.type == "mbart" ||
+                        to.type == "marian" || to.type == "pegasus" || to.type == "m2m_100" || to.type == "whisper";
+  const bool has_encoder = to.flag("is_encoder_decoder", has_both);
+  if (!has_both && has_encoder)
+    to.config.fail("is_encoder_decoder", "a model of this type with an encoder and a decoder is not supported");
+  if (has_both && !to.type.ends_with("t5") && !has_encoder)
+    to.config.fail("is_encoder_decoder", "a decoder without the encoder of its file is not supported");
+  if (to.has("pruned_heads"))
+    to.config.expect(to.config.child("pruned_heads").value().empty(), "pruned_heads", "no heads that are pruned");
+}
 
 void check_other_keys(Conversion& to) {
   std::vector<std::string> unknown;

@@ -55,7 +55,7 @@ void Conversion::set_head(bool is_tied, bool is_causal) {
   structure["head"] = made.head;
   if (made.head == "bert_pretraining") structure["predictions"] = structure["sequence_length"];
   if (made.classes != 0) {
-    structure["classes"] = made.classes == kLabels ? labels() : made.classes;
+    structure["classes"] = made.classes == kLabels ? labels(type == "bart" ? 3 : 2) : made.classes;
     structure["class_biases"] =
         made.has_class_biases && (made.suffix != "ForTokenClassification" || flag("token_classification_bias", true));
   }

@@ -72,7 +72,7 @@ struct Conversion {
   }
   void set_sequence_length(int longest);
   /// Classes of a head, as transformers counts them: id2label, num_labels, or `usual`.
-  int labels(int usual = 2);
+  int labels(int usual);
   /// `is_tied`: what transformers takes where the file does not say.
   void set_head(bool is_tied, bool is_causal);
 
@@ -90,6 +90,9 @@ void for_each_word(std::string_view words, Take take) {
     words.remove_prefix(std::min(end + 1, words.size()));
   }
 }
+
+/// Throws InputError for what any configuration may ask for, and no model here has.
+void refuse_what_is_not_built(const Conversion& to);
 
 /// Keys that nobody has used and that are not known to be without effect: refused where their name tells of structure
 /// and they are not off, remarked otherwise.

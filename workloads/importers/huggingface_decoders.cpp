@@ -81,6 +81,11 @@ void adjust_falcon(Conversion& to) {
   to.structure["rotary_positions"] = !has_alibi;
   to.refuse_flag("apply_residual_connection_post_layernorm",
                  "residual sums behind the normalisation are not supported");
+  if (to.made.head == "language_model" && to.flag("tie_word_embeddings", true))
+    to.remarks.push_back(
+        "logits and embedding share one matrix, which files of weights may have twice: " +
+        std::to_string(to.structure["width"].get<std::int64_t>() * to.structure["vocabulary"].get<std::int64_t>()) +
+        " scalars more");
 }
 
 void adjust_bloom(Conversion& to) {
@@ -96,21 +101,27 @@ void adjust_mpt(Conversion& to) {
   to.structure["feed_forward"] = to.size("expansion_ratio", 4) * to.structure["width"].get<int>();
   const bool has_biases = !to.flag("no_bias", true);
   if (has_biases) to.config.fail("no_bias", "only true is supported: transformers and llm-foundry differ without it");
-  bool has_alibi = true;
   if (to.has("attn_config")) {
-    const JsonReader attention = to.config.child("attn_config");
-    has_alibi = attention.optional<bool>("alibi", true);
-    if (attention.has("qk_ln")) attention.expect(!attention.required<bool>("qk_ln"), "qk_ln", "false");
-    const auto kind = attention.optional<std::string>("attn_type", "multihead_attention");
+    Conversion attention{.config = to.config.child("attn_config"), .type = to.type};
+    attention.config.expect(attention.config.is_object(), "an object");
+    if (!attention.flag("alibi", true))
+      attention.config.fail("alibi", "only true is supported: transformers has no other positions here");
+    attention.refuse_flag("qk_ln", "normalised queries and keys are not supported in this model type");
+    const std::string kind = attention.text("attn_type", "multihead_attention");
     if (kind == "multiquery_attention")
       to.structure["kv_heads"] = 1;
     else if (kind == "grouped_query_attention")
-      to.structure["kv_heads"] = attention.required<int>("kv_n_heads");
+      to.structure["kv_heads"] = read_size(attention.config, "kv_n_heads");
     else
-      attention.expect(kind == "multihead_attention", "attn_type", "an attention that is known");
-    if (attention.optional<std::string>("attn_impl", "torch") != "torch") to.structure["fused_attention"] = true;
+      attention.config.expect(kind == "multihead_attention", "attn_type", "an attention that is known");
+    (void)attention.has("kv_n_heads");
+    if (attention.text("attn_impl", "torch") != "torch") to.structure["fused_attention"] = true;
+    check_other_keys(attention);
   }
-  if (!has_alibi) to.config.fail("attn_config", "only alibi is supported: transformers has no other positions here");
+  if (to.has("ffn_config")) {
+    const auto kind = to.config.child("ffn_config").optional<std::string>("ffn_type", "mptmlp");
+    if (kind != "mptmlp") to.config.fail("ffn_config", "only \"mptmlp\" is supported; found " + in_quotes(kind));
+  }
   if (const auto norm = to.text("norm_type", "low_precision_layernorm"); norm.find("layernorm") == std::string::npos)
     to.config.fail("norm_type", "only layer normalisations are supported; found " + in_quotes(norm));
 }

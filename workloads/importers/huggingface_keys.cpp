@@ -33,7 +33,8 @@ constexpr std::array kWithoutEffect{
         "transformers.js_config neuron unsloth_version unsloth_fixed model_max_length max_sequence_length "
         "pretraining_tp partial_rotary_factor original_max_position_embeddings classifier_dropout "
         "classifier_dropout_prob license language description _configuration_file "
-        "keys_to_ignore_at_inference output_router_logits router_aux_loss_coef router_jitter_noise"},
+        "_from_model_config is_llama_config keys_to_ignore_at_inference output_router_logits router_aux_loss_coef "
+        "router_jitter_noise"},
     KeysOfTypes{
         "gpt2 gpt_neox gpt_neo gpt_bigcode gptj codegen opt llama granite mistral mixtral qwen2 qwen3 gemma gemma2 "
         "gemma3_text phi phi3 bloom falcon mpt stablelm starcoder2 olmo olmo2 cohere cohere2 nemotron smollm3 qwen "
@@ -50,18 +51,22 @@ constexpr std::array kWithoutEffect{
         "gpt_bigcode starcoder2",
         "attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner max_batch_size pad_key_length "
         "pre_allocate_kv_cache validate_runner_input mlp_type norm_type"},
+    KeysOfTypes{"phi3", "full_attn_mod interpolate_factor"},
+    KeysOfTypes{"gpt_neox wav2vec2 hubert", "attention_probs_dropout_prob hidden_dropout_prob"},
     KeysOfTypes{"electra", "generator_size generator_layerdrop"},
     KeysOfTypes{"gpt_neo", "attention_types attention_layers"},
     KeysOfTypes{"bloom falcon",
                 "attention_softmax_in_fp32 bias_dropout_fusion masked_softmax_fusion offset_alibi skip_bias_add "
-                "skip_bias_add_qkv slow_but_exact unk_token_id seq_length"},
-    KeysOfTypes{"mpt",
-                "embedding_fraction init_config init_device learned_pos_emb logit_scale no_bias verbose tokenizer_name "
-                "use_pad_tok_in_ffn ffn_config fc_type"},
+                "skip_bias_add_qkv slow_but_exact unk_token_id seq_length ff_factor activation"},
     KeysOfTypes{
-        "cohere cohere2",
-        "logit_scale layer_norm_bias order_of_interleaved_layers rotary_pct sliding_window_pattern "
-        "use_embedding_sharing use_gated_activation use_parallel_block use_parallel_embedding position_embedding_type"},
+        "mpt",
+        "embedding_fraction init_config init_device learned_pos_emb logit_scale no_bias verbose tokenizer_name "
+        "use_pad_tok_in_ffn fc_type alibi_bias_max attn_uses_sequence_id clip_qkv prefix_lm softmax_scale attn_pdrop"},
+    KeysOfTypes{"cohere cohere2",
+                "logit_scale layer_norm_bias order_of_interleaved_layers rotary_pct sliding_window_pattern "
+                "layer_switch cache_implementation use_embedding_sharing use_gated_activation use_parallel_block "
+                "use_parallel_embedding "
+                "position_embedding_type"},
     KeysOfTypes{"granite", "attention_multiplier embedding_multiplier logits_scaling residual_multiplier"},
     KeysOfTypes{"olmo olmo2", "clip_qkv"},
     KeysOfTypes{"gemma2 gemma3_text",
@@ -77,7 +82,7 @@ constexpr std::array kWithoutEffect{
     KeysOfTypes{"bart mbart marian pegasus m2m_100 whisper",
                 "is_encoder_decoder num_hidden_layers scale_embedding add_bias_logits add_final_layer_norm "
                 "normalize_before normalize_embedding static_position_embeddings extra_pos_embeddings classif_dropout "
-                "save_step force_bos_token_to_be_generated begin_suppress_tokens"},
+                "save_step do_blenderbot_90_layernorm force_bos_token_to_be_generated begin_suppress_tokens"},
     KeysOfTypes{"whisper",
                 "apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks mask_feature_prob "
                 "mask_feature_length mask_feature_min_masks median_filter_width alignment_heads lang_to_id task_to_id "
@@ -92,10 +97,11 @@ constexpr std::array kWithoutEffect{
                 "output_hidden_size do_normalize gradient_checkpointing mask_channel_length mask_channel_min_space "
                 "mask_channel_other mask_channel_prob mask_channel_selection mask_time_min_space mask_time_other "
                 "mask_time_selection tokenizer_class"},
-    KeysOfTypes{"distilbert", "tie_weights_ seq_classif_dropout qa_dropout output_past"},
+    KeysOfTypes{"distilbert", "activation tie_weights_ seq_classif_dropout qa_dropout"},
     KeysOfTypes{"albert", "net_structure_type gap_size num_memory_blocks down_scale_factor"},
-    KeysOfTypes{"vit deit", "encoder_stride pooler_act pooler_output_size"},
-    KeysOfTypes{"clip clip_text_model clip_vision_model", "logit_scale_init_value projection_dim"},
+    KeysOfTypes{"vit deit", "encoder_stride pooler_act"},
+    KeysOfTypes{"clip clip_text_model clip_vision_model",
+                "logit_scale_init_value projection_dim is_decoder tie_encoder_decoder"},
     KeysOfTypes{"llama granite mistral mixtral qwen2 qwen3 gemma gemma2 gemma3_text phi3 smollm3 olmo olmo2",
                 "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
     KeysOfTypes{"mixtral", "norm_topk_prob"}};

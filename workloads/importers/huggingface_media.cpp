@@ -46,6 +46,8 @@ Json clip_part(Conversion& to, const JsonReader& config, bool has_images) {
   for (const std::string& size : part.defaults)
     to.defaults.push_back(std::string{has_images ? "vision " : "text "} + size);
   if (to.type == "clip") {
+    refuse_what_is_not_built(part);
+    (void)part.has("tie_word_embeddings");  // there are no logits
     check_other_keys(part);
     to.remarks.insert(to.remarks.end(), part.remarks.begin(), part.remarks.end());
   }
@@ -61,6 +63,8 @@ void convert_vision(Conversion& to) {
   to.structure = pre_norm_stack(to, 768, 12, 3072);
   to.structure.update(family);
   add_images(to, to.structure, 16, to.type == "deit" ? 2 : 1, true);
+  if (const int width = to.structure["width"].get<int>(); to.size_or("pooler_output_size", width) != width)
+    to.config.fail("pooler_output_size", "a pooler of another width than the model's is not supported");
   const bool has_biases = to.flag("qkv_bias", true);
   to.structure["attention_biases"] = has_biases;
   to.structure["attention_output_bias"] = true;
@@ -130,7 +134,8 @@ void convert_waveform(Conversion& to) {
   const auto sizes = [&](const char* key, std::vector<int> usual) {
     return to.has(key) ? read_sizes(to.config, key) : usual;
   };
-  const auto mask_of = [&](const char* key, double usual) { return to.has_dropout(key, usual); };
+  const bool masks_times = to.has_dropout("mask_time_prob", 0.05),
+             masks_features = to.has_dropout("mask_feature_prob", 0);
   const std::string norm = to.text("feat_extract_norm", "group");
   to.config.expect(norm == "group" || norm == "layer", "feat_extract_norm", "\"group\" or \"layer\"");
   structure["waveform"] = {{"samples", kSamples},
@@ -140,7 +145,7 @@ void convert_waveform(Conversion& to) {
                            {"biases", to.flag("conv_bias", false)},
                            {"normalises_all", norm == "layer"},
                            {"normalises_features", to.flag("feat_proj_layer_norm", true)},
-                           {"mask", mask_of("mask_time_prob", 0.05) || mask_of("mask_feature_prob", 0)},
+                           {"mask", masks_times || masks_features},
                            {"position_kernel", to.size("num_conv_pos_embeddings", 128)},
                            {"position_groups", to.size("num_conv_pos_embedding_groups", 16)}};
   to.remarks.emplace_back("a sample is 250000 numbers, 15.6 s at 16 kHz");

@@ -12,8 +12,32 @@
 
 namespace rehearse {
 
+namespace {
+
+Json table() { return load_json_file(source_folder() + "/tests/workloads/importers/huggingface_models.json"); }
+
+std::string config_of(const std::string& name) {
+  const Json all = table();
+  for (const Json& row : all["models"])
+    if (row["model"] == name) return row["config"].dump();
+  return "{}";
+}
+ImportedModel imported(const std::string& config) { return import_model(Source{"config.json", config}); }
+Workload workload_named(const std::string& name, int batch = 1) {
+  return test::workload_of(imported(config_of(name)), batch);
+}
+/// Multiply-adds of a sample's forward pass.
+double products_of(const std::string& name) { return workload_named(name).forward_flops().value() / 2; }
+
+/// Of a layer of attention and two matrices behind it: queries and output, keys and values, scores and sums, inner values.
+double layer_products(double s, double w, double attention, double kv, double inner, double matrices) {
+  return s * (2 * w * attention + 2 * w * kv + matrices * w * inner) + 2 * s * s * attention;
+}
+
+}  // namespace
+
 TEST_CASE("published models have the published parameters") {
-  const Json file = load_json_file(source_folder() + "/tests/workloads/importers/huggingface_models.json");
+  const Json file = table();
   int exact = 0;
   for (const Json& row : file["models"]) {
     const auto name = row["model"].get<std::string>();
@@ -34,6 +58,74 @@ TEST_CASE("published models have the published parameters") {
     ++exact;
   }
   CHECK(exact >= 100);
+}
+
+TEST_CASE("decoders do the products of their sizes: shared keys and values, gates, heads wider than the model") {
+  const double s = 2048;
+  CHECK(products_of("tiiuae/falcon-7b, with logits of their own") ==
+        doctest::Approx(32 * layer_products(s, 4544, 4544, 64, 4 * 4544, 2) + s * 4544 * 65024).epsilon(1e-12));
+  CHECK(products_of("gemma2_2b_en") ==
+        doctest::Approx(26 * layer_products(4096, 2304, 8 * 256, 4 * 256, 9216, 3) + 4096.0 * 2304 * 256000)
+            .epsilon(1e-12));
+  CHECK(products_of("bloom_560m_multi") ==
+        doctest::Approx(24 * layer_products(s, 1024, 1024, 1024, 4096, 2) + s * 1024 * 250880).epsilon(1e-12));
+  // OPT 350M: words of 512 features are made 1024 wide, and the last states 512 again.
+  CHECK(products_of("facebook/opt-350m") ==
+        doctest::Approx(24 * layer_products(s, 1024, 1024, 1024, 4096, 2) + 2 * s * 512 * 1024 + s * 512 * 50272)
+            .epsilon(1e-12));
+}
+
+TEST_CASE("shared layers are computed as often as there are layers, and have their variables once") {
+  const double s = 512, w = 768;
+  CHECK(products_of("albert_base_en_uncased") ==
+        doctest::Approx(12 * layer_products(s, w, w, w, 4 * w, 2) + s * 128 * w + w * w).epsilon(1e-12));
+  const Workload albert = workload_named("albert_base_en_uncased");
+  // Table, positions, types, norm, projection, four matrices of attention with norm, two of the rest with norm, pooler.
+  CHECK(albert.trainable_tensors() == 3 + 2 + 2 + 8 + 2 + 4 + 2 + 2);
+  CHECK(albert.training_flops().value() == doctest::Approx(3 * albert.forward_flops().value()));
+}
+
+TEST_CASE("a decoder attends to itself and to the encoder, whose states it turns into keys and values") {
+  const double s = 1024, w = 768, f = 3072;
+  const double own = layer_products(s, w, w, w, f, 2), cross = 4 * s * w * w + 2 * s * s * w;
+  CHECK(products_of("facebook/bart-base") ==
+        doctest::Approx(6 * own + 6 * (own + cross) + s * w * 50265).epsilon(1e-12));
+
+  // Whisper tiny: 3000 frames of 80 bins through two convolutions of 3 frames; 448 positions ask 1500.
+  const double d = 384, n = 1500, m = 448;
+  const double stem = 3000 * 3 * 80 * d + n * 3 * d * d;
+  const double asked = 2 * m * d * d + 2 * n * d * d + 2 * m * n * d;
+  CHECK(products_of("whisper_tiny_multi") ==
+        doctest::Approx(stem + 4 * layer_products(n, d, d, d, 4 * d, 2) +
+                        4 * (layer_products(m, d, d, d, 4 * d, 2) + asked) + m * d * 51865)
+            .epsilon(1e-12));
+}
+
+TEST_CASE("images are read by patches, sound through convolutions") {
+  const double s = 197, w = 768;
+  CHECK(products_of("google/vit-base-patch16-224") ==
+        doctest::Approx(196 * w * 3 * 16 * 16 + 12 * layer_products(s, w, w, w, 4 * w, 2) + w * 1000).epsilon(1e-12));
+  const double text = 12 * layer_products(77, 512, 512, 512, 2048, 2) + 512 * 512;
+  const double image = 49 * w * 3 * 32 * 32 + 12 * layer_products(50, w, w, w, 4 * w, 2) + w * 512;
+  CHECK(products_of("openai/clip-vit-base-patch32") == doctest::Approx(text + image).epsilon(1e-12));
+
+  // 250,000 samples become 49,999, 24,999, 12,499, 6,249, 3,124, 1,562 and 781 positions; 128 of them with 16 groups of
+  // 48 features give each position its place.
+  const double convolutions =
+      512 * (10 * 49'999.0 + 512 * (3 * (24'999.0 + 12'499 + 6'249 + 3'124) + 2 * (1'562.0 + 781)));
+  CHECK(products_of("facebook/wav2vec2-base") ==
+        doctest::Approx(convolutions + 781 * 512 * w + 781 * 128 * 48 * w + 12 * layer_products(781, w, w, w, 4 * w, 2))
+            .epsilon(1e-12));
+}
+
+TEST_CASE("one normalisation of parallel sublayers keeps one tensor of a layer less than two") {
+  const std::string seven = config_of("tiiuae/falcon-7b, with logits of their own");
+  std::string two = seven;
+  two.insert(1, R"("num_ln_in_parallel_attn": 2, )");
+  const Workload shared = test::workload_of(imported(seven), 2), apart = test::workload_of(imported(two), 2);
+  CHECK(apart.activation_bytes - shared.activation_bytes == Bytes{32 * std::int64_t{2} * 2048 * 4544 * 4});
+  CHECK(apart.parameters() - shared.parameters() == 32 * 2 * 4544);
+  CHECK(apart.forward_flops() == shared.forward_flops());
 }
 
 }  // namespace rehearse
