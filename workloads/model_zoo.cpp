@@ -475,6 +475,7 @@ constexpr std::string_view kModelSchema = R"({
             "rotary_positions": { "type": "boolean", "default": false, "description": "turned into queries and keys" },
             "alibi": { "type": "boolean", "default": false, "description": "a computed bias by distance, added to the scores" },
             "relative_positions": { "$ref": "#/$defs/extent", "description": "rows of a learned table that is added to the scores of a stack" },
+            "disentangled_positions": { "$ref": "#/$defs/extent", "description": "rows of a normalised table that the layers make keys and queries of, as DeBERTa" },
             "fused_attention": { "type": "boolean", "default": false, "description": "scores, mask, softmax, dropout and sum of the values are one kernel, as FlashAttention, and no scores are kept" },
             "query_key_norms": { "type": "boolean", "default": false, "description": "queries and keys of each head are normalised" },
             "query_key_scales": { "type": "boolean", "default": false, "description": "by a scale for each feature of all heads, instead of one for all heads" },

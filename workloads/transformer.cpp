@@ -123,6 +123,10 @@ class Stack {
   }
 
   void add_relative_positions(const std::string& name) {
+    if (net_.disentangled_positions > 0)
+      places_ =
+          norm(name + "/places/norm",
+               graph_.rows(name + "/places", graph_.table(name + "/places", net_.disentangled_positions, net_.width)));
     if (net_.relative_positions > 0)
       relative_positions_ = {graph_.table(name + "/relative_positions", net_.relative_positions, net_.heads)};
   }
@@ -178,17 +182,33 @@ class Stack {
     const double features = net_.head_features, products = net_.heads;
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
                                    {from.height, to.height, heads});
-    scores = graph_.combine(name + "/mask", std::vector{scores}, is_own ? relative_positions_ : std::vector<Table>{},
-                            scores);
+    std::vector<Tensor> summed{scores};
+    if (net_.disentangled_positions > 0 && is_own) {
+      summed.push_back(products_with_places(name + "/keys", queries, from.height));
+      summed.push_back(products_with_places(name + "/queries", keys, to.height));
+    }
+    scores = graph_.combine(name + "/mask", summed, is_own ? relative_positions_ : std::vector<Table>{}, scores);
     scores = dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
     const Tensor context =
         graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
     return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
   }
 
+  /// Of contents, queries or keys, with what the layer `of`, of keys or queries, makes of the places.
+  Tensor products_with_places(const std::string& of, const Tensor& contents, std::int64_t positions) {
+    const std::string name = of + "_of_places";
+    graph_.share_variables(name, of);
+    const Tensor projected = graph_.linear(name, places_, contents.channels, net_.has_attention_biases);
+    return graph_.product(name + "/products", contents, projected,
+                          {static_cast<double>(positions), static_cast<double>(net_.disentangled_positions),
+                           static_cast<double>(net_.head_features), static_cast<double>(net_.heads)},
+                          {positions, net_.disentangled_positions, net_.heads});
+  }
+
   GraphBuilder& graph_;
   const Transformer& net_;
   std::string prefix_;
+  Tensor places_;                          // of the stack that is built: disentangled positions, normalised
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
 
@@ -210,7 +230,8 @@ Tensor embed_words(GraphBuilder& graph, Stack& stack, const Transformer& net, co
   std::vector<Table> added;
   if (positions > 0) added.push_back(graph.table(name + "/positions", positions, x.channels));
   if (net.token_types > 0) added.push_back(graph.table(name + "/token_types", net.token_types, x.channels));
-  const bool has_sum = !added.empty() || (!net.has_rotary_positions && !net.has_alibi && net.relative_positions == 0);
+  const bool has_sum = !added.empty() || (!net.has_rotary_positions && !net.has_alibi && net.relative_positions == 0 &&
+                                          net.disentangled_positions == 0);
   x = finish_embedding(graph, stack, net, name, x, added, has_sum);
   return is_narrow && net.projects_sum ? graph.linear(name + "/projection", x, net.width) : x;
 }

@@ -78,6 +78,10 @@ struct Transformer {
   int kv_heads = 0;              // of keys and values, each read by as many heads of queries
   int head_features = 0;         // of each head
   int relative_positions = 0;    // rows of a table for each stack that is added to the scores; 0: none
+  /// Rows of a table of relative positions that keys and queries are computed from, too, which contents are multiplied
+  /// with: a product more for each of both. The table is normalised. 0: none. Source: He et al., DeBERTa, ICLR 2021, and
+  /// DeBERTaV3, ICLR 2023, whose projections of contents and positions are the same.
+  int disentangled_positions = 0;
   Norm norm = Norm::kPost;
   bool normalises_embeddings = false;
   bool has_rms_norms = false;

@@ -73,13 +73,16 @@ void read_attention(const JsonReader& json, Transformer& net) {
   net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
   net.has_alibi = json.optional<bool>("alibi", false);
   net.relative_positions = read_size_or(json, "relative_positions", 0);
+  net.disentangled_positions = read_size_or(json, "disentangled_positions", 0);
+  json.expect(net.disentangled_positions == 0 || (!net.has_joint_projection && net.kv_heads == net.heads),
+              "disentangled_positions", "none with shared keys or \"joint_projection\"");
   net.has_query_key_norms = json.optional<bool>("query_key_norms", false);
   net.has_query_key_scales = json.optional<bool>("query_key_scales", false);
   json.expect(!net.has_query_key_scales || net.has_query_key_norms, "query_key_scales",
               "true with \"query_key_norms\" alone");
   net.has_fused_attention = json.optional<bool>("fused_attention", false);
-  json.expect(!net.has_fused_attention || net.relative_positions == 0, "fused_attention",
-              "false with \"relative_positions\", which are added to the scores");
+  json.expect(!net.has_fused_attention || (net.relative_positions == 0 && net.disentangled_positions == 0),
+              "fused_attention", "false with relative or disentangled positions, which are added to the scores");
 }
 
 void read_experts(const JsonReader& json, Transformer& net) {
@@ -110,8 +113,9 @@ void read_norms(const JsonReader& json, Transformer& net) {
   json.expect(!net.has_shared_norm || net.has_parallel_sublayers, "shared_norm",
               "true with \"parallel_sublayers\" alone");
   net.has_shared_layers = json.optional<bool>("shared_layers", false);
-  json.expect(!net.has_shared_layers || (net.experts == 0 && net.norm != Norm::kSandwich), "shared_layers",
-              "true without experts and outer normalisations alone");
+  json.expect(
+      !net.has_shared_layers || (net.experts == 0 && net.norm != Norm::kSandwich && net.disentangled_positions == 0),
+      "shared_layers", "true without experts, disentangled positions and outer normalisations alone");
 }
 
 void read_images(const JsonReader& json, Transformer& net) {

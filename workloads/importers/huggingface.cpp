@@ -69,6 +69,12 @@ constexpr std::array kOfDistilBert{ModelClass{"Model", "hidden_states"},
                                    ModelClass{"ForTokenClassification", "token_classes", kLabels},
                                    ModelClass{"ForQuestionAnswering", "token_classes", 2},
                                    ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
+constexpr std::array kOfDeberta{ModelClass{"Model", "hidden_states"},
+                                ModelClass{"ForMaskedLM", "masked_language_model"},
+                                ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+                                ModelClass{"ForTokenClassification", "token_classes", kLabels},
+                                ModelClass{"ForQuestionAnswering", "token_classes", kLabels},
+                                ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
 constexpr std::array kOfBart{ModelClass{"ForConditionalGeneration", "language_model"},
                              ModelClass{"Model", "hidden_states"},
                              ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
@@ -109,6 +115,7 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"codegen", "CodeGen", convert_decoder, kOfDecoders},
                             ModelType{"cohere", "Cohere", convert_decoder, kOfDecoders},
                             ModelType{"cohere2", "Cohere2", convert_decoder, kOfDecoders},
+                            ModelType{"deberta-v2", "DebertaV2", convert_encoder, kOfDeberta},
                             ModelType{"deit", "DeiT", convert_vision, kOfDeit},
                             ModelType{"distilbert", "DistilBert", convert_encoder, kOfDistilBert},
                             ModelType{"electra", "Electra", convert_encoder, kOfElectra},
@@ -165,7 +172,7 @@ constexpr std::array kRefused{
             "mixtures of experts other than Mixtral's are not built"},
     Refused{"bamba falcon_h1 falcon_mamba mamba mamba2 nemotron_h recurrent_gemma rwkv xlstm zamba zamba2 hgrn retnet",
             "recurrences and state space layers are not built"},
-    Refused{"deberta deberta-v2 sew-d", "attention to relative positions by content is not built"},
+    Refused{"deberta sew-d", "attention with projections of positions of their own is not built; deberta-v2 is"},
     Refused{"swin swinv2 swin2sr donut-swin", "attention within shifted windows is not built"},
     Refused{
         "convnext convnextv2 resnet regnet efficientnet mobilenet_v1 mobilenet_v2 mobilevit bit levit cvt poolformer "
@@ -318,7 +325,8 @@ ImportedModel read_huggingface_config(const Source& source) {
   for (const char* key : {"_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "use_flash_attention_2"})
     if (to.has(key) && (!to.config.child(key).is_string() || to.config.required<std::string>(key) != "auto"))
       has_kernels = to.config.required<bool>(key) || has_kernels;
-  if (has_kernels && !to.structure.contains("relative_positions")) to.structure["fused_attention"] = true;
+  if (has_kernels && !to.structure.contains("relative_positions") && !to.structure.contains("disentangled_positions"))
+    to.structure["fused_attention"] = true;
   if (to.has("quantization_config") || to.has("compression_config"))
     to.remarks.emplace_back("the weights are quantized, which is not modelled: they have the workload's precision");
   if (to.has("auto_map")) to.remarks.emplace_back("the model has code of its own (auto_map), which is not read");

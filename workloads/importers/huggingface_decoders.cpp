@@ -126,6 +126,17 @@ void adjust_mpt(Conversion& to) {
     to.config.fail("norm_type", "only layer normalisations are supported; found " + in_quotes(norm));
 }
 
+void adjust_gemma2(Conversion& to) {
+  const char* key = "attn_logit_softcapping";
+  if (to.has(key) || !to.config.has(key))
+    to.remarks.emplace_back("soft caps of attention's scores are not modelled: three element-wise kernels of a layer");
+}
+
+/// SmolLM3 and Cohere 2.
+void remark_on_positions(Conversion& to) {
+  to.remarks.emplace_back("all layers are taken to turn positions into queries and keys; some of this model's do not");
+}
+
 void adjust_gpt_neo(Conversion& to) {
   const int window = to.size_or("window_size", 256);
   if (window < to.structure["sequence_length"].get<int>())
@@ -218,7 +229,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .normalisation = "sandwich",
                                        .attention_biases = {"attention_bias", false},
                                        .tied = {"tie_word_embeddings", true},
-                                       .window = 4096},
+                                       .window = 4096,
+                                       .adjust = adjust_gemma2},
                                Decoder{.type = "gemma3_text",
                                        .layers = {"num_hidden_layers", 26},
                                        .width = {"hidden_size", 2304},
@@ -245,7 +257,7 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .logits_bias = kYes,
                                        .parallel = kYes,
                                        .has_shared_norm = true,
-                                       .dropouts = kGptDropouts,
+                                       .dropouts = "resid_pdrop embd_pdrop attention_dropout",
                                        .adjust = adjust_phi},
                                Decoder{.type = "phi3",
                                        .width = {"hidden_size", 3072},
@@ -495,7 +507,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .parallel = kYes,
                                        .has_shared_norm = true,
                                        .tied = {"tie_word_embeddings", true},
-                                       .window = 4096},
+                                       .window = 4096,
+                                       .adjust = remark_on_positions},
                                Decoder{.type = "nemotron",
                                        .width = {"hidden_size", 6144},
                                        .heads = {"num_attention_heads", 48},
@@ -518,7 +531,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .attention_biases = {"attention_bias", false},
                                        .feed_forward_biases = {"mlp_bias", false},
                                        .tied = {"tie_word_embeddings", true},
-                                       .has_optional_window = true},
+                                       .has_optional_window = true,
+                                       .adjust = remark_on_positions},
                                Decoder{.type = "qwen",
                                        .vocabulary = {"vocab_size", 151936},
                                        .feed_forward = {"", 0},

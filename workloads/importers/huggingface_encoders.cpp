@@ -46,7 +46,44 @@ constexpr std::array kEncoders{
             .heads = {"n_heads num_attention_heads", 12},
             .feed_forward = {"hidden_dim", 3072},
             .token_types = {},
-            .dropouts = "dropout attention_dropout"}};
+            .dropouts = "dropout attention_dropout"},
+    Encoder{.type = "deberta-v2",
+            .layers = {"num_hidden_layers", 24},
+            .width = {"hidden_size", 1536},
+            .heads = {"num_attention_heads", 24},
+            .feed_forward = {"intermediate_size", 6144},
+            .vocabulary = {"vocab_size", 128100},
+            .token_types = {"type_vocab_size", 0}}};
+
+/// DeBERTa's second and third version: no positions in the embedding, and the same projections for contents and positions.
+void add_disentangled_positions(Conversion& to) {
+  if (!to.flag("relative_attention", false) || !to.flag("share_att_key", false))
+    to.config.fail("only relative attention with \"share_att_key\" is supported");
+  std::string kinds;
+  if (to.has("pos_att_type") && to.config.child("pos_att_type").is_array()) {
+    for (const std::string& kind : to.config.required<std::vector<std::string>>("pos_att_type")) kinds += kind + "|";
+  } else {
+    kinds = to.text("pos_att_type", "");
+  }
+  if (kinds.find("p2c") == std::string::npos || kinds.find("c2p") == std::string::npos)
+    to.config.fail("only \"pos_att_type\" of both \"p2c\" and \"c2p\" is supported");
+  if (to.flag("position_biased_input", true))
+    to.structure["positions"] = to.size("max_position_embeddings", 512);
+  else
+    to.structure.erase("positions");
+  // -1, or 0, stands for what is asked for otherwise.
+  const auto positive = [&](const char* key) {
+    return to.has(key) && to.config.required<int>(key) > 0 ? read_size(to.config, key) : 0;
+  };
+  const int longest = to.size("max_position_embeddings", 512), most = positive("max_relative_positions");
+  const int buckets = positive("position_buckets");
+  to.structure["disentangled_positions"] = 2 * (buckets > 0 ? buckets : most > 0 ? most : longest);
+  if (to.text("norm_rel_ebd", "none") != "layer_norm")
+    to.config.fail("norm_rel_ebd", "only \"layer_norm\" is supported");
+  if (to.size_or("conv_kernel_size", 1) > 1) to.config.fail("conv_kernel_size", "convolutions are not supported");
+  if (const int width = to.structure["width"].get<int>(); to.size_or("pooler_hidden_size", width) != width)
+    to.config.fail("pooler_hidden_size", "a pooler of another width than the model's is not supported");
+}
 
 /// One type of encoder with decoder, both of the same width, heads and feed-forward layers.
 struct EncoderAndDecoder {
@@ -89,7 +126,9 @@ void convert_encoder(Conversion& to) {
   const int positions = to.size("max_position_embeddings", 512), length = positions - kind.position_offset;
   to.config.expect(length >= 1, "max_position_embeddings", "more than 2 positions");
   structure["positions"] = positions;
-  if (!kind.token_types.names.empty()) structure["token_types"] = to.size(kind.token_types);
+  const std::string_view types = kind.token_types.names;
+  if (!types.empty() && (to.has(types) ? to.config.required<int>(types) != 0 : kind.token_types.usual > 0))
+    structure["token_types"] = to.size(kind.token_types);
   const int words = kind.embedding_width.names.empty() ? structure["width"].get<int>() : to.size(kind.embedding_width);
   if (words != structure["width"].get<int>()) {
     structure["embedding_width"] = words;
@@ -106,6 +145,7 @@ void convert_encoder(Conversion& to) {
     to.config.fail("position_embedding_type", "only \"absolute\" is supported; found " + in_quotes(form));
   to.refuse_flag("sinusoidal_pos_embds", "positions that are not learned are not supported in this model type");
   to.set_sequence_length(length);
+  if (to.type == "deberta-v2") add_disentangled_positions(to);
   structure["normalisation"] = "post";
   structure["normalises_embeddings"] = true;
   structure["dropout"] = to.has_dropout(kind.dropouts, kind.dropout);

@@ -98,6 +98,7 @@ constexpr std::array kWithoutEffect{
                 "mask_channel_other mask_channel_prob mask_channel_selection mask_time_min_space mask_time_other "
                 "mask_time_selection tokenizer_class"},
     KeysOfTypes{"distilbert", "activation tie_weights_ seq_classif_dropout qa_dropout"},
+    KeysOfTypes{"deberta-v2", "legacy pooler_hidden_act conv_act"},
     KeysOfTypes{"albert", "net_structure_type gap_size num_memory_blocks down_scale_factor"},
     KeysOfTypes{"vit deit", "encoder_stride pooler_act"},
     KeysOfTypes{"clip clip_text_model clip_vision_model",

@@ -85,6 +85,17 @@ TEST_CASE("shared layers are computed as often as there are layers, and have the
   CHECK(albert.training_flops().value() == doctest::Approx(3 * albert.forward_flops().value()));
 }
 
+TEST_CASE("DeBERTa multiplies contents with places, whose keys and queries are computed once for a batch") {
+  const double s = 512, w = 768, places = 512;
+  const double of_sample = 12 * (layer_products(s, w, w, w, 4 * w, 2) + 2 * s * places * w);
+  const double of_batch = 12 * 2 * places * w * w;
+  for (const int batch : {1, 8}) {
+    const Workload workload = workload_named("deberta_v3_base_en", batch);
+    CHECK(workload.forward_flops().value() == doctest::Approx(2 * (batch * of_sample + of_batch)).epsilon(1e-12));
+    CHECK(workload.training_flops().value() == doctest::Approx(3 * workload.forward_flops().value()));
+  }
+}
+
 TEST_CASE("a decoder attends to itself and to the encoder, whose states it turns into keys and values") {
   const double s = 1024, w = 768, f = 3072;
   const double own = layer_products(s, w, w, w, f, 2), cross = 4 * s * w * w + 2 * s * s * w;
