@@ -117,6 +117,7 @@ void adjust_mpt(Conversion& to) {
     (void)attention.has("kv_n_heads");
     if (attention.text("attn_impl", "torch") != "torch") to.structure["fused_attention"] = true;
     check_other_keys(attention);
+    to.remarks.insert(to.remarks.end(), attention.remarks.begin(), attention.remarks.end());
   }
   if (to.has("ffn_config")) {
     const auto kind = to.config.child("ffn_config").optional<std::string>("ffn_type", "mptmlp");
@@ -149,6 +150,7 @@ void adjust_qwen(Conversion& to) {
   const int both = to.size("intermediate_size", 22016);
   to.config.expect(both % 2 == 0, "intermediate_size", "an even number");
   to.structure["feed_forward"] = both / 2;
+  if (!to.flag("no_bias", true)) to.structure["attention_output_bias"] = to.structure["feed_forward_biases"] = true;
   if (to.has("kv_channels")) to.structure["head_features"] = to.size("kv_channels", 128);
 }
 
@@ -160,6 +162,12 @@ void adjust_baichuan(Conversion& to) {
   std::erase(to.defaults, "max_position_embeddings 4096");
   to.structure["alibi"] = true;
   to.structure["rotary_positions"] = false;
+}
+
+void adjust_starcoder2(Conversion& to) {
+  for (const auto& [key, usual] : {std::pair{"mlp_type", "default"}, std::pair{"norm_type", "layer_norm"}})
+    if (const std::string found = to.text(key, usual); found != usual)
+      to.config.fail(key, "only " + in_quotes(usual) + " is supported; found " + in_quotes(found));
 }
 
 void adjust_gptj(Conversion& to) {
@@ -464,7 +472,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .attention_biases = {"use_bias", true},
                                        .feed_forward_biases = {"use_bias", true},
                                        .tied = {"tie_word_embeddings", true},
-                                       .dropouts = "residual_dropout embedding_dropout attention_dropout"},
+                                       .dropouts = "residual_dropout embedding_dropout attention_dropout",
+                                       .adjust = adjust_starcoder2},
                                Decoder{.type = "olmo",
                                        .vocabulary = {"vocab_size", 50304},
                                        .feed_forward = {"intermediate_size", 11008},
@@ -575,7 +584,7 @@ void remark_on_windows(Conversion& to, const Decoder& kind) {
   const bool is_on = !kind.has_optional_window || to.flag("use_sliding_window", false);
   int window = kind.window;
   if (to.has("sliding_window"))
-    window = read_size(to.config, "sliding_window");
+    window = std::max(0, to.config.required<int>("sliding_window"));
   else if (to.config.has("sliding_window"))
     window = 0;
   has_window = has_window || (is_on && window > 0);

@@ -50,7 +50,7 @@ constexpr std::array kWithoutEffect{
     KeysOfTypes{
         "gpt_bigcode starcoder2",
         "attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner max_batch_size pad_key_length "
-        "pre_allocate_kv_cache validate_runner_input mlp_type norm_type"},
+        "pre_allocate_kv_cache validate_runner_input"},
     KeysOfTypes{"phi3", "full_attn_mod interpolate_factor"},
     KeysOfTypes{"gpt_neox wav2vec2 hubert", "attention_probs_dropout_prob hidden_dropout_prob"},
     KeysOfTypes{"electra", "generator_size generator_layerdrop"},
@@ -63,7 +63,7 @@ constexpr std::array kWithoutEffect{
         "embedding_fraction init_config init_device learned_pos_emb logit_scale no_bias verbose tokenizer_name "
         "use_pad_tok_in_ffn fc_type alibi_bias_max attn_uses_sequence_id clip_qkv prefix_lm softmax_scale attn_pdrop"},
     KeysOfTypes{"cohere cohere2",
-                "logit_scale layer_norm_bias order_of_interleaved_layers rotary_pct sliding_window_pattern "
+                "logit_scale order_of_interleaved_layers rotary_pct sliding_window_pattern "
                 "layer_switch cache_implementation use_embedding_sharing use_gated_activation use_parallel_block "
                 "use_parallel_embedding "
                 "position_embedding_type"},
@@ -73,10 +73,9 @@ constexpr std::array kWithoutEffect{
                 "query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping cache_implementation "
                 "sliding_window_pattern _sliding_window_pattern sliding_window_size"},
     KeysOfTypes{"smollm3", "no_rope_layers no_rope_layer_interval"},
-    KeysOfTypes{
-        "qwen",
-        "use_dynamic_ntk use_logn_attn use_cache_quantization use_cache_kernel onnx_safe no_bias bf16 fp16 fp32 "
-        "softmax_in_fp32 max_position_embeddings scale_attn_weights"},
+    KeysOfTypes{"qwen",
+                "use_dynamic_ntk use_logn_attn use_cache_quantization use_cache_kernel onnx_safe bf16 fp16 fp32 "
+                "softmax_in_fp32 max_position_embeddings scale_attn_weights"},
     KeysOfTypes{"baichuan", "z_loss_weight"},
     KeysOfTypes{"t5 mt5", "relative_attention_max_distance is_encoder_decoder tie_encoder_decoder"},
     KeysOfTypes{"bart mbart marian pegasus m2m_100 whisper",
@@ -112,14 +111,14 @@ constexpr std::array<std::string_view, 8> kHarmlessEndings{"_token_id", "_token_
                                                            "_token",    "_dropout",   "_std", "_pdrop"};
 constexpr std::array<std::string_view, 3> kHarmlessBeginnings{"rope_", "rotary_", "tokenizer_"};
 
-constexpr std::array<std::string_view, 66> kStructural{
+constexpr std::array<std::string_view, 67> kStructural{
     "layer",  "head",        "hidden", "dim",   "size",     "num_",    "_num",   "expert", "moe",      "atten",
     "attn",   "cross",       "encod",  "decod", "embed",    "vocab",   "bias",   "norm",   "proj",     "mlp",
     "ffn",    "ff_",         "inner",  "width", "depth",    "rank",    "lora",   "adapt",  "vision",   "audio",
     "image",  "text_config", "tower",  "block", "window",   "state",   "conv",   "ssm",    "mamba",    "pool",
     "kv",     "query",       "gate",   "tie_",  "tied",     "share",   "stride", "patch",  "channel",  "kernel",
     "medusa", "eagle",       "draft",  "mtp",   "nextn",    "predict", "memor",  "group",  "position", "stage",
-    "module", "residual",    "skip",   "recur", "parallel", "quant"};
+    "module", "residual",    "skip",   "recur", "parallel", "quant",   "qk"};
 
 bool has_word(std::string_view words, std::string_view word) {
   while (!words.empty()) {

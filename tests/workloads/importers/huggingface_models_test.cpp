@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/json.hpp"
@@ -137,6 +138,58 @@ TEST_CASE("one normalisation of parallel sublayers keeps one tensor of a layer l
   CHECK(apart.activation_bytes - shared.activation_bytes == Bytes{32 * std::int64_t{2} * 2048 * 4544 * 4});
   CHECK(apart.parameters() - shared.parameters() == 32 * 2 * 4544);
   CHECK(apart.forward_flops() == shared.forward_flops());
+}
+
+TEST_CASE("what changes a built model's structure is built or refused, whatever its type") {
+  const auto with = [](const std::string& name, const std::string& keys) {
+    return config_of(name).insert(1, keys + ", ");
+  };
+  const auto error = [](const std::string& config) {
+    return test::error_of([&] { (void)test::workload_of(imported(config)); });
+  };
+  const auto without = [](std::string config, const std::string& key) {
+    Json json = Json::parse(config);
+    json.erase(key);
+    return json.dump();
+  };
+  const std::string falcon = "tiiuae/falcon-7b, with logits of their own";
+  CHECK(error(with(falcon, R"("num_experts": 4)")).find("/num_experts: mixtures of experts") != std::string::npos);
+  CHECK(error(with("bigcode/starcoder2-3b", R"("num_kv_groups": 4)")).find("not known for model type") !=
+        std::string::npos);
+  CHECK(error(without(config_of("bigcode/starcoder2-3b"), "mlp_type").insert(1, R"("mlp_type": "gated", )")) ==
+        "config.json: /mlp_type: only \"default\" is supported; found \"gated\"");
+  CHECK(error(without(config_of("mosaicml/mpt-7b"), "attn_config").insert(1, R"("attn_config": {"alibi": false}, )"))
+            .starts_with("config.json: /attn_config/alibi: only true is supported"));
+  CHECK(error(without(config_of("mosaicml/mpt-7b"), "attn_config").insert(1, R"("attn_config": {"qk_gn": true}, )"))
+            .find("/attn_config/qk_gn: not known") != std::string::npos);
+  CHECK(error(with("mosaicml/mpt-7b", R"("ffn_config": {"ffn_type": "mptglu"})")) ==
+        "config.json: /ffn_config: only \"mptmlp\" is supported; found \"mptglu\"");
+  CHECK(error(without(config_of("facebook/bart-base"), "is_encoder_decoder")
+                  .insert(1, R"("is_encoder_decoder": false, )")) ==
+        "config.json: /is_encoder_decoder: a decoder without the encoder of its file is not supported");
+  CHECK(error(without(config_of("facebook/bart-base"), "decoder_ffn_dim").insert(1, R"("decoder_ffn_dim": 2048, )"))
+            .find("/decoder_ffn_dim: a decoder with another size") != std::string::npos);
+  CHECK(
+      error(without(config_of("albert_base_en_uncased"), "num_hidden_groups").insert(1, R"("num_hidden_groups": 2, )"))
+          .find("/num_hidden_groups: only 1 is supported") != std::string::npos);
+  CHECK(error(without(config_of("deberta_v3_base_en"), "pos_att_type").insert(1, R"("pos_att_type": ["c2p"], )"))
+            .find("\"pos_att_type\" of both") != std::string::npos);
+  CHECK(error(with("deberta_v3_base_en", R"("conv_kernel_size": 3)")).find("/conv_kernel_size: convolutions") !=
+        std::string::npos);
+  CHECK(error(with("bloom_560m_multi", R"("hidden_size": 2048)")) ==
+        "config.json: /n_embed: another size than hidden_size, which is the same of this model type");
+  CHECK(error(with("gpt2", R"("num_key_value_heads": 4)")).find("/num_key_value_heads: not known") !=
+        std::string::npos);
+  CHECK(error(with("facebook/wav2vec2-base", R"("add_adapter": true)")).find("/add_adapter: ") != std::string::npos);
+  const auto parameters = [](const std::string& config) { return test::workload_of(imported(config)).parameters(); };
+  // Qwen: biases of the output projection and of three matrices; nulls of keys that have a default stand for it.
+  CHECK(parameters(without(config_of("Qwen/Qwen-7B-Chat"), "no_bias").insert(1, R"("no_bias": false, )")) ==
+        7'721'324'544 + 32 * (4096 + 2 * 11008 + 4096));
+  CHECK(parameters(without(config_of(falcon), "tie_word_embeddings")) == 7'217'189'760 - 65024 * std::int64_t{4544});
+  const auto remarks = imported(without(config_of(falcon), "tie_word_embeddings")).remarks;
+  CHECK(std::ranges::count(remarks,
+                           "logits and embedding share one matrix, which files of weights may have twice: "
+                           "295469056 scalars more") == 1);
 }
 
 }  // namespace rehearse
