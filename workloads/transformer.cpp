@@ -212,10 +212,8 @@ class Stack {
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
 
-/// What is added to the embedding of each position, the normalisation of the sum, and its dropout.
-Tensor finish_embedding(GraphBuilder& graph, Stack& stack, const Transformer& net, const std::string& name, Tensor x,
-                        const std::vector<Table>& added, bool has_sum) {
-  if (has_sum) x = graph.combine(name + "/sum", std::vector{x}, added, x);
+/// The normalisation of what is known of each position, and its dropout.
+Tensor finish_embedding(Stack& stack, const Transformer& net, const std::string& name, Tensor x) {
   if (net.normalises_embeddings) x = stack.norm(name + "/norm", x);
   return stack.dropout(name + "/dropout", x);
 }
@@ -232,7 +230,8 @@ Tensor embed_words(GraphBuilder& graph, Stack& stack, const Transformer& net, co
   if (net.token_types > 0) added.push_back(graph.table(name + "/token_types", net.token_types, x.channels));
   const bool has_sum = !added.empty() || (!net.has_rotary_positions && !net.has_alibi && net.relative_positions == 0 &&
                                           net.disentangled_positions == 0);
-  x = finish_embedding(graph, stack, net, name, x, added, has_sum);
+  if (has_sum) x = graph.combine(name + "/sum", std::vector{x}, added, x);
+  x = finish_embedding(stack, net, name, x);
   return is_narrow && net.projects_sum ? graph.linear(name + "/projection", x, net.width) : x;
 }
 
@@ -247,8 +246,7 @@ Tensor embed_image(GraphBuilder& graph, Stack& stack, const Transformer& net) {
   if (images.class_tokens > 0) added.push_back(graph.table(name + "/class_tokens", images.class_tokens, net.width));
   if (net.positions > 0) added.push_back(graph.table(name + "/positions", net.positions, net.width));
   const Tensor longer{.height = net.sequence_length, .width = 1, .channels = net.width};
-  return finish_embedding(graph, stack, net, name, graph.combine(name + "/sum", std::vector{x}, added, longer), {},
-                          false);
+  return finish_embedding(stack, net, name, graph.combine(name + "/sum", std::vector{x}, added, longer));
 }
 
 Tensor embed_spectrogram(GraphBuilder& graph, Stack& stack, const Transformer& net) {
@@ -262,7 +260,7 @@ Tensor embed_spectrogram(GraphBuilder& graph, Stack& stack, const Transformer& n
   }
   std::vector<Table> added;
   if (net.positions > 0) added.push_back(graph.table(name + "/positions", net.positions, net.width));
-  return finish_embedding(graph, stack, net, name, x, added, true);
+  return finish_embedding(stack, net, name, graph.combine(name + "/sum", std::vector{x}, added, x));
 }
 
 Tensor embed_waveform(GraphBuilder& graph, Stack& stack, const Transformer& net) {
@@ -287,7 +285,7 @@ Tensor embed_waveform(GraphBuilder& graph, Stack& stack, const Transformer& net)
       name + "/positions/activation",
       graph.combine(name + "/positions/normalised", std::vector{positions}, std::vector{lengths}, positions), true);
   x = graph.add(name + "/sum", std::vector{x, positions});
-  return finish_embedding(graph, stack, net, name, x, {}, false);
+  return finish_embedding(stack, net, name, x);
 }
 
 /// What the encoder's layers read.
