@@ -325,7 +325,11 @@ ImportedModel read_huggingface_config(const Source& source) {
   for (const char* key : {"_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "use_flash_attention_2"})
     if (to.has(key) && (!to.config.child(key).is_string() || to.config.required<std::string>(key) != "auto"))
       has_kernels = to.config.required<bool>(key) || has_kernels;
-  if (has_kernels && !to.structure.contains("relative_positions") && !to.structure.contains("disentangled_positions"))
+  const bool has_other_scores =
+      to.structure.contains("relative_positions") || to.structure.contains("disentangled_positions");
+  if (has_kernels && to.structure["family"] == "two_towers")
+    to.structure["text"]["fused_attention"] = to.structure["image"]["fused_attention"] = true;
+  else if (has_kernels && !has_other_scores)
     to.structure["fused_attention"] = true;
   if (to.has("quantization_config") || to.has("compression_config"))
     to.remarks.emplace_back("the weights are quantized, which is not modelled: they have the workload's precision");

@@ -181,6 +181,10 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
   CHECK(error(with("gpt2", R"("num_key_value_heads": 4)")).find("/num_key_value_heads: not known") !=
         std::string::npos);
   CHECK(error(with("facebook/wav2vec2-base", R"("add_adapter": true)")).find("/add_adapter: ") != std::string::npos);
+  const auto clip = std::get<TwoTowers>(
+      test::model_of(imported(with("openai/clip-vit-base-patch32", R"("_attn_implementation": "sdpa")"))).structure);
+  CHECK((clip.text.has_fused_attention && clip.image.has_fused_attention));
+  CHECK(error(with("deberta_v3_base_en", R"("_attn_implementation": "sdpa")")) == "no error");
   const auto parameters = [](const std::string& config) { return test::workload_of(imported(config)).parameters(); };
   // Qwen: biases of the output projection and of three matrices; nulls of keys that have a default stand for it.
   CHECK(parameters(without(config_of("Qwen/Qwen-7B-Chat"), "no_bias").insert(1, R"("no_bias": false, )")) ==
