@@ -196,4 +196,30 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
                            "295469056 scalars more") == 1);
 }
 
+TEST_CASE(
+    "positions are turned into queries and keys, added to words, or added to scores without a kernel of their own") {
+  const auto kernels = [](const std::string& config, const std::string& part) {
+    const Workload workload = test::workload_of(imported(config));
+    return std::ranges::count_if(workload.graph, [&](const Operator& op) {
+      return op.phase == Phase::kForward && op.name.find(part) != std::string::npos;
+    });
+  };
+  const auto rotations = [&](const std::string& name) { return kernels(config_of(name), "/rotated_"); };
+  const auto sums = [&](const std::string& name) { return kernels(config_of(name), "embedding/sum"); };
+  CHECK(rotations("qwen3_0.6b_en") == 28 * 2);
+  CHECK(sums("qwen3_0.6b_en") == 0);
+  for (const char* alibi : {"bloom_560m_multi", "falcon_refinedweb_1b_en", "mosaicml/mpt-7b"}) {
+    CHECK(rotations(alibi) == 0);
+    CHECK(sums(alibi) == 0);
+  }
+  CHECK(sums("facebook/opt-350m") == 1);
+  CHECK(sums("facebook/nllb-200-distilled-600M") == 2);  // computed, added in both stacks
+  // Baichuan 2: 13 B names its longest sequence otherwise than 7 B, and has alibi.
+  const std::string baichuan =
+      R"({"model_type": "baichuan", "architectures": ["BaichuanForCausalLM"], "hidden_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 1024, "vocab_size": 1000, )";
+  CHECK(kernels(baichuan + R"("max_position_embeddings": 4096, "model_max_length": 4096})", "/rotated_") == 4);
+  CHECK(kernels(baichuan + R"("model_max_length": 4096})", "/rotated_") == 0);
+}
+
 }  // namespace rehearse
