@@ -131,7 +131,7 @@ void convert_waveform(Conversion& to) {
   const bool normalises_first = to.flag("do_stable_layer_norm", false);
   structure["normalisation"] = normalises_first ? "pre" : "post";
   structure["normalises_embeddings"] = !normalises_first;
-  const auto sizes = [&](const char* key, std::vector<int> usual) {
+  const auto sizes = [&](const char* key, const std::vector<int>& usual) {
     return to.has(key) ? read_sizes(to.config, key) : usual;
   };
   const bool masks_times = to.has_dropout("mask_time_prob", 0.05),
