@@ -212,17 +212,34 @@ std::string stated_class(const JsonReader& config) {
   return names.empty() ? std::string{} : std::move(names[0]);
 }
 
+/// Why the type for which `is_it` is true is refused; empty if none is.
+std::string_view why_refused(const std::function<bool(std::string_view)>& is_it) {
+  std::string_view why;
+  for (const Refused& refused : kRefused)
+    for_each_word(refused.types, [&](std::string_view type) {
+      if (is_it(type)) why = refused.why;
+    });
+  return why;
+}
+
+/// "Qwen3MoeForCausalLM" is a class of type "qwen3_moe".
+bool is_of_type(std::string_view architecture, std::string_view type) {
+  std::string prefix{type};
+  std::erase_if(prefix, [](char c) { return c == '_' || c == '-'; });
+  const std::string_view suffix = architecture.substr(std::min(prefix.size(), architecture.size()));
+  return is_same_class(architecture.substr(0, prefix.size()), prefix) &&
+         (suffix.starts_with("For") || suffix.starts_with("Model") || suffix.starts_with("LMHead"));
+}
+
 const ModelType& type_of(const JsonReader& config, const std::string& architecture) {
   std::vector<std::string> known;
   for (const ModelType& type : kTypes) known.emplace_back(type.name);
   if (config.has("model_type") && !config.child("model_type").is_null()) {
     const auto name = config.required<std::string>("model_type");
     const auto* type = std::ranges::find(kTypes, name, &ModelType::name);
-    for (const Refused& refused : kRefused)
-      for_each_word(refused.types, [&](std::string_view refused_name) {
-        if (name == refused_name)
-          config.fail("model_type", "model type " + in_quotes(name) + " is not supported: " + std::string{refused.why});
-      });
+    if (const std::string_view why = why_refused([&](std::string_view refused) { return name == refused; });
+        !why.empty())
+      config.fail("model_type", "model type " + in_quotes(name) + " is not supported: " + std::string{why});
     if (type == kTypes.end()) refuse(config, "model_type", "model type " + in_quotes(name), known);
     return *type;
   }
@@ -231,6 +248,9 @@ const ModelType& type_of(const JsonReader& config, const std::string& architectu
   for (const ModelType& type : kTypes)
     for (const ModelClass& made : type.classes)
       if (is_same_class(class_name(type, made), architecture)) return type;
+  if (const std::string_view why = why_refused([&](std::string_view type) { return is_of_type(architecture, type); });
+      !why.empty())
+    config.fail("architectures", "class " + in_quotes(architecture) + " is not supported: " + std::string{why});
   refuse(config, "architectures", "class " + in_quotes(architecture) + ", without a \"model_type\",", known);
 }
 

@@ -284,6 +284,10 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
                            "granitemoe", "jamba", "phimoe", "switch_transformers", "nllb-moe"})
     CHECK(of_type(type) == "config.json: /model_type: model type \"" + std::string{type} +
                                "\" is not supported: mixtures of experts other than Mixtral's are not built");
+  for (const char* name : {"Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM", "DbrxForCausalLM"})
+    CHECK(error_of(R"({"architectures": [")" + std::string{name} + "\"]}") ==
+          "config.json: /architectures: class \"" + std::string{name} +
+              "\" is not supported: mixtures of experts other than Mixtral's are not built");
   for (const char* type : {"mamba", "mamba2", "falcon_mamba", "rwkv"})
     CHECK(of_type(type).ends_with(": recurrences and state space layers are not built"));
   CHECK(of_type("deberta").ends_with(
