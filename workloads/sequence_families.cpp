@@ -1,7 +1,5 @@
 #include "workloads/sequence_families.hpp"
 
-#include <algorithm>
-#include <map>
 #include <string>
 
 #include "workloads/sizes.hpp"

@@ -295,8 +295,8 @@ void refuse_what_is_not_built(const Conversion& to) {
       "add_cross_attention",
       "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
   to.refuse_flag("torchscript", "weights that are copied instead of tied are not supported");
-  const bool has_both = to.type.ends_with("t5") || to.type.starts_with("bart") || to.type == "mbart" ||
-                        to.type == "marian" || to.type == "pegasus" || to.type == "m2m_100" || to.type == "whisper";
+  const bool has_both = to.type.ends_with("t5") || to.type == "bart" || to.type == "mbart" || to.type == "marian" ||
+                        to.type == "pegasus" || to.type == "m2m_100" || to.type == "whisper";
   const bool has_encoder = to.flag("is_encoder_decoder", has_both);
   if (!has_both && has_encoder)
     to.config.fail("is_encoder_decoder", "a model of this type with an encoder and a decoder is not supported");
