@@ -84,7 +84,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .phase = Phase::kBackward,
               .bytes_read = bytes_of(layer.output),
               .is_composite = layer.is_composite,
-              .output_shape = shape_of(layer.inputs[0]),
+              .output_shape = shape_of(layer.inputs.empty() ? layer.output : layer.inputs[0]),
               .produces_gradients = layer.variables};
   if (layer.attention) {
     constexpr double kProducts = 2.5;  // of the forward pass's

@@ -31,13 +31,13 @@ GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, i
 
 void GraphBuilder::fail(const std::string& message) const { throw InputError{place_ + ": " + message}; }
 
-std::int64_t GraphBuilder::elements(const Tensor& x) const { return workload_.batch * x.height * x.width * x.channels; }
+std::int64_t GraphBuilder::elements(const Tensor& x) const { return samples_of(x) * x.height * x.width * x.channels; }
 
 Bytes GraphBuilder::bytes_of(const Tensor& x) const { return Bytes{elements(x) * scalar_bytes_}; }
 
 std::vector<std::int64_t> GraphBuilder::shape_of(const Tensor& x) const {
-  if (x.height == 1 && x.width == 1) return {workload_.batch, x.channels};
-  return {workload_.batch, x.height, x.width, x.channels};
+  if (x.height == 1 && x.width == 1) return {samples_of(x), x.channels};
+  return {samples_of(x), x.height, x.width, x.channels};
 }
 
 int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable) {
@@ -237,10 +237,11 @@ GraphBuilder::Tensor GraphBuilder::global_average_pool(const std::string& name, 
 GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel_area, std::int64_t groups) {
   const Tensor x = layer.inputs[0];
   Tensor& y = layer.output;
+  y.is_of_batch = x.is_of_batch;
   check_size("layer " + layer.name, y);
   keep_for_backward(x, workload_.graph.size());
-  const double in_positions = static_cast<double>(workload_.batch) * static_cast<double>(x.height * x.width);
-  const double out_positions = static_cast<double>(workload_.batch) * static_cast<double>(y.height * y.width);
+  const double in_positions = static_cast<double>(samples_of(x)) * static_cast<double>(x.height * x.width);
+  const double out_positions = static_cast<double>(samples_of(x)) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
   const double in = static_cast<double>(x.channels) / products, out = static_cast<double>(y.channels) / products;
   layer.flops = Flops{2 * (layer.is_transposed ? in_positions : out_positions) * out * products * in * area};
@@ -378,6 +379,12 @@ GraphBuilder::Tensor GraphBuilder::lookup(const std::string& name, const Tensor&
                      .forward = y.producer,
                      .variables = {table.variable}});
   return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::rows(const std::string& name, const Table& table) {
+  Tensor y{.height = table.rows, .channels = table.features};
+  y.is_of_batch = true;
+  return elementwise(name, OperatorKind::kElementwise, {}, y, {table.variable});
 }
 
 GraphBuilder::Tensor GraphBuilder::score(const std::string& name, const Tensor& x, const Table& table, bool has_bias) {
@@ -526,6 +533,7 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
     moving = {variable(name + "/moving_mean", {x.channels}, false),
               variable(name + "/moving_variance", {x.channels}, false)};
   Tensor y{x.height, x.width, x.channels};
+  y.is_of_batch = x.is_of_batch;
   Operator op{.name = name,
               .kind = kind,
               .bytes_read = (is_over_batch ? 2 : 1) * bytes_of(x),  // over the batch: for the statistics first

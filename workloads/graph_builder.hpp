@@ -38,6 +38,7 @@ class GraphBuilder {
     int producer = -1;            // vertex; -1: the input
     int id = -1;                  // of the value, to find its gradient
     bool needs_gradient = false;  // a variable lies before it
+    bool is_of_batch = false;     // there is one for the whole batch, not one for each sample
   };
 
   /// How the kernel of a convolution or pooling moves over its input. Without `padding` it is "same": ceil(input /
@@ -121,6 +122,8 @@ class GraphBuilder {
   Table table(const std::string& name, std::int64_t rows, std::int64_t features, bool is_sparse = false);
   /// The rows of `identifiers`.
   Tensor lookup(const std::string& name, const Tensor& identifiers, const Table& table);
+  /// All rows of a table, once for the whole batch, as a kernel of their own.
+  Tensor rows(const std::string& name, const Table& table);
   /// x times the transposed table, plus a bias for each row: logits whose weights are tied to the table.
   Tensor score(const std::string& name, const Tensor& x, const Table& table, bool has_bias);
   /// Part of a tensor, without a kernel: some of its positions or channels. Their gradients are put together by one.
@@ -193,6 +196,7 @@ class GraphBuilder {
   int variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable);
   Bytes bytes_of(const Tensor& x) const;
   std::int64_t elements(const Tensor& x) const;
+  std::int64_t samples_of(const Tensor& x) const { return x.is_of_batch ? 1 : workload_.batch; }
   int append(Operator op, std::span<const int> reads);
   /// Throws InputError if the tensor is too large to count.
   void check_size(const std::string& layer, const Tensor& x) const;

@@ -15,6 +15,7 @@
 #include "workloads/operator_graph.hpp"
 #include "workloads/sequence_families.hpp"
 #include "workloads/timed_layers.hpp"
+#include "workloads/transformer.hpp"
 
 namespace rehearse {
 
@@ -77,7 +78,7 @@ struct LayerList {
 };
 
 using ModelStructure = std::variant<ResnetV2Basic, ShakeShake, ResNet, DenseNet, MobileNetV2, YoloV3, LayerList,
-                                    Transformer, LstmLanguageModel, Gnmt, Dlrm, LayerGraph, TimedLayers>;
+                                    Transformer, TwoTowers, LstmLanguageModel, Gnmt, Dlrm, LayerGraph, TimedLayers>;
 
 struct ModelDescription {
   std::string name;

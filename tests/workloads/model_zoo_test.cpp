@@ -50,7 +50,7 @@ TEST_CASE("mistakes in model files are named with their place") {
       (void)build_text(R"({"family": "vgg", "layers": []})"),
       "m.json: /structure/family: unknown family \"vgg\"; known: \"collective\", \"densenet\", \"dlrm\", "
       "\"gnmt\", \"graph\", \"layers\", \"lstm_language_model\", \"mobilenet_v2\", \"resnet\", "
-      "\"resnet_v2_basic\", \"shake_shake_2branch\", \"timed_layers\", \"transformer\", \"yolo_v3\"",
+      "\"resnet_v2_basic\", \"shake_shake_2branch\", \"timed_layers\", \"transformer\", \"two_towers\", \"yolo_v3\"",
       InputError);
   CHECK_THROWS_WITH_AS((void)build_text(R"({"family": "layers", "layers": [{"layer": "relo"}]})"),
                        "m.json: /structure/layers/0/layer: unknown layer \"relo\"; did you mean \"relu\"?", InputError);
@@ -144,7 +144,7 @@ TEST_CASE("mistakes in sequence models are named with their place") {
   refuse(sizes + R"("heads": 3, "head": "pooler"})", "/structure/heads: expected a divisor of \"width\"; found 3");
   refuse(sizes + R"("heads": 2, "head": "bert"})",
          "/structure/head: expected \"language_model\", \"masked_language_model\", \"pooler\", \"bert_pretraining\", "
-         "\"hidden_states\", \"token_classes\" or \"sequence_classes\"; found \"bert\"");
+         "\"hidden_states\", \"token_classes\", \"sequence_classes\" or \"first_classes\"; found \"bert\"");
   refuse(sizes + R"("heads": 2, "head": "token_classes"})", "/structure: expected the key \"classes\"; found none");
   refuse(sizes + R"("heads": 2, "head": "pooler", "tied_embedding": false})",
          "/structure/tied_embedding: expected false with logits over the vocabulary alone; found false");
@@ -154,6 +154,34 @@ TEST_CASE("mistakes in sequence models are named with their place") {
          "/structure/predictions: expected at most \"sequence_length\"; found 5");
   refuse(sizes + R"("heads": 2, "head": "bert_pretraining"})",
          "/structure: expected the key \"predictions\"; found none");
+  const std::string decoder = sizes + R"("heads": 2, "head": "language_model", )";
+  refuse(decoder + R"("shared_norm": true})",
+         "/structure/shared_norm: expected true with \"parallel_sublayers\" alone; found true");
+  refuse(decoder + R"("query_key_scales": true})",
+         "/structure/query_key_scales: expected true with \"query_key_norms\" alone; found true");
+  refuse(decoder + R"("joint_projection": true, "key_biases": false})",
+         "/structure/key_biases: expected true with \"joint_projection\"; found false");
+  refuse(decoder + R"("disentangled_positions": 8, "kv_heads": 1})",
+         "/structure/disentangled_positions: expected none with shared keys or \"joint_projection\"; found 8");
+  refuse(decoder + R"("embedding_width": 4, "embedding_projection": "all"})",
+         "/structure/embedding_projection: expected \"words\" or \"sum\"; found \"all\"");
+  const std::string encoder = R"({"family": "transformer", "layers": 2, "width": 8, "heads": 2, "feed_forward": 16,
+    "normalisation": "pre", )";
+  refuse(encoder + R"("images": {"size": 8, "patch": 4}, "head": "language_model"})",
+         "/structure/head: expected one without logits over words, of which there are none; found \"language_model\"");
+  refuse(encoder + R"("images": {"size": 8, "patch": 9}, "head": "pooler"})",
+         "/structure/images/patch: expected at most \"size\"; found 9");
+  refuse(encoder + R"("images": {"size": 8, "patch": 4}, "positions": 4, "head": "pooler"})",
+         "/structure/positions: expected at least as many as the encoder has; found 4");
+  refuse(encoder + R"("images": {"size": 8, "patch": 4, "path": 1}, "head": "pooler"})",
+         "/structure/images: unknown key \"path\"; did you mean \"patch\"?");
+  refuse(encoder + R"("waveform": {"samples": 8, "widths": [4], "kernels": [10], "strides": [5], "position_kernel": 3,
+    "position_groups": 2}, "head": "hidden_states"})",
+         "/structure/waveform/samples: expected more, for the convolutions; found 8");
+  refuse(
+      encoder +
+          R"("images": {"size": 8, "patch": 4}, "spectrogram": {"bins": 4}, "sequence_length": 4, "head": "pooler"})",
+      "/structure: expected one of \"images\", \"spectrogram\" and \"waveform\"; found an object");
   refuse(
       R"({"family": "gnmt", "vocabulary": 10, "hidden": 4, "encoder_layers": 1, "decoder_layers": 2, "sequence_length": 3})",
       "/structure/encoder_layers: expected an integer from 2 to 1000; found 1");

@@ -6,279 +6,14 @@
 #include <set>
 
 #include "sim/base/names.hpp"
+#include "workloads/importers/huggingface_conversion.hpp"
 #include "workloads/importers/huggingface_keys.hpp"
-#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr int kLongestSequence = 4096;  // longer ones are trained with sequences parted among GPUs
-
-/// What a class of transformers, such as LlamaForCausalLM, puts on the stacks of its model type.
-struct ModelClass {
-  std::string_view suffix;  // after the name that all classes of the type begin with
-  std::string_view head;    // of a model of family "transformer"
-  int classes = 0;          // of its head; kLabels: as many as the file has labels
-  bool has_class_biases = true;
-  bool has_decoder = true;  // false: the encoder of T5 alone
-};
-constexpr int kLabels = -1;
-
-/// One configuration on its way to a model of family "transformer".
-struct Conversion {
-  JsonReader config;
-  std::string type{};
-  ModelClass made{};
-  Json structure{{"family", "transformer"}};
-  std::vector<std::string> remarks{};
-  mutable std::set<std::string, std::less<>> used{};  // keys that have been asked for
-  mutable std::vector<std::string> defaults{};        // "vocab_size 32000": sizes that the file does not state
-
-  /// A key that is null is not there.
-  bool has(const char* key) const {
-    used.insert(key);
-    return config.has(key) && !config.child(key).is_null();
-  }
-  int size(const char* key, int usual) const {
-    if (has(key)) return read_size(config, key);
-    const std::string text = std::string{key} + " " + std::to_string(usual);
-    if (std::ranges::find(defaults, text) == defaults.end()) defaults.push_back(text);
-    return usual;
-  }
-  /// Of a key that follows from others where it is not there.
-  int size_or(const char* key, int other) const { return has(key) ? read_size(config, key) : other; }
-  bool flag(const char* key, bool fallback) const { return has(key) ? config.required<bool>(key) : fallback; }
-  std::string text(const char* key, const char* fallback) const {
-    return has(key) ? config.required<std::string>(key) : fallback;
-  }
-  bool has_dropout(std::initializer_list<const char*> keys, double fallback) const {
-    double highest = 0;
-    for (const char* key : keys) highest = std::max(highest, has(key) ? config.required<double>(key) : fallback);
-    return highest > 0;
-  }
-  /// Throws InputError if a flag is set that changes the model in a way that is not built.
-  void refuse_flag(const char* key, std::string_view why) const {
-    if (flag(key, false)) config.fail(key, why);
-  }
-
-  void set_sequence_length(int longest) {
-    structure["sequence_length"] = std::min(longest, kLongestSequence);
-    if (longest > kLongestSequence)
-      remarks.push_back("sequence_length is " + std::to_string(kLongestSequence) + "; the model takes up to " +
-                        std::to_string(longest));
-  }
-
-  /// Classes of a head, as transformers counts them: id2label, num_labels, or 2.
-  int labels() {
-    if (has("id2label")) {
-      const JsonReader labels = config.child("id2label");
-      labels.expect(labels.is_object() && !labels.value().empty(), "an object with a key for each label");
-      if (has("num_labels") && size("num_labels", 2) != static_cast<int>(labels.value().size()))
-        remarks.emplace_back("num_labels is not as many as id2label has, which count");
-      return static_cast<int>(labels.value().size());
-    }
-    return size("num_labels", 2);
-  }
-
-  /// `is_tied`: what transformers takes where the file does not say.
-  void set_head(bool is_tied, bool is_causal) {
-    structure["head"] = made.head;
-    if (made.head == "bert_pretraining") structure["predictions"] = structure["sequence_length"];
-    if (made.classes != 0) {
-      structure["classes"] = made.classes == kLabels ? labels() : made.classes;
-      structure["class_biases"] =
-          made.has_class_biases && (made.suffix != "ForTokenClassification" || flag("token_classification_bias", true));
-    }
-    const bool has_logits =
-        made.head == "language_model" || made.head == "masked_language_model" || made.head == "bert_pretraining";
-    const bool ties = flag("tie_word_embeddings", is_tied);
-    if (has_logits) structure["tied_embedding"] = ties;
-    structure["causal"] = is_causal;
-    if (made.head == "hidden_states") remarks.emplace_back("no head: the loss is on what the last layer gives");
-  }
-};
-
-struct DecoderSizes {
-  int layers, width, heads, vocabulary;
-};
-
-void convert_gpt2(Conversion& to) {
-  to.structure["layers"] = to.size("n_layer", 12);
-  to.structure["width"] = to.size("n_embd", 768);
-  to.structure["heads"] = to.size("n_head", 12);
-  to.structure["vocabulary"] = to.size("vocab_size", 50257);
-  to.structure["feed_forward"] = to.size_or("n_inner", 4 * to.size("n_embd", 768));
-  to.structure["positions"] = to.size("n_positions", 1024);
-  to.set_sequence_length(to.size("n_positions", 1024));
-  to.structure["normalisation"] = "pre";
-  to.structure["joint_projection"] = true;
-  to.structure["dropout"] = to.has_dropout({"resid_pdrop", "embd_pdrop", "attn_pdrop"}, 0.1);
-  to.set_head(true, true);
-}
-
-void set_sizes(Conversion& to, const DecoderSizes& usual) {
-  to.structure["layers"] = to.size("num_hidden_layers", usual.layers);
-  to.structure["width"] = to.size("hidden_size", usual.width);
-  to.structure["heads"] = to.size("num_attention_heads", usual.heads);
-  to.structure["vocabulary"] = to.size("vocab_size", usual.vocabulary);
-}
-
-void convert_gpt_neox(Conversion& to) {
-  set_sizes(to, {.layers = 44, .width = 6144, .heads = 64, .vocabulary = 50432});
-  to.structure["feed_forward"] = to.size("intermediate_size", 24576);
-  to.set_sequence_length(to.size("max_position_embeddings", 2048));
-  to.structure["normalisation"] = "pre";
-  to.structure["joint_projection"] = true;
-  to.structure["rotary_positions"] = true;
-  to.structure["parallel_sublayers"] = to.flag("use_parallel_residual", true);
-  to.structure["attention_biases"] = to.flag("attention_bias", true);
-  to.structure["dropout"] = to.has_dropout({"hidden_dropout", "attention_dropout"}, 0);
-  to.set_head(false, true);
-}
-
-void convert_opt(Conversion& to) {
-  constexpr int kOffset = 2;  // rows of the table of positions before the first
-  set_sizes(to, {.layers = 12, .width = 768, .heads = 12, .vocabulary = 50272});
-  const int width = to.size("hidden_size", 768);
-  if (to.size_or("word_embed_proj_dim", width) != width)
-    to.config.fail("word_embed_proj_dim", "an embedding narrower than the model is not supported");
-  if (!to.flag("layer_norm_elementwise_affine", true))
-    to.config.fail("layer_norm_elementwise_affine", "normalisations without scale and bias are not supported");
-  const bool normalises_first = to.flag("do_layer_norm_before", true);
-  if (normalises_first)
-    to.refuse_flag("_remove_final_layer_norm", "a stack without its last normalisation is not supported");
-  to.structure["feed_forward"] = to.size("ffn_dim", 3072);
-  to.structure["positions"] = to.size("max_position_embeddings", 2048) + kOffset;
-  to.set_sequence_length(to.size("max_position_embeddings", 2048));
-  to.structure["normalisation"] = normalises_first ? "pre" : "post";
-  to.structure["attention_biases"] = to.structure["feed_forward_biases"] = to.flag("enable_bias", true);
-  to.structure["dropout"] = to.has_dropout({"dropout", "attention_dropout"}, 0);
-  if (to.has_dropout({"layerdrop"}, 0)) to.remarks.emplace_back("layerdrop is not modelled: all layers are trained");
-  to.set_head(true, true);
-}
-
-/// BERT and RoBERTa, whose table of positions has two rows before the first.
-void convert_bert(Conversion& to) {
-  const bool is_roberta = to.type != "bert";
-  set_sizes(to, {.layers = 12, .width = 768, .heads = 12, .vocabulary = is_roberta ? 50265 : 30522});
-  to.structure["feed_forward"] = to.size("intermediate_size", 3072);
-  const int positions = to.size("max_position_embeddings", 512), length = positions - (is_roberta ? 2 : 0);
-  to.config.expect(length >= 1, "max_position_embeddings", "more than 2 positions");
-  to.structure["positions"] = positions;
-  to.structure["token_types"] = to.size("type_vocab_size", 2);
-  if (const std::string kind = to.text("position_embedding_type", "absolute"); kind != "absolute")
-    to.config.fail("position_embedding_type", "only \"absolute\" is supported; found " + in_quotes(kind));
-  to.set_sequence_length(length);
-  to.structure["normalisation"] = "post";
-  to.structure["normalises_embeddings"] = true;
-  to.structure["dropout"] = to.has_dropout({"hidden_dropout_prob", "attention_probs_dropout_prob"}, 0.1);
-  if (to.made.suffix == "ForMultipleChoice")
-    to.remarks.emplace_back("a sample is one choice, not a question with all of its choices");
-  to.set_head(true, to.flag("is_decoder", false));
-}
-
-/// What differs among those that followed Llama. Source: the configuration classes of transformers.
-struct LlamaLike {
-  std::string_view type;
-  DecoderSizes sizes;
-  int feed_forward, positions;
-  int kv_heads = 0;           // 0: as many as heads
-  int head_features = 0;      // 0: width / heads
-  bool reads_biases = false;  // key "attention_bias"
-  int sliding_window = 0;     // unless the file says; 0: none
-};
-constexpr std::array kLlamaLikes{LlamaLike{"llama", {32, 4096, 32, 32000}, 11008, 2048, 0, 0, true, 0},
-                                 LlamaLike{"mistral", {32, 4096, 32, 32000}, 14336, 131072, 8, 0, false, 4096},
-                                 LlamaLike{"mixtral", {32, 4096, 32, 32000}, 14336, 131072, 8, 0, false, 0},
-                                 LlamaLike{"qwen2", {32, 4096, 32, 151936}, 22016, 32768, 32, 0, false, 0},
-                                 LlamaLike{"qwen3", {32, 4096, 32, 151936}, 22016, 32768, 32, 128, true, 0},
-                                 LlamaLike{"gemma", {28, 3072, 16, 256000}, 24576, 8192, 16, 256, true, 0},
-                                 LlamaLike{"phi3", {32, 3072, 32, 32064}, 8192, 4096, 0, 0, false, 0}};
-
-/// Attention that sees only some of the positions before: its work is taken as that of all of them.
-void remark_on_windows(Conversion& to, const LlamaLike& kind) {
-  bool has_window = false;
-  if (to.has("layer_types"))
-    for (const std::string& layer : to.config.required<std::vector<std::string>>("layer_types")) {
-      if (layer != "full_attention" && layer != "sliding_attention")
-        to.config.fail(
-            "layer_types",
-            "only layers of \"full_attention\" and \"sliding_attention\" are supported; found " + in_quotes(layer));
-      has_window = has_window || layer == "sliding_attention";
-    }
-  const bool is_optional = kind.type == "qwen2" || kind.type == "qwen3";
-  const bool is_on = !is_optional || to.flag("use_sliding_window", false);
-  int window = kind.sliding_window;
-  if (to.has("sliding_window"))
-    window = read_size(to.config, "sliding_window");
-  else if (to.config.has("sliding_window"))
-    window = 0;
-  has_window = has_window || (is_on && window > 0);
-  if (has_window && window > 0 && window < to.structure["sequence_length"].get<int>())
-    to.remarks.push_back("a sliding window of " + std::to_string(window) +
-                         " positions is not modelled: attention sees all positions, which is more work");
-}
-
-/// Llama and what followed it: RMS normalisation, gates, rotary positions, heads that share keys and values.
-void convert_llama(Conversion& to) {
-  const LlamaLike& kind = *std::ranges::find(kLlamaLikes, to.type, &LlamaLike::type);
-  set_sizes(to, kind.sizes);
-  to.structure["feed_forward"] = to.size("intermediate_size", kind.feed_forward);
-  // Null means as many as heads; only a key that is not there at all has the usual value.
-  if (to.has("num_key_value_heads") || (kind.kv_heads > 0 && !to.config.has("num_key_value_heads")))
-    to.structure["kv_heads"] = to.size("num_key_value_heads", kind.kv_heads);
-  if (to.has("head_dim") || (kind.head_features > 0 && !to.config.has("head_dim")))
-    to.structure["head_features"] = to.size("head_dim", kind.head_features);
-  to.set_sequence_length(to.size("max_position_embeddings", kind.positions));
-  to.structure["normalisation"] = "pre";
-  to.structure["rms_norm"] = true;
-  const bool has_biases = kind.reads_biases && to.flag("attention_bias", false), is_qwen2 = kind.type == "qwen2";
-  to.structure["attention_biases"] = is_qwen2 || has_biases;
-  to.structure["attention_output_bias"] = has_biases;
-  to.structure["feed_forward_biases"] = kind.type == "llama" && to.flag("mlp_bias", false);
-  to.structure["joint_projection"] = kind.type == "phi3";
-  to.structure["query_key_norms"] = kind.type == "qwen3";
-  to.structure["gated_feed_forward"] = true;
-  to.structure["rotary_positions"] = true;
-  to.structure["dropout"] = to.has_dropout({"attention_dropout"}, 0);
-  remark_on_windows(to, kind);
-  to.set_head(kind.type == "gemma", !(kind.type == "gemma" && to.flag("use_bidirectional_attention", false)));
-}
-
-void convert_mixtral(Conversion& to) {
-  convert_llama(to);
-  to.structure["experts"] = to.size("num_local_experts", 8);
-  to.structure["experts_per_token"] = to.size("num_experts_per_tok", 2);
-  to.remarks.emplace_back("tokens are taken to be spread evenly over the experts, and each worker has all of these");
-}
-
-void convert_t5(Conversion& to) {
-  constexpr int kUsualLength = 512;
-  const bool is_mt5 = to.type == "mt5";
-  const int layers = to.size("num_layers", is_mt5 ? 8 : 6);
-  to.structure["layers"] = layers;
-  to.structure["width"] = to.size("d_model", 512);
-  to.structure["heads"] = to.size("num_heads", is_mt5 ? 6 : 8);
-  to.structure["vocabulary"] = to.size("vocab_size", is_mt5 ? 250112 : 32128);
-  const int decoder_layers = to.size_or("num_decoder_layers", layers);
-  if (to.made.has_decoder) {
-    to.structure["decoder_layers"] = decoder_layers;
-    to.refuse_flag("tie_encoder_decoder", "an encoder and a decoder that share their weights are not supported");
-  }
-  to.structure["head_features"] = to.size("d_kv", 64);
-  to.structure["feed_forward"] = to.size("d_ff", is_mt5 ? 1024 : 2048);
-  to.structure["relative_positions"] = to.size("relative_attention_num_buckets", 32);
-  to.structure["sequence_length"] = to.size_or("n_positions", kUsualLength);
-  if (!to.has("n_positions")) to.remarks.emplace_back("sequence_length is 512, with which T5 was trained");
-  to.structure["normalisation"] = "pre";
-  to.structure["rms_norm"] = true;
-  to.structure["attention_biases"] = to.structure["feed_forward_biases"] = false;
-  to.structure["gated_feed_forward"] =
-      to.text("feed_forward_proj", is_mt5 ? "gated-gelu" : "relu").starts_with("gated-");
-  to.structure["dropout"] = to.has_dropout({"dropout_rate"}, 0.1);
-  to.set_head(!is_mt5, false);
-}
+using namespace huggingface;
 
 // Sources: the modelling files of transformers, which the names of the classes lead to.
 constexpr std::array kOfDecoders{ModelClass{"ForCausalLM", "language_model"}, ModelClass{"Model", "hidden_states"},
@@ -305,13 +40,62 @@ constexpr std::array kOfRoberta{ModelClass{"Model", "pooler"},
                                 ModelClass{"ForTokenClassification", "token_classes", kLabels},
                                 ModelClass{"ForQuestionAnswering", "token_classes", kLabels},
                                 ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
-constexpr std::array kOfT5{ModelClass{"ForConditionalGeneration", "language_model"},
-                           ModelClass{"WithLMHeadModel", "language_model"},
-                           ModelClass{"Model", "hidden_states"},
-                           ModelClass{"EncoderModel", "hidden_states", 0, true, false},
-                           ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
-                           ModelClass{"ForTokenClassification", "token_classes", kLabels, true, false},
-                           ModelClass{"ForQuestionAnswering", "token_classes", kLabels}};
+constexpr std::array kOfT5{
+    ModelClass{"ForConditionalGeneration", "language_model"},
+    ModelClass{"WithLMHeadModel", "language_model"},
+    ModelClass{"Model", "hidden_states"},
+    ModelClass{.suffix = "EncoderModel", .head = "hidden_states", .has_decoder = false},
+    ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+    ModelClass{.suffix = "ForTokenClassification", .head = "token_classes", .classes = kLabels, .has_decoder = false},
+    ModelClass{"ForQuestionAnswering", "token_classes", kLabels}};
+
+constexpr std::array kOfElectra{
+    ModelClass{"Model", "hidden_states"},
+    ModelClass{.suffix = "ForPreTraining", .head = "token_classes", .classes = 1, .has_class_layer = true},
+    ModelClass{"ForMaskedLM", "masked_language_model"},
+    ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+    ModelClass{"ForTokenClassification", "token_classes", kLabels},
+    ModelClass{"ForQuestionAnswering", "token_classes", kLabels}};
+constexpr std::array kOfAlbert{ModelClass{"Model", "pooler"},
+                               ModelClass{"ForPreTraining", "bert_pretraining"},
+                               ModelClass{"ForMaskedLM", "masked_language_model"},
+                               ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+                               ModelClass{"ForTokenClassification", "token_classes", kLabels},
+                               ModelClass{"ForQuestionAnswering", "token_classes", kLabels},
+                               ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
+constexpr std::array kOfDistilBert{ModelClass{"Model", "hidden_states"},
+                                   ModelClass{"ForMaskedLM", "masked_language_model"},
+                                   ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+                                   ModelClass{"ForTokenClassification", "token_classes", kLabels},
+                                   ModelClass{"ForQuestionAnswering", "token_classes", 2},
+                                   ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
+constexpr std::array kOfDeberta{ModelClass{"Model", "hidden_states"},
+                                ModelClass{"ForMaskedLM", "masked_language_model"},
+                                ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+                                ModelClass{"ForTokenClassification", "token_classes", kLabels},
+                                ModelClass{"ForQuestionAnswering", "token_classes", kLabels},
+                                ModelClass{"ForMultipleChoice", "sequence_classes", 1}};
+constexpr std::array kOfBart{ModelClass{"ForConditionalGeneration", "language_model"},
+                             ModelClass{"Model", "hidden_states"},
+                             ModelClass{"ForSequenceClassification", "sequence_classes", kLabels},
+                             ModelClass{"ForQuestionAnswering", "token_classes", 2}};
+constexpr std::array kOfMarian{ModelClass{"MTModel", "language_model"}, ModelClass{"Model", "hidden_states"}};
+constexpr std::array kOfWriters{ModelClass{"ForConditionalGeneration", "language_model"},
+                                ModelClass{"Model", "hidden_states"}};
+constexpr std::array kOfVision{ModelClass{"ForImageClassification", "first_classes", kLabels},
+                               ModelClass{"Model", "pooler"}};
+constexpr std::array kOfDeit{ModelClass{"ForImageClassification", "first_classes", kLabels},
+                             ModelClass{"Model", "pooler"},
+                             ModelClass{.suffix = "ForImageClassificationWithTeacher",
+                                        .head = "first_classes",
+                                        .classes = kLabels,
+                                        .classified_tokens = 2}};
+constexpr std::array kOfClip{ModelClass{"Model", "hidden_states"}};
+constexpr std::array kOfClipPart{
+    ModelClass{"Model", "hidden_states"},
+    ModelClass{
+        .suffix = "ModelWithProjection", .head = "first_classes", .classes = kLabels, .has_class_biases = false}};
+constexpr std::array kOfWaveform{ModelClass{"Model", "hidden_states"}, ModelClass{"ForCTC", "token_classes", kLabels}};
 
 /// A model type: the classes that are made of it, the usual one first, which stands for a file that names none.
 struct ModelType {
@@ -319,22 +103,89 @@ struct ModelType {
   void (*convert)(Conversion&);
   std::span<const ModelClass> classes;
 };
-constexpr std::array kTypes{ModelType{"bert", "Bert", convert_bert, kOfBert},
-                            ModelType{"camembert", "Camembert", convert_bert, kOfRoberta},
-                            ModelType{"gemma", "Gemma", convert_llama, kOfDecoders},
-                            ModelType{"gpt2", "GPT2", convert_gpt2, kOfGpt2},
-                            ModelType{"gpt_neox", "GPTNeoX", convert_gpt_neox, kOfDecoders},
-                            ModelType{"llama", "Llama", convert_llama, kOfDecoders},
-                            ModelType{"mistral", "Mistral", convert_llama, kOfDecoders},
-                            ModelType{"mixtral", "Mixtral", convert_mixtral, kOfDecoders},
+constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAlbert},
+                            ModelType{"baichuan", "Baichuan", convert_decoder, kOfDecoders},
+                            ModelType{"bart", "Bart", convert_encoder_and_decoder, kOfBart},
+                            ModelType{"bert", "Bert", convert_encoder, kOfBert},
+                            ModelType{"bloom", "Bloom", convert_decoder, kOfDecoders},
+                            ModelType{"camembert", "Camembert", convert_encoder, kOfRoberta},
+                            ModelType{"clip", "CLIP", convert_clip, kOfClip},
+                            ModelType{"clip_text_model", "CLIPText", convert_clip, kOfClipPart},
+                            ModelType{"clip_vision_model", "CLIPVision", convert_clip, kOfClipPart},
+                            ModelType{"codegen", "CodeGen", convert_decoder, kOfDecoders},
+                            ModelType{"cohere", "Cohere", convert_decoder, kOfDecoders},
+                            ModelType{"cohere2", "Cohere2", convert_decoder, kOfDecoders},
+                            ModelType{"deberta-v2", "DebertaV2", convert_encoder, kOfDeberta},
+                            ModelType{"deit", "DeiT", convert_vision, kOfDeit},
+                            ModelType{"distilbert", "DistilBert", convert_encoder, kOfDistilBert},
+                            ModelType{"electra", "Electra", convert_encoder, kOfElectra},
+                            ModelType{"falcon", "Falcon", convert_decoder, kOfDecoders},
+                            ModelType{"gemma", "Gemma", convert_decoder, kOfDecoders},
+                            ModelType{"gemma2", "Gemma2", convert_decoder, kOfDecoders},
+                            ModelType{"gemma3_text", "Gemma3", convert_decoder, kOfDecoders},
+                            ModelType{"gpt2", "GPT2", convert_decoder, kOfGpt2},
+                            ModelType{"gpt_bigcode", "GPTBigCode", convert_decoder, kOfDecoders},
+                            ModelType{"gpt_neo", "GPTNeo", convert_decoder, kOfDecoders},
+                            ModelType{"gpt_neox", "GPTNeoX", convert_decoder, kOfDecoders},
+                            ModelType{"gptj", "GPTJ", convert_decoder, kOfDecoders},
+                            ModelType{"granite", "Granite", convert_decoder, kOfDecoders},
+                            ModelType{"hubert", "Hubert", convert_waveform, kOfWaveform},
+                            ModelType{"internlm2", "InternLM2", convert_decoder, kOfDecoders},
+                            ModelType{"llama", "Llama", convert_decoder, kOfDecoders},
+                            ModelType{"m2m_100", "M2M100", convert_encoder_and_decoder, kOfWriters},
+                            ModelType{"marian", "Marian", convert_encoder_and_decoder, kOfMarian},
+                            ModelType{"mbart", "MBart", convert_encoder_and_decoder, kOfBart},
+                            ModelType{"mistral", "Mistral", convert_decoder, kOfDecoders},
+                            ModelType{"mixtral", "Mixtral", convert_decoder, kOfDecoders},
+                            ModelType{"mpt", "Mpt", convert_decoder, kOfDecoders},
                             ModelType{"mt5", "MT5", convert_t5, kOfT5},
-                            ModelType{"opt", "OPT", convert_opt, kOfDecoders},
-                            ModelType{"phi3", "Phi3", convert_llama, kOfDecoders},
-                            ModelType{"qwen2", "Qwen2", convert_llama, kOfDecoders},
-                            ModelType{"qwen3", "Qwen3", convert_llama, kOfDecoders},
-                            ModelType{"roberta", "Roberta", convert_bert, kOfRoberta},
+                            ModelType{"nemotron", "Nemotron", convert_decoder, kOfDecoders},
+                            ModelType{"olmo", "Olmo", convert_decoder, kOfDecoders},
+                            ModelType{"olmo2", "Olmo2", convert_decoder, kOfDecoders},
+                            ModelType{"opt", "OPT", convert_decoder, kOfDecoders},
+                            ModelType{"pegasus", "Pegasus", convert_encoder_and_decoder, kOfWriters},
+                            ModelType{"phi", "Phi", convert_decoder, kOfDecoders},
+                            ModelType{"phi3", "Phi3", convert_decoder, kOfDecoders},
+                            ModelType{"qwen", "QWen", convert_decoder, kOfGpt2},
+                            ModelType{"qwen2", "Qwen2", convert_decoder, kOfDecoders},
+                            ModelType{"qwen3", "Qwen3", convert_decoder, kOfDecoders},
+                            ModelType{"roberta", "Roberta", convert_encoder, kOfRoberta},
+                            ModelType{"smollm3", "SmolLM3", convert_decoder, kOfDecoders},
+                            ModelType{"stablelm", "StableLm", convert_decoder, kOfDecoders},
+                            ModelType{"starcoder2", "Starcoder2", convert_decoder, kOfDecoders},
                             ModelType{"t5", "T5", convert_t5, kOfT5},
-                            ModelType{"xlm-roberta", "XLMRoberta", convert_bert, kOfRoberta}};
+                            ModelType{"vit", "ViT", convert_vision, kOfVision},
+                            ModelType{"wav2vec2", "Wav2Vec2", convert_waveform, kOfWaveform},
+                            ModelType{"whisper", "Whisper", convert_whisper, kOfWriters},
+                            ModelType{"xlm-roberta", "XLMRoberta", convert_encoder, kOfRoberta}};
+
+/// Model types that are known and not built, and why. No other type stands for one of these.
+struct Refused {
+  std::string_view types, why;  // between blanks
+};
+constexpr std::array kRefused{
+    Refused{"afmoe arctic bailing_moe dbrx deepseek deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo "
+            "glm4_moe gpt_oss granitemoe granitemoehybrid granitemoeshared grok-1 hunyuan hunyuan_v1_moe jamba "
+            "jetmoe kimi_k2 lfm2_moe llama4 llama4_text longcat_flash minimax minimax_m2 moonshot nllb-moe olmoe "
+            "openmoe phimoe "
+            "qwen2_moe qwen3_moe qwen3_next qwen3_vl_moe skywork_moe switch_transformers xverse_moe",
+            "mixtures of experts other than Mixtral's are not built"},
+    Refused{"bamba falcon_h1 falcon_mamba mamba mamba2 nemotron_h recurrent_gemma rwkv xlstm zamba zamba2 hgrn retnet",
+            "recurrences and state space layers are not built"},
+    Refused{"deberta sew-d", "attention with projections of positions of their own is not built; deberta-v2 is"},
+    Refused{"swin swinv2 swin2sr donut-swin", "attention within shifted windows is not built"},
+    Refused{
+        "convnext convnextv2 resnet regnet efficientnet mobilenet_v1 mobilenet_v2 mobilevit bit levit cvt poolformer "
+        "segformer pvt dpt",
+        "this is no plain transformer; export the model to ONNX or torch.fx instead"},
+    Refused{"gemma3 gemma3n llava llava_next llava_onevision idefics idefics2 idefics3 blip blip-2 instructblip "
+            "mllama paligemma pixtral mistral3 qwen2_vl qwen2_5_vl qwen3_vl internvl internvl_chat kosmos-2 smolvlm "
+            "phi3_v phi4mm minicpmv chameleon flava siglip siglip2 qwen2_audio qwen2_5_omni aya_vision cogvlm2",
+            "models that join images or sound with text are not built, CLIP apart; a \"text_config\" by itself, with "
+            "its own "
+            "\"model_type\", is read"},
+    Refused{"encoder-decoder vision-encoder-decoder speech-encoder-decoder rag musicgen",
+            "models that are put together from others are not built"}};
 
 std::string class_name(const ModelType& type, const ModelClass& made) {
   return std::string{type.prefix} + std::string{made.suffix};
@@ -361,12 +212,34 @@ std::string stated_class(const JsonReader& config) {
   return names.empty() ? std::string{} : std::move(names[0]);
 }
 
+/// Why the type for which `is_it` is true is refused; empty if none is.
+std::string_view why_refused(const std::function<bool(std::string_view)>& is_it) {
+  std::string_view why;
+  for (const Refused& refused : kRefused)
+    for_each_word(refused.types, [&](std::string_view type) {
+      if (is_it(type)) why = refused.why;
+    });
+  return why;
+}
+
+/// "Qwen3MoeForCausalLM" is a class of type "qwen3_moe".
+bool is_of_type(std::string_view architecture, std::string_view type) {
+  std::string prefix{type};
+  std::erase_if(prefix, [](char c) { return c == '_' || c == '-'; });
+  const std::string_view suffix = architecture.substr(std::min(prefix.size(), architecture.size()));
+  return is_same_class(architecture.substr(0, prefix.size()), prefix) &&
+         (suffix.starts_with("For") || suffix.starts_with("Model") || suffix.starts_with("LMHead"));
+}
+
 const ModelType& type_of(const JsonReader& config, const std::string& architecture) {
   std::vector<std::string> known;
   for (const ModelType& type : kTypes) known.emplace_back(type.name);
   if (config.has("model_type") && !config.child("model_type").is_null()) {
     const auto name = config.required<std::string>("model_type");
     const auto* type = std::ranges::find(kTypes, name, &ModelType::name);
+    if (const std::string_view why = why_refused([&](std::string_view refused) { return name == refused; });
+        !why.empty())
+      config.fail("model_type", "model type " + in_quotes(name) + " is not supported: " + std::string{why});
     if (type == kTypes.end()) refuse(config, "model_type", "model type " + in_quotes(name), known);
     return *type;
   }
@@ -375,6 +248,9 @@ const ModelType& type_of(const JsonReader& config, const std::string& architectu
   for (const ModelType& type : kTypes)
     for (const ModelClass& made : type.classes)
       if (is_same_class(class_name(type, made), architecture)) return type;
+  if (const std::string_view why = why_refused([&](std::string_view type) { return is_of_type(architecture, type); });
+      !why.empty())
+    config.fail("architectures", "class " + in_quotes(architecture) + " is not supported: " + std::string{why});
   refuse(config, "architectures", "class " + in_quotes(architecture) + ", without a \"model_type\",", known);
 }
 
@@ -393,38 +269,6 @@ ModelClass class_of(const JsonReader& config, const ModelType& type, const std::
          "class " + in_quotes(architecture) + " of model type " + in_quotes(std::string{type.name}), known);
 }
 
-/// What any configuration may ask for, and no model here has.
-void refuse_what_is_not_built(const Conversion& to) {
-  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
-    if (to.type != "mixtral" && to.has(key))
-      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
-  to.refuse_flag(
-      "add_cross_attention",
-      "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
-  to.refuse_flag("torchscript", "weights that are copied instead of tied are not supported");
-  if (!to.type.ends_with("t5"))
-    to.refuse_flag("is_encoder_decoder", "a model of this type with an encoder and a decoder is not supported");
-  if (to.has("pruned_heads"))
-    to.config.expect(to.config.child("pruned_heads").value().empty(), "pruned_heads", "no heads that are pruned");
-}
-
-/// Keys that nobody has used and that are not known to be without effect: refused where their name tells of structure
-/// and they are not off, remarked otherwise.
-void check_other_keys(Conversion& to) {
-  std::vector<std::string> unknown;
-  for (const auto& [key, value] : to.config.value().items()) {
-    if (value.is_null() || to.used.contains(key) || is_without_effect(to.type, key)) continue;
-    const bool is_off = (value.is_boolean() && !value.get<bool>()) || (value.is_number() && value.get<double>() == 0) ||
-                        (value.is_structured() && value.empty()) ||
-                        (value.is_string() && value.get_ref<const std::string&>().empty());
-    if (tells_of_structure(key) && !is_off)
-      to.config.fail(key, "not known for model type " + in_quotes(to.type) +
-                              ": it may change the model's layers, so nothing is counted; take it away if it does not");
-    unknown.push_back(key);
-  }
-  if (!unknown.empty()) to.remarks.push_back("keys that are not understood: " + joined(unknown));
-}
-
 /// Of "dtype", or its name before version 5 of transformers, also of the text part; empty for fp32.
 std::string stored_type_of(const Json& config) {
   for (const Json* part : {json_pointer_find(config, ""), json_pointer_find(config, "/text_config")})
@@ -440,6 +284,44 @@ std::string stored_type_of(const Json& config) {
 }
 
 }  // namespace
+
+namespace huggingface {
+
+void refuse_what_is_not_built(const Conversion& to) {
+  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
+    if (to.type != "mixtral" && to.has(key))
+      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
+  to.refuse_flag(
+      "add_cross_attention",
+      "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
+  to.refuse_flag("torchscript", "weights that are copied instead of tied are not supported");
+  const bool has_both = to.type.ends_with("t5") || to.type == "bart" || to.type == "mbart" || to.type == "marian" ||
+                        to.type == "pegasus" || to.type == "m2m_100" || to.type == "whisper";
+  const bool has_encoder = to.flag("is_encoder_decoder", has_both);
+  if (!has_both && has_encoder)
+    to.config.fail("is_encoder_decoder", "a model of this type with an encoder and a decoder is not supported");
+  if (has_both && !to.type.ends_with("t5") && !has_encoder)
+    to.config.fail("is_encoder_decoder", "a decoder without the encoder of its file is not supported");
+  if (to.has("pruned_heads"))
+    to.config.expect(to.config.child("pruned_heads").value().empty(), "pruned_heads", "no heads that are pruned");
+}
+
+void check_other_keys(Conversion& to) {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : to.config.value().items()) {
+    if (value.is_null() || to.used.contains(key) || is_without_effect(to.type, key)) continue;
+    const bool is_off = (value.is_boolean() && !value.get<bool>()) || (value.is_number() && value.get<double>() == 0) ||
+                        (value.is_structured() && value.empty()) ||
+                        (value.is_string() && value.get_ref<const std::string&>().empty());
+    if (tells_of_structure(key) && !is_off)
+      to.config.fail(key, "not known for model type " + in_quotes(to.type) +
+                              ": it may change the model's layers, so nothing is counted; take it away if it does not");
+    unknown.push_back(key);
+  }
+  if (!unknown.empty()) to.remarks.push_back("keys that are not understood: " + joined(unknown));
+}
+
+}  // namespace huggingface
 
 bool is_huggingface_config(const Source& source) {
   if (!source.is_json() || !source.json().is_object()) return false;
@@ -461,8 +343,14 @@ ImportedModel read_huggingface_config(const Source& source) {
   for (const char* key : {"_attn_implementation", "attn_implementation"})
     has_kernels = has_kernels || to.text(key, "eager") != "eager";
   for (const char* key : {"_flash_attn_2_enabled", "use_flash_attn", "use_flash_attention", "use_flash_attention_2"})
-    has_kernels = to.flag(key, false) || has_kernels;
-  if (has_kernels && !to.structure.contains("relative_positions")) to.structure["fused_attention"] = true;
+    if (to.has(key) && (!to.config.child(key).is_string() || to.config.required<std::string>(key) != "auto"))
+      has_kernels = to.config.required<bool>(key) || has_kernels;
+  const bool has_other_scores =
+      to.structure.contains("relative_positions") || to.structure.contains("disentangled_positions");
+  if (has_kernels && to.structure["family"] == "two_towers")
+    to.structure["text"]["fused_attention"] = to.structure["image"]["fused_attention"] = true;
+  else if (has_kernels && !has_other_scores)
+    to.structure["fused_attention"] = true;
   if (to.has("quantization_config") || to.has("compression_config"))
     to.remarks.emplace_back("the weights are quantized, which is not modelled: they have the workload's precision");
   if (to.has("auto_map")) to.remarks.emplace_back("the model has code of its own (auto_map), which is not read");

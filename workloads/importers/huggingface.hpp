@@ -8,11 +8,11 @@ namespace rehearse {
 /// An object with a "model_type", "architectures", or the sizes that such files have.
 bool is_huggingface_config(const Source& source);
 
-/// A model of family "transformer", for GPT-2, GPT-NeoX, OPT, BERT, RoBERTa and its kin, Llama, Mistral, Mixtral, Qwen2,
-/// Qwen3, Gemma, Phi-3, T5 and mT5, with the head of the class in "architectures", or of the usual class without.
-/// Sequences are as long as the model takes, at most 4096. A size that is not there is that of transformers, and
-/// remarked. Throws InputError for other types and classes, for what is not built (attention to an encoder of another
-/// file, mixtures of experts but Mixtral's, ..) and for unknown keys whose names tell of structure.
+/// A model of family "transformer", or "two_towers" for CLIP, with the head of the class in "architectures", or of the
+/// usual class without. Which model types are known, and which are refused by name with a reason, is in the tables of
+/// huggingface.cpp. Sequences are as long as the model takes, at most 4096. A size that is not there is that of
+/// transformers, and remarked. Throws InputError for other types and classes, for what is not built (attention to an
+/// encoder of another file, mixtures of experts but Mixtral's, ..) and for unknown keys whose names tell of structure.
 ImportedModel read_huggingface_config(const Source& source);
 
 }  // namespace rehearse

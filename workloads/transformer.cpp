@@ -1,0 +1,365 @@
+#include "workloads/transformer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "workloads/sizes.hpp"
+
+namespace rehearse {
+
+using Tensor = GraphBuilder::Tensor;
+using Table = GraphBuilder::Table;
+using Window = GraphBuilder::Window;
+using Norm = Transformer::Norm;
+
+namespace {
+
+std::string numbered(const char* name, int i) { return name + std::to_string(i + 1); }
+
+/// The layers of one transformer.
+class Stack {
+ public:
+  /// `prefix`: of the names of all layers.
+  Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "")
+      : graph_{graph}, net_{net}, prefix_{std::move(prefix)} {}
+
+  std::string name_of(const std::string& layer) const { return prefix_ + layer; }
+
+  Tensor encoder(const std::string& name, Tensor x) {
+    add_relative_positions(name);
+    for (int layer = 0; layer < net_.layers; ++layer) {
+      const std::string prefix = name + numbered("/layer", layer);
+      if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
+      x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
+                                      : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
+    }
+    return net_.norm == Norm::kPost ? x : norm(name + "/norm", x);
+  }
+
+  Tensor decoder(const std::string& name, Tensor x, const Tensor& memory) {
+    add_relative_positions(name);
+    for (int layer = 0; layer < net_.decoder_layers; ++layer) {
+      const std::string prefix = name + numbered("/layer", layer);
+      x = self_attention(prefix, x);
+      x = sublayer(prefix + "/cross_attention", x,
+                   [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
+      x = feed_forward(prefix + "/feed_forward", x);
+    }
+    return net_.norm == Norm::kPost ? x : norm(name + "/norm", x);
+  }
+
+  Tensor norm(const std::string& name, const Tensor& x) {
+    if (net_.has_rms_norms) return graph_.rms_norm(name, x);
+    return graph_.normalisation(name, OperatorKind::kLayerNorm, x, net_.norm_variables);
+  }
+  Tensor dropout(const std::string& name, const Tensor& x) { return net_.has_dropout ? graph_.dropout(name, x) : x; }
+
+ private:
+  /// The layer `name` has the variables of the layer `of`.
+  void share(const std::string& name, const std::string& of) {
+    for (const char* part :
+         {"/attention/projection", "/attention/queries", "/attention/keys", "/attention/values", "/attention/output",
+          "/attention/norm", "/feed_forward/inner", "/feed_forward/gates", "/feed_forward/outer", "/feed_forward/norm"})
+      graph_.share_variables(name + part, of + part);
+  }
+
+  template <class Body>
+  Tensor sublayer(const std::string& name, const Tensor& x, Body body) {
+    const bool normalises_input = net_.norm == Norm::kPre || net_.norm == Norm::kSandwich;
+    Tensor y = body(name, normalises_input ? norm(name + "/norm", x) : x);
+    if (net_.norm == Norm::kSandwich) y = norm(name + "/output_norm", y);
+    if (net_.norm == Norm::kReordered) y = norm(name + "/norm", y);
+    y = graph_.add(name + "/sum", std::vector{x, dropout(name + "/dropout", y)});
+    return net_.norm == Norm::kPost ? norm(name + "/norm", y) : y;
+  }
+
+  Tensor self_attention(const std::string& prefix, const Tensor& x) {
+    return sublayer(prefix + "/attention", x,
+                    [&](const std::string& at, const Tensor& from) { return attention(at, from, from); });
+  }
+
+  Tensor feed_forward(const std::string& name, const Tensor& x) {
+    return sublayer(name, x, [&](const std::string& at, const Tensor& from) { return feed_forward_body(at, from); });
+  }
+
+  Tensor feed_forward_body(const std::string& at, const Tensor& from) {
+    return net_.experts > 0 ? mixture(at, from) : perceptron(at, from);
+  }
+
+  Tensor mixture(const std::string& at, const Tensor& from) {
+    const Tensor weights = graph_.activation(at + "/softmax", graph_.linear(at + "/router", from, net_.experts, false));
+    const std::int64_t rows = (from.height * net_.experts_per_token + net_.experts - 1) / net_.experts;
+    std::vector<Tensor> factors{weights};
+    for (int expert = 0; expert < net_.experts; ++expert) {
+      const std::string name = at + numbered("/expert", expert);
+      const Tensor share = graph_.view(name, from, rows, net_.width);
+      factors.push_back(perceptron(name, graph_.combine(name + "/tokens", std::vector{share, weights}, {}, share)));
+    }
+    return graph_.multiply(at + "/mixed", factors, {}, from);
+  }
+
+  Tensor perceptron(const std::string& at, const Tensor& from) {
+    const bool has_biases = net_.has_feed_forward_biases;
+    Tensor inner = graph_.linear(at + "/inner", from, net_.feed_forward, has_biases);
+    if (net_.has_gates) {
+      const Tensor gates =
+          graph_.activation(at + "/activation", graph_.linear(at + "/gates", from, net_.feed_forward, has_biases));
+      inner = graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
+    } else {
+      inner = graph_.activation(at + "/activation", inner, true);
+    }
+    return graph_.linear(at + "/outer", inner, net_.width, has_biases);
+  }
+
+  Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
+    const std::string attends = prefix + "/attention", feeds = prefix + "/feed_forward";
+    const Tensor from = norm(attends + "/norm", x);
+    const Tensor attended = dropout(attends + "/dropout", attention(attends, from, from));
+    const Tensor fed =
+        dropout(feeds + "/dropout", feed_forward_body(feeds, net_.has_shared_norm ? from : norm(feeds + "/norm", x)));
+    return graph_.add(prefix + "/sum", std::vector{x, attended, fed});
+  }
+
+  void add_relative_positions(const std::string& name) {
+    if (net_.disentangled_positions > 0)
+      places_ =
+          norm(name + "/places/norm",
+               graph_.rows(name + "/places", graph_.table(name + "/places", net_.disentangled_positions, net_.width)));
+    if (net_.relative_positions > 0)
+      relative_positions_ = {graph_.table(name + "/relative_positions", net_.relative_positions, net_.heads)};
+  }
+
+  Tensor rotated(const std::string& name, const Tensor& x) {
+    return net_.has_rotary_positions ? graph_.combine(name, std::vector{x}, {}, x) : x;
+  }
+
+  /// Of [positions, heads x features], over the features, by one scale for all heads or one for each feature.
+  Tensor norm_of_heads(const std::string& name, Tensor x) {
+    const std::int64_t positions = x.height, width = x.channels;
+    if (!net_.has_query_key_scales) {
+      x.height *= width / net_.head_features;
+      x.channels = net_.head_features;
+    }
+    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x, {.has_bias = false});
+    y.height = positions;
+    y.channels = width;
+    return y;
+  }
+
+  Tensor attention(const std::string& name, const Tensor& from, const Tensor& to) {
+    const std::int64_t heads = net_.heads, width = heads * net_.head_features,
+                       kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
+    const bool has_biases = net_.has_attention_biases, is_own = from.id == to.id;
+    Tensor queries, keys, values;
+    if (net_.has_joint_projection && is_own) {
+      const Tensor joint = graph_.linear(name + "/projection", from, width + 2 * kv_width, has_biases);
+      queries = graph_.view(name, joint, from.height, width);
+      keys = values = graph_.view(name, joint, from.height, kv_width);
+    } else {
+      queries = graph_.linear(name + "/queries", from, width, has_biases);
+      keys = graph_.linear(name + "/keys", to, kv_width, has_biases && net_.has_key_biases);
+      values = graph_.linear(name + "/values", to, kv_width, has_biases);
+    }
+    if (net_.has_query_key_norms) {
+      queries = norm_of_heads(name + "/norm_of_queries", queries);
+      keys = norm_of_heads(name + "/norm_of_keys", keys);
+    }
+    queries = rotated(name + "/rotated_queries", queries);
+    keys = rotated(name + "/rotated_keys", keys);
+    if (net_.has_fused_attention) {
+      const Tensor context = graph_.fused_attention(name + "/context", queries, keys, values,
+                                                    {.heads = heads,
+                                                     .key_heads = net_.kv_heads,
+                                                     .queries = from.height,
+                                                     .keys = to.height,
+                                                     .head_features = net_.head_features,
+                                                     .is_causal = is_own && net_.is_causal});
+      return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
+    }
+    const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
+    const double features = net_.head_features, products = net_.heads;
+    Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
+                                   {from.height, to.height, heads});
+    std::vector<Tensor> summed{scores};
+    if (net_.disentangled_positions > 0 && is_own) {
+      summed.push_back(products_with_places(name + "/keys", queries, from.height));
+      summed.push_back(products_with_places(name + "/queries", keys, to.height));
+    }
+    scores = graph_.combine(name + "/mask", summed, is_own ? relative_positions_ : std::vector<Table>{}, scores);
+    scores = dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
+    const Tensor context =
+        graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
+    return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
+  }
+
+  /// Of contents, queries or keys, with what the layer `of`, of keys or queries, makes of the places.
+  Tensor products_with_places(const std::string& of, const Tensor& contents, std::int64_t positions) {
+    const std::string name = of + "_of_places";
+    graph_.share_variables(name, of);
+    const Tensor projected = graph_.linear(name, places_, contents.channels, net_.has_attention_biases);
+    return graph_.product(name + "/products", contents, projected,
+                          {static_cast<double>(positions), static_cast<double>(net_.disentangled_positions),
+                           static_cast<double>(net_.head_features), static_cast<double>(net_.heads)},
+                          {positions, net_.disentangled_positions, net_.heads});
+  }
+
+  GraphBuilder& graph_;
+  const Transformer& net_;
+  std::string prefix_;
+  Tensor places_;                          // of the stack that is built: disentangled positions, normalised
+  std::vector<Table> relative_positions_;  // of the stack that is built: none or one
+};
+
+/// The normalisation of what is known of each position, and its dropout.
+Tensor finish_embedding(Stack& stack, const Transformer& net, const std::string& name, Tensor x) {
+  if (net.normalises_embeddings) x = stack.norm(name + "/norm", x);
+  return stack.dropout(name + "/dropout", x);
+}
+
+Tensor embed_words(GraphBuilder& graph, Stack& stack, const Transformer& net, const std::string& name,
+                   const Table& words, bool is_decoder = false) {
+  const int length = is_decoder ? net.decoder_sequence_length : net.sequence_length;
+  const int positions = is_decoder ? net.decoder_positions : net.positions;
+  const bool is_narrow = net.embedding_width != net.width;
+  Tensor x = graph.lookup(name + "/words", graph.identifiers(length), words);
+  if (is_narrow && !net.projects_sum) x = graph.linear(name + "/projection", x, net.width, false);
+  std::vector<Table> added;
+  if (positions > 0) added.push_back(graph.table(name + "/positions", positions, x.channels));
+  if (net.token_types > 0) added.push_back(graph.table(name + "/token_types", net.token_types, x.channels));
+  const bool has_sum = !added.empty() || (!net.has_rotary_positions && !net.has_alibi && net.relative_positions == 0 &&
+                                          net.disentangled_positions == 0);
+  if (has_sum) x = graph.combine(name + "/sum", std::vector{x}, added, x);
+  x = finish_embedding(stack, net, name, x);
+  return is_narrow && net.projects_sum ? graph.linear(name + "/projection", x, net.width) : x;
+}
+
+Tensor embed_image(GraphBuilder& graph, Stack& stack, const Transformer& net) {
+  const Transformer::Images& images = *net.images;
+  const std::string name = stack.name_of("encoder/embedding");
+  Tensor x = graph.convolution(name + "/patches", graph.input(images.size, images.size, images.channels), net.width,
+                               Window{images.patch, images.patch, images.patch, 0}, 1, images.has_bias);
+  x.height = x.height * x.width;
+  x.width = 1;
+  std::vector<Table> added;
+  if (images.class_tokens > 0) added.push_back(graph.table(name + "/class_tokens", images.class_tokens, net.width));
+  if (net.positions > 0) added.push_back(graph.table(name + "/positions", net.positions, net.width));
+  const Tensor longer{.height = net.sequence_length, .width = 1, .channels = net.width};
+  return finish_embedding(stack, net, name, graph.combine(name + "/sum", std::vector{x}, added, longer));
+}
+
+Tensor embed_spectrogram(GraphBuilder& graph, Stack& stack, const Transformer& net) {
+  const std::string name = stack.name_of("encoder/embedding");
+  const std::int64_t frames = std::int64_t{2} * net.sequence_length;
+  Tensor x = graph.input(frames, 1, net.spectrogram->bins);
+  for (int layer = 0; layer < 2; ++layer) {
+    const std::string at = name + numbered("/convolution", layer);
+    const Window window{.height = 3, .width = 1, .stride = layer + 1, .padding = std::nullopt};
+    x = graph.activation(at + "/activation", graph.convolution(at, x, net.width, window, 1, true), true);
+  }
+  std::vector<Table> added;
+  if (net.positions > 0) added.push_back(graph.table(name + "/positions", net.positions, net.width));
+  return finish_embedding(stack, net, name, graph.combine(name + "/sum", std::vector{x}, added, x));
+}
+
+Tensor embed_waveform(GraphBuilder& graph, Stack& stack, const Transformer& net) {
+  const Transformer::Waveform& wave = *net.waveform;
+  const std::string name = stack.name_of("encoder/embedding");
+  Tensor x = graph.input(wave.samples, 1, 1);
+  for (std::size_t layer = 0; layer < wave.widths.size(); ++layer) {
+    const std::string at = name + numbered("/convolution", static_cast<int>(layer));
+    const Window window{.height = wave.kernels[layer], .width = 1, .stride = wave.strides[layer], .padding = 0};
+    x = graph.convolution(at, x, wave.widths[layer], window, 1, wave.has_biases);
+    if (wave.normalises_all || layer == 0) x = graph.layer_norm(at + "/norm", x);
+    x = graph.activation(at + "/activation", x, true);
+  }
+  if (wave.normalises_features) x = graph.layer_norm(name + "/features/norm", x);
+  x = stack.dropout(name + "/features/dropout", graph.linear(name + "/features", x, net.width));
+  if (wave.has_mask)
+    x = graph.combine(name + "/masked", std::vector{x}, std::vector{graph.table(name + "/mask", 1, net.width)}, x);
+  const Window window{.height = wave.position_kernel, .width = 1, .stride = 1, .padding = std::nullopt};
+  Tensor positions = graph.convolution(name + "/positions", x, net.width, window, wave.position_groups, true);
+  const Table lengths = graph.table(name + "/positions/lengths", 1, wave.position_kernel);
+  positions = graph.activation(
+      name + "/positions/activation",
+      graph.combine(name + "/positions/normalised", std::vector{positions}, std::vector{lengths}, positions), true);
+  x = graph.add(name + "/sum", std::vector{x, positions});
+  return finish_embedding(stack, net, name, x);
+}
+
+/// What the encoder's layers read.
+Tensor embed(GraphBuilder& graph, Stack& stack, const Transformer& net, const Table& words) {
+  if (net.images) return embed_image(graph, stack, net);
+  if (net.spectrogram) return embed_spectrogram(graph, stack, net);
+  if (net.waveform) return embed_waveform(graph, stack, net);
+  return embed_words(graph, stack, net, stack.name_of("encoder/embedding"), words);
+}
+
+/// What the last layer gives, as wide as the embedding where each position alone was made wider. `words`: the table of the
+/// vocabulary, if there is one.
+Tensor build_body(GraphBuilder& graph, Stack& stack, const Transformer& net, Table& words) {
+  if (net.vocabulary > 0) words = graph.table(stack.name_of("embedding"), net.vocabulary, net.embedding_width);
+  Tensor x = stack.encoder(stack.name_of("encoder"), embed(graph, stack, net, words));
+  if (net.decoder_layers > 0)
+    x = stack.decoder("decoder", embed_words(graph, stack, net, "decoder/embedding", words, true), x);
+  if (net.embedding_width != net.width && !net.projects_sum)
+    x = graph.linear("output_projection", x, net.embedding_width, false);
+  return x;
+}
+
+}  // namespace
+
+std::vector<Tensor> build(GraphBuilder& graph, const Transformer& net) {
+  using Head = Transformer::Head;
+  Stack stack{graph, net};
+  Table words;
+  const Tensor x = build_body(graph, stack, net, words);
+  if (net.head == Head::kLanguageModel)
+    return {net.is_tied ? graph.score("logits", x, words, net.has_logits_bias)
+                        : graph.linear("logits", x, net.vocabulary, net.has_logits_bias)};
+  const auto masked_logits = [&](const Tensor& at) {
+    Tensor masked = graph.linear("masked/transform", at, net.embedding_width);
+    masked = stack.norm("masked/norm", graph.activation("masked/activation", masked, true));
+    return net.is_tied ? graph.score("masked/logits", masked, words, true)
+                       : graph.linear("masked/logits", masked, net.vocabulary);
+  };
+  if (net.head == Head::kMaskedLanguageModel) return {masked_logits(x)};
+  if (net.head == Head::kHiddenStates) return {x};
+  if (net.head == Head::kTokenClasses) {
+    const Tensor from = net.has_class_layer ? graph.activation("class_layer/activation",
+                                                               graph.linear("class_layer", x, x.channels), true)
+                                            : x;
+    return {graph.linear("classes", from, net.classes, net.has_class_biases)};
+  }
+  if (net.head == Head::kFirstClasses) {
+    std::vector<Tensor> outputs;
+    for (int token = 0; token < net.classified_tokens; ++token)
+      outputs.push_back(graph.linear(token == 0 ? "classes" : numbered("classes", token),
+                                     graph.view("classes", x, 1, net.width), net.classes, net.has_class_biases));
+    return outputs;
+  }
+
+  Tensor pooled = graph.linear("pooler", graph.view("pooler", x, 1, net.width), net.width);
+  pooled = graph.activation("pooler/tanh", pooled);
+  if (net.head == Head::kPooler) return {pooled};
+  if (net.head == Head::kSequenceClasses) return {graph.linear("classes", pooled, net.classes, net.has_class_biases)};
+  const Tensor logits = masked_logits(graph.view("masked", x, net.predictions, net.width));
+  return {logits, graph.linear("next_sentence", pooled, 2)};
+}
+
+std::vector<Tensor> build(GraphBuilder& graph, const TwoTowers& net) {
+  const auto features = [&](const std::string& name, const Transformer& tower) {
+    Stack stack{graph, tower, name + "/"};
+    Table words;
+    const Tensor x = build_body(graph, stack, tower, words);
+    return graph.linear(name + "/projection", graph.view(name + "/pooled", x, 1, tower.width), net.projection, false);
+  };
+  const Tensor text = features("text", net.text), image = features("image", net.image);
+  // Products of all pairs of a batch, whose gradient the temperature takes part in.
+  const Tensor scaled =
+      graph.combine("scale", std::vector{text, image}, std::vector{graph.table("temperature", 1, 1)}, text);
+  return {scaled};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,126 @@
+#pragma once
+// Transformers of all kinds by their sizes and traits: decoders, encoders, both, of words, images and sound.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/base/json.hpp"
+#include "workloads/graph_builder.hpp"
+
+namespace rehearse {
+
+/// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
+/// normalised where Norm says. Attention: queries, keys and values, scores, mask, softmax,
+/// dropout, sum of the values, output projection, one kernel each, or all from scores to sum in one; computed positions are turned into queries and keys
+/// by a kernel each. Of a mixture of experts every worker has all: a router weighs them at each position, tokens are taken
+/// to be spread evenly, and each expert's matrices have its share of a sample's positions as rows. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
+/// Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Raffel et al., T5, JMLR 21, 2020; Touvron
+/// et al., LLaMA, arXiv 2302.13971; Jiang et al., Mixtral of Experts, arXiv 2401.04088.
+struct Transformer {
+  enum class Head {
+    kLanguageModel,        // logits over the vocabulary at every position
+    kMaskedLanguageModel,  // the same behind a dense layer with activation and normalisation, with a bias
+    kPooler,               // tanh of a dense layer on the first position
+    kBertPretraining,      // kPooler with next-sentence classes, and masked tokens at `predictions` positions
+    kHiddenStates,         // what the last layer gives, as it is
+    kTokenClasses,         // a dense layer to `classes` at every position
+    kSequenceClasses,      // kPooler and a dense layer to `classes`
+    kFirstClasses          // a dense layer to `classes` on the first position, or on each class token
+  };
+  /// Where a sublayer normalises: its input, the sum with its input, its input and its output (Ding et al., CogView,
+  /// NeurIPS 2021), or its output alone (OLMo 2, arXiv 2501.00656). All but the second normalise the stack's output.
+  enum class Norm { kPre, kPost, kSandwich, kReordered };
+  /// The encoder reads patches of an image, behind learned class tokens. Source: Dosovitskiy et al., ICLR 2021.
+  struct Images {
+    int size = 0, channels = 3, patch = 0;  // of a square
+    int class_tokens = 1;
+    bool has_bias = true;  // of the layer that turns a patch into a position
+  };
+  /// The encoder reads bins at twice its positions, through two convolutions. Source: Radford et al., Whisper, ICML 2023.
+  struct Spectrogram {
+    int bins = 0;
+  };
+  /// The encoder reads samples through convolutions, and a convolution gives the positions. Source: Baevski et al.,
+  /// wav2vec 2.0, NeurIPS 2020.
+  struct Waveform {
+    int samples = 0;
+    std::vector<int> widths, kernels, strides;  // of each convolution
+    bool has_biases = false;
+    bool normalises_all = false;  // after each convolution; or after the first alone
+    bool normalises_features = true;
+    bool has_mask = true;                          // a learned vector that stands for what is masked
+    int position_kernel = 0, position_groups = 0;  // its weights have a length for each element of the kernel
+  };
+  int layers = 0;          // of self-attention
+  int decoder_layers = 0;  // a second stack that attends to the first; 0: there is only one
+  int width = 0;
+  int heads = 0;
+  int feed_forward = 0;
+  int experts = 0,
+      experts_per_token = 0;  // feed-forward layers of a layer, and how many of them a token passes; 0: one
+  int vocabulary = 0;         // 0: nothing reads words
+  int embedding_width = 0;    // of a word
+  bool projects_sum = false;  // a narrower embedding is made as wide as the model with its positions, with a bias
+  int positions = 0;          // rows of the learned position table; 0: computed positions
+  int token_types = 0;        // rows of the token type table; 0: none
+  int sequence_length = 0;
+  int decoder_positions = 0, decoder_sequence_length = 0;
+  std::optional<Images> images{};
+  std::optional<Spectrogram> spectrogram{};
+  std::optional<Waveform> waveform{};
+  int predictions = 0;
+  int classes = 0;            // that kTokenClasses, kSequenceClasses and kFirstClasses tell apart
+  int classified_tokens = 1;  // with kFirstClasses: class tokens, each with a layer of its own
+  bool has_class_biases = true;
+  bool has_class_layer = false;  // a dense layer with activation before the classes of every position
+  int kv_heads = 0;              // of keys and values, each read by as many heads of queries
+  int head_features = 0;         // of each head
+  int relative_positions = 0;    // rows of a table for each stack that is added to the scores; 0: none
+  /// Rows of a table of relative positions that keys and queries are computed from, too, which contents are multiplied
+  /// with: a product more for each of both. The table is normalised. 0: none. Source: He et al., DeBERTa, ICLR 2021, and
+  /// DeBERTaV3, ICLR 2023, whose projections of contents and positions are the same.
+  int disentangled_positions = 0;
+  Norm norm = Norm::kPost;
+  bool normalises_embeddings = false;
+  bool has_rms_norms = false;
+  GraphBuilder::NormVariables norm_variables{};
+  bool has_attention_biases = true;   // of queries, keys and values
+  bool has_key_biases = true;         // of keys, where queries and values have them
+  bool has_output_bias = true;        // of the attention's output
+  bool has_joint_projection = false;  // queries, keys and values of self-attention are one variable
+  bool has_feed_forward_biases = true;
+  bool has_gates = false;  // the feed-forward layer's inner values are multiplied by activated others
+  bool has_rotary_positions = false;
+  bool has_alibi = false;               // a computed bias by distance, added to the scores
+  bool has_query_key_norms = false;     // queries and keys of each head are normalised, by one scale for all heads
+  bool has_query_key_scales = false;    // .. by a scale for each feature of all heads
+  bool has_fused_attention = false;     // one kernel from queries, keys and values to their sum, as FlashAttention
+  bool has_parallel_sublayers = false;  // attention and feed-forward layer read the same
+  bool has_shared_norm = false;         // .. behind one normalisation
+  bool has_shared_layers = false;       // all layers have the variables of the first
+  bool has_dropout = true;
+  bool is_tied = true;  // logits and embedding share their weights
+  bool has_logits_bias = false;
+  Head head = Head::kLanguageModel;
+
+  /// Whether a position sees none after it; unless stated, in a language model of one stack. Only a fused kernel leaves
+  /// out what is masked.
+  bool is_causal = false;
+};
+
+/// Two encoders whose outputs are projected to the same features, without biases, and compared by their products with a
+/// learned scale. Source: Radford et al., CLIP, ICML 2021.
+struct TwoTowers {
+  Transformer text, image;
+  int projection = 0;
+};
+
+// Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
+Transformer read_transformer(const JsonReader& json);
+TwoTowers read_two_towers(const JsonReader& json);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
+
+}  // namespace rehearse
