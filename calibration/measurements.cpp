@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "calibration/gpu_log.hpp"
+#include "calibration/job_log.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -233,11 +235,10 @@ std::string mean_of_streams(const JsonReader& json, const char* part, const char
 
 MeasurementFormat read_measurement_format(const JsonReader& json) {
   const std::vector<std::pair<std::string, MeasurementFormat>> formats{
-      {"csv", MeasurementFormat::kCsv},
-      {"nccl-tests", MeasurementFormat::kNcclTests},
-      {"iperf3", MeasurementFormat::kIperf3},
-      {"kernel-table", MeasurementFormat::kKernelTable},
-      {"trace", MeasurementFormat::kTrace}};
+      {"csv", MeasurementFormat::kCsv},       {"nccl-tests", MeasurementFormat::kNcclTests},
+      {"iperf3", MeasurementFormat::kIperf3}, {"kernel-table", MeasurementFormat::kKernelTable},
+      {"trace", MeasurementFormat::kTrace},   {"training-log", MeasurementFormat::kTrainingLog},
+      {"gpu-log", MeasurementFormat::kGpuLog}};
   const auto word = json.as<std::string>();
   std::vector<std::string> names;
   for (const auto& [name, format] : formats) {
@@ -247,22 +248,26 @@ MeasurementFormat read_measurement_format(const JsonReader& json) {
   json.fail(unknown_name_message("format", word, names));
 }
 
-CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format) {
-  if (format == MeasurementFormat::kCsv) return load_csv_file(path);
-  if (format == MeasurementFormat::kTrace) return load_trace_measurements(path);
+Measurements load_measurements(const std::filesystem::path& path, MeasurementFormat format) {
+  if (format == MeasurementFormat::kCsv) return {.table = load_csv_file(path)};
+  if (format == MeasurementFormat::kTrace) return {.table = load_trace_measurements(path)};
+  if (format == MeasurementFormat::kTrainingLog) return load_job_logs(path, {});
   std::string text = read_file(path, kMaxSize);
   if (path.extension() == ".gz") text = gunzip(text, kMaxSize, path.string());
   switch (format) {
     case MeasurementFormat::kNcclTests:
-      return parse_nccl_tests(text, path.string());
+      return {.table = parse_nccl_tests(text, path.string())};
     case MeasurementFormat::kIperf3:
-      return parse_iperf3(text, path.string());
+      return {.table = parse_iperf3(text, path.string())};
+    case MeasurementFormat::kGpuLog:
+      return parse_gpu_log(text, path.string());
     case MeasurementFormat::kCsv:
     case MeasurementFormat::kTrace:
+    case MeasurementFormat::kTrainingLog:
     case MeasurementFormat::kKernelTable:
       break;
   }
-  return parse_kernel_table(std::move(text), path.string());
+  return {.table = parse_kernel_table(std::move(text), path.string())};
 }
 
 CsvTable parse_nccl_tests(std::string_view text, const std::string& file_name) {

@@ -4,21 +4,33 @@
 // iperf3's JSON has no such lines. Every mistake is an InputError of one line.
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 
 namespace rehearse {
 
-enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable, kTrace };
+enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable, kTrace, kTrainingLog, kGpuLog };
 
-/// The format of the word "csv", "nccl-tests", "iperf3", "kernel-table" or "trace". Throws InputError for another one.
+/// The format of the word "csv", "nccl-tests", "iperf3", "kernel-table", "trace", "training-log" (job_log.hpp) or "gpu-log"
+/// (gpu_log.hpp). Throws InputError for another one.
 MeasurementFormat read_measurement_format(const JsonReader& json);
 
+/// A file of measurements as a table.
+struct Measurements {
+  CsvTable table;
+  std::vector<std::string> remarks{};  // what was left out, and what the numbers are not, a line each
+  /// Columns that are empty in some row since the file does not say what they hold: the line about the first such row,
+  /// for whoever needs that column.
+  std::map<std::string, std::string> missing{};
+};
+
 /// The table of a file, or of a folder of traces (trace_measurements.hpp): at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
-CsvTable load_measurements(const std::filesystem::path& path, MeasurementFormat format);
+Measurements load_measurements(const std::filesystem::path& path, MeasurementFormat format);
 
 /// The listing of a program of nccl-tests, several runs one after another included. Lines of other programs, which do
 /// not begin with a number, are skipped. Columns:

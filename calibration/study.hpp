@@ -42,6 +42,9 @@ struct StudyRow {
   std::optional<double> trials{};       // of which `measured` is the share with an outcome
   std::optional<double> probability{};  // of a sample's value: `measured` is to be compared with this quantile
 
+  /// Of a training log: samples of a step and GPUs of the job that it was written by, which the scenario must have.
+  std::optional<double> logged_batch{}, logged_gpus{};
+
   bool fits(const RowFilter& filter) const;
 };
 
@@ -81,6 +84,7 @@ struct Study {
   std::shared_ptr<const CsvTable> table;  // rows refer to it
   std::vector<StudyRow> rows;             // after exclusions
   std::vector<ExcludedRows> excluded;
+  std::vector<std::string> remarks;  // Measurements::remarks
   std::string target_column;
   std::string metric;  // metric.hpp
   std::string traces;  // a trace or a folder of them, that are replayed for it; empty: none
@@ -154,7 +158,8 @@ struct Prediction {
   std::optional<std::pair<double, double>> interval{};
 };
 
-/// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step.
+/// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step. Throws
+/// InputError, also if it has another batch or other GPUs than the log that the row was measured by.
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog);
 
 /// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.

@@ -113,6 +113,8 @@ int run(const CalibrateCommand& command) {
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
                  100 * fit.interval_coverage, fit.interval_rows);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  for (const Study& study : studies)
+    for (const std::string& remark : study.remarks) std::fprintf(out, "note: %s\n", remark.c_str());
   return kSuccess;
 }
 

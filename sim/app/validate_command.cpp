@@ -171,6 +171,7 @@ void print_validation(const Study& study, const Validation& validation, const St
   std::printf("%s", unscored_text(study, validation, "").c_str());
   std::printf("%s", coverage_text(study, validation, coverage).c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
+  for (const std::string& remark : study.remarks) std::printf("note: %s\n", remark.c_str());
 }
 
 /// Whether the row fails since something is named that does not exist, or has a value that it cannot have.
@@ -254,6 +255,7 @@ Json ValidatedStudy::summary() const {
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
   if (baselines) summary["baselines"] = to_json(*baselines);
   if (computation) summary["computation_predicted"] = to_json(*computation);
+  if (!study.remarks.empty()) summary["notes"] = study.remarks;
   summary["interpolates"] = accuracy.interpolates();
   return summary;
 }
@@ -264,6 +266,7 @@ std::string ValidatedStudy::notes() const {
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
   if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
   if (computation) notes += computation_text(study, *computation, study.name + ": ");
+  for (const std::string& remark : study.remarks) notes += study.name + ": note: " + remark + "\n";
   return notes;
 }
 
