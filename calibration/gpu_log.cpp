@@ -292,6 +292,7 @@ class GpuLog {
       throw InputError{file_name_ + ": expected samples of a GPU that works; found " +
                        (gpus_.empty() ? "no sample" : "idle GPUs alone")};
     result.table = parse_csv(csv.text(), file_name_);
+    result.gpu_column = "name";
     const auto say = [&](std::size_t count, const char* one, const char* many) {
       if (count > 0) result.remarks.push_back(file_name_ + ": " + std::to_string(count) + (count == 1 ? one : many));
     };

@@ -13,6 +13,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
+#include "sim/base/unpacked_file.hpp"
 
 namespace rehearse {
 
@@ -340,13 +341,6 @@ LoggedSteps read_logged_steps(std::string_view content, const std::string& file_
   return read_log_text(content, file_name);
 }
 
-std::string frameworks_text() {
-  std::vector<std::string> names;
-  for (const LogForm& form : log_forms())
-    if (std::ranges::find(names, form.framework) == names.end()) names.emplace_back(form.framework);
-  return joined(names);
-}
-
 }  // namespace
 
 JobLogOptions read_job_log_options(const JsonReader& json) {
@@ -369,11 +363,18 @@ Measurements parse_job_log(std::string_view content, const std::string& file_nam
     if (found.empty() && (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff")))
       found = "text in UTF-16, which iconv -f UTF-16 -t UTF-8 converts";
     throw InputError{
-        file_name + ": expected the log of a training by " + frameworks_text() +
+        file_name + ": expected the log of a training by " + job_log_frameworks() +
         ", a CSV of metrics with a column of steps, trainer_state.json or an event file of TensorBoard; found " +
         (found.empty() ? "no line of one" : found)};
   }
   return JobLogRows{log, options}.read();
+}
+
+std::string job_log_frameworks() {
+  std::vector<std::string> names;
+  for (const LogForm& form : log_forms())
+    if (std::ranges::find(names, form.framework) == names.end()) names.emplace_back(form.framework);
+  return joined(names);
 }
 
 std::string job_log_kind(std::string_view start) {
@@ -385,9 +386,7 @@ std::string job_log_kind(std::string_view start) {
 
 Measurements load_job_logs(const std::filesystem::path& path, const JobLogOptions& options) {
   const auto load = [&](const std::filesystem::path& file) {
-    std::string content = read_file(file, kLargestLog);
-    if (file.extension() == ".gz") content = gunzip(content, kLargestLog, file.string());
-    return parse_job_log(content, file.string(), options);
+    return parse_job_log(read_unpacked_file(file, kLargestLog), file.string(), options);
   };
   if (!std::filesystem::is_directory(path)) return load(path);
   Measurements all;

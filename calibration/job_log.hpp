@@ -40,6 +40,9 @@ Measurements parse_job_log(std::string_view content, const std::string& file_nam
 /// Of a file, plain or gzip, or of all files of a folder, whose rows are told apart by a column `file`.
 Measurements load_job_logs(const std::filesystem::path& path, const JobLogOptions& options);
 
+/// The frameworks whose consoles are read, for messages: "Megatron-LM, nanotron, ...".
+std::string job_log_frameworks();
+
 /// The framework whose log begins so; empty if it is none.
 std::string job_log_kind(std::string_view start);
 

@@ -27,28 +27,34 @@ struct Measurements {
   /// Columns that are empty in some row since the file does not say what they hold: the line about the first such row,
   /// for whoever needs that column.
   std::map<std::string, std::string> missing{};
+  std::string gpu_column{};  // with the names that drivers give GPUs; empty: none
 };
 
-/// The table of a file, or of a folder of traces (trace_measurements.hpp): at most 256 MiB of text, 64 MiB of JSON; "*.gz" is unpacked.
+/// Those of a file, or of a folder of traces (trace_measurements.hpp): at most 256 MiB of text, 64 MiB of JSON; gzip and a
+/// tar archive of one file are unpacked (unpacked_file.hpp).
 Measurements load_measurements(const std::filesystem::path& path, MeasurementFormat format);
 
-/// The listing of a program of nccl-tests, several runs one after another included. Lines of other programs, which do
-/// not begin with a number, are skipped. Columns:
+/// The listing of a program of nccl-tests or rccl-tests of any version, several runs one after another included. What
+/// mpirun, Slurm or Kubernetes write before each line is passed over; listings that several processes print at the same
+/// time are told apart by it. Lines of other programs, which are no rows, are skipped. Columns:
 ///   collective                            "all_reduce", if the listing says so
 ///   ranks, machines, device               of the comments above the rows; empty without these
 ///   bytes, count, type, redop, root       redop and root are empty where the program has none
 ///   time_s, time_us, algbw_GBps, busbw_GBps, and the same with _in_place
-/// A row that nccl-tests found wrong results in is refused.
-CsvTable parse_nccl_tests(std::string_view text, const std::string& file_name);
+/// Rows of 0 B are left out, with a remark. A row that nccl-tests found wrong results in is refused, and so are times of
+/// the host's calls (-C 1).
+Measurements parse_nccl_tests(std::string_view text, const std::string& file_name);
 
-/// The output of `iperf3 --json`. One row for each interval and one each for the sums of the sender and the receiver:
+/// The output of `iperf3 --json`, or of `--json-stream`. One row for each interval and one each for the sums of the sender
+/// and the receiver; with `--bidir` as many again for the other direction:
 ///   interval                              0, 1, ..., "sum_sent", "sum_received"
 ///   is_omitted                            whether iperf3 itself leaves the interval out (-O)
-///   protocol, streams, is_reverse
-///   seconds, bytes, bits_per_second, bytes_per_second
+///   protocol, streams, is_reverse         is_reverse: from the server to the client
+///   seconds, bytes, bits_per_second, bytes_per_second      of all `streams` of the direction together
 ///   retransmits, rtt_us                   empty where iperf3 does not know; rtt is the mean of the streams
-/// An output with an "error" is refused with what it says.
-CsvTable parse_iperf3(std::string_view text, const std::string& file_name);
+/// An output with an "error" is refused with what it says. Remarks: several streams, a rate that iperf3 itself limited (-b,
+/// and UDP always), both directions at once.
+Measurements parse_iperf3(std::string_view text, const std::string& file_name);
 
 /// A CSV of GPU kernels, with at least these columns:
 ///   kind                                  "gemm": m x n results, each a sum of k products; "elementwise": n x k values

@@ -246,13 +246,18 @@ void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
   json.reject_unknown_keys();
 }
 
-/// What a study's measurements are, and why columns of them are empty.
-struct Source {
-  MeasurementFormat format = MeasurementFormat::kCsv;
-  std::map<std::string, std::string> missing;
-};
+/// Whoever needs a column learns why it is empty.
+void require_stated(const JsonReader& json, const Measurements& measurements) {
+  const auto require = [&](const std::string& column) {
+    if (const auto found = measurements.missing.find(column); found != measurements.missing.end())
+      throw InputError{found->second + "; column " + in_quotes(column) + " is needed"};
+  };
+  for (const auto& [column, mapping] : json.child("columns").items()) require(column);
+  const JsonReader target = json.child("target");
+  if (target.has("column")) require(target.required<std::string>("column"));
+}
 
-Source load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
+MeasurementFormat load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
   const JsonReader source = json.child("measurements");
   const bool is_csv = source.is_string();
   const fs::path own = json.resolve(is_csv ? source.as<std::string>() : source.required<std::string>("file"));
@@ -263,9 +268,11 @@ Source load_table(const JsonReader& json, const std::optional<fs::path>& measure
   if (!is_csv) source.reject_unknown_keys();
   Measurements loaded =
       is_log ? load_job_logs(study.measurements_file, options) : load_measurements(study.measurements_file, format);
+  require_stated(json, loaded);
   study.table = std::make_shared<const CsvTable>(std::move(loaded.table));
   study.remarks = std::move(loaded.remarks);
-  return {.format = format, .missing = std::move(loaded.missing)};
+  study.gpu_column = loaded.gpu_column;
+  return format;
 }
 
 /// The scenario that rows change, with what the study sets in all of them.
@@ -378,7 +385,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   study.name = path.stem().string();
   study.file_name = path.string();
   study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
-  const Source source = load_table(json, measurements, study);
+  const MeasurementFormat format = load_table(json, measurements, study);
   const CsvTable& table = *study.table;
   const BaseScenario base = read_base(json, study);
   const std::vector<ColumnMapping> mappings = read_mappings(json.child("columns"), table);
@@ -399,12 +406,8 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
       study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].lines.push_back(row.line());
       continue;
     }
-    if (const auto why = source.missing.find(study.target_column);
-        why != source.missing.end() && row.text(study.target_column).empty())
-      throw InputError{study.file_name + ": /target/column: " + in_quotes(study.target_column) +
-                       " is not known: " + why->second};
     read_measured(row, unit, study.target_column, entry);
-    if (source.format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
+    if (format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
     entry.scenario = make_scenario(base.json, mappings, row_place, entry);
     study.rows.push_back(std::move(entry));
   }
@@ -496,10 +499,8 @@ Json profile_of(const Study& study, const Catalog& catalog) {
       .value();
 }
 
-namespace {
-
-/// What the log of the row says otherwise than the scenario; empty if nothing.
-std::string contradiction(const StudyRow& row, const Scenario& scenario) {
+std::string log_contradiction(const std::optional<double>& logged_batch, const std::optional<double>& logged_gpus,
+                              const Scenario& scenario) {
   double gpus = 0;
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker && !group.is_standby)
@@ -509,19 +510,18 @@ std::string contradiction(const StudyRow& row, const Scenario& scenario) {
     return logged && std::abs(*logged - simulated) > 0.5;
   };
   std::string text;
-  if (differ(row.logged_gpus, gpus)) text = to_text(*row.logged_gpus) + " GPUs, the scenario has " + to_text(gpus);
-  if (differ(row.logged_batch, batch))
-    text += (text.empty() ? "" : "; ") + to_text(*row.logged_batch) + " samples in a step, the scenario has " +
-            to_text(batch);
+  if (differ(logged_gpus, gpus)) text = to_text(*logged_gpus) + " GPUs, the scenario has " + to_text(gpus);
+  if (differ(logged_batch, batch))
+    text +=
+        (text.empty() ? "" : "; ") + to_text(*logged_batch) + " samples in a step, the scenario has " + to_text(batch);
   return text.empty() ? text : "the log is of a training with " + text;
 }
-
-}  // namespace
 
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog) {
   Json json = parse_json(row.scenario, file_name);
   Scenario scenario = read_scenario(json, file_name, catalog, row.origins);
-  if (const std::string text = contradiction(row, scenario); !text.empty()) throw InputError{text};
+  if (const std::string text = log_contradiction(row.logged_batch, row.logged_gpus, scenario); !text.empty())
+    throw InputError{text};
   if (scenario.training.starts != Starts::kInAStep) return scenario;
   json["training"]["start_interval"] = "even";
   return read_scenario(json, file_name, catalog, row.origins);
@@ -613,7 +613,7 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
     if (row.logged_batch || row.logged_gpus) {  // rows of other logs may have the same scenario
       if (!logged.contains(at) && result.has_succeeded) logged.emplace(at, scenario_of(at));
       if (const auto scenario = logged.find(at); scenario != logged.end())
-        prediction.problem = contradiction(row, scenario->second);
+        prediction.problem = log_contradiction(row.logged_batch, row.logged_gpus, scenario->second);
     }
     if (result.has_succeeded && prediction.problem.empty()) {
       double value = 0;

@@ -82,9 +82,10 @@ struct Study {
   std::string measurements_file;
   std::string profile_name;               // of the base scenario
   std::shared_ptr<const CsvTable> table;  // rows refer to it
+  std::vector<std::string> remarks;       // what is to be said of the measurements, a line each
+  std::string gpu_column;                 // with the names that drivers give GPUs; empty: none
   std::vector<StudyRow> rows;             // after exclusions
   std::vector<ExcludedRows> excluded;
-  std::vector<std::string> remarks;  // Measurements::remarks
   std::string target_column;
   std::string metric;  // metric.hpp
   std::string traces;  // a trace or a folder of them, that are replayed for it; empty: none
@@ -161,6 +162,11 @@ struct Prediction {
 /// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step. Throws
 /// InputError, also if it has another batch or other GPUs than the log that the row was measured by.
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog);
+
+/// What a log of a training says otherwise than the scenario, of samples of a step (of a worker, if it is asynchronous) and
+/// GPUs: "the log is of a training with 16 GPUs, the scenario has 8"; empty if nothing.
+std::string log_contradiction(const std::optional<double>& batch, const std::optional<double>& gpus,
+                              const Scenario& scenario);
 
 /// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.
 /// `on_done(finished, total)` is called after each. Once `budget` is over, its stop() ends the call.

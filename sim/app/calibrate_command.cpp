@@ -1,10 +1,13 @@
 // rehearse calibrate: a profile's free values from the measurements of studies.
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "calibration/fit.hpp"
+#include "calibration/measured_gpus.hpp"
 #include "calibration/study.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/calibrate_command.hpp"
@@ -56,6 +59,7 @@ int run(const CalibrateCommand& command) {
     if (study.profile_name != studies.front().profile_name)
       throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) +
                        ", the first study's uses " + in_quotes(studies.front().profile_name)};
+  for (const Study& study : studies) say_remarks(study, catalog, command.common);
   const Json base = load_json_file(studies.front().scenario_file);
   const JsonReader profile = catalog.profile(studies.front().profile_name,
                                              JsonReader{base, studies.front().scenario_file}.child("calibration"));
@@ -113,12 +117,17 @@ int run(const CalibrateCommand& command) {
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
                  100 * fit.interval_coverage, fit.interval_rows);
   for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-  for (const Study& study : studies)
-    for (const std::string& remark : study.remarks) std::fprintf(out, "note: %s\n", remark.c_str());
   return kSuccess;
 }
 
 }  // namespace
+
+void say_remarks(const Study& study, const Catalog& catalog, const CommonOptions& common) {
+  if (common.is_quiet) return;
+  std::vector<std::string> remarks = study.remarks;
+  std::ranges::move(other_gpu_remarks(study, catalog), std::back_inserter(remarks));
+  for (const std::string& remark : remarks) std::fprintf(stderr, "rehearse: warning: %s\n", remark.c_str());
+}
 
 std::FILE* print_fitted(const CommonOptions& common, const std::string& text) {
   if (common.output && !common.prints_json) return stdout;

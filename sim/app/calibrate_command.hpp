@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/study.hpp"
 #include "sim/app/verb.hpp"
 
 namespace rehearse {
@@ -18,6 +19,9 @@ struct CalibrateCommand {
   int bootstrap = 0;                            // draws
   std::optional<std::filesystem::path> report;  // HTML
 };
+
+/// Says on stderr, unless that is silenced, what is to be said of a study's measurements: rows left out, another GPU.
+void say_remarks(const Study& study, const Catalog& catalog, const CommonOptions& common);
 
 /// Prints what was fitted if --json asks for it or -o has not taken it; returns where what is said of the fit goes then.
 std::FILE* print_fitted(const CommonOptions& common, const std::string& text);

@@ -9,6 +9,7 @@
 #include "sim/base/names.hpp"
 #include "sim/training/chakra_program.hpp"
 #include "workloads/traces/chakra_run.hpp"
+#include "workloads/traces/other_formats.hpp"
 #include "workloads/traces/recorded_job.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -86,6 +87,7 @@ std::size_t export_recordings(const ExportCommand& command, const std::string& n
 
 int run(const ExportCommand& command) {
   const std::string name = name_of(command);
+  for (const std::filesystem::path& input : command.inputs) refuse_other_format(input);
   const bool is_scenario =
       command.inputs.size() == 1 && !find_trace_format(command.inputs.front(), command.common.budget);
   const auto made = make_folder(command.common.output);

@@ -20,8 +20,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::string_view kReads = ", which ";
-
 struct ImportCommand {
   CommonOptions common;  // output: the file
   std::vector<std::filesystem::path> sources;
@@ -72,10 +70,8 @@ void show_formats(const CommonOptions& common, const std::vector<std::filesystem
   for (const std::filesystem::path& source : sources) {
     const Source file{source};
     const FormatReader* reader = find_format(file);
-    std::string found{reader == nullptr ? file.emptiness() : reader->name};
+    std::string found = reader == nullptr ? std::string{file.emptiness()} : what_it_is(*reader);
     if (found.empty()) found = "unknown content";
-    if (reader != nullptr && reader->read == nullptr)
-      found += std::string{kReads} + std::string{reader->read_by} + " reads";
     formats.push_back({{"file", source.string()}, {"format", found}});
   }
   show(common, formats, [&] {
@@ -142,7 +138,9 @@ int run(const ImportCommand& command) {
   }
   std::vector<const FormatReader*> readers;
   for (const std::filesystem::path& file : command.sources) {
-    readers.push_back(find_format(Source{file}));
+    const Source source{file};
+    readers.push_back(find_format(source));
+    if (readers.back() != nullptr && readers.back()->recognizes == nullptr) (void)import_model(source);  // says why not
     command.common.budget.check();
   }
   const auto is_of_predictor = [](const FormatReader* reader) {

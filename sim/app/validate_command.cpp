@@ -10,6 +10,7 @@
 #include "calibration/study.hpp"
 #include "calibration/validation.hpp"
 #include "platforms/catalog.hpp"
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/accuracy_document.hpp"
 #include "sim/app/output/baseline_document.hpp"
@@ -171,7 +172,6 @@ void print_validation(const Study& study, const Validation& validation, const St
   std::printf("%s", unscored_text(study, validation, "").c_str());
   std::printf("%s", coverage_text(study, validation, coverage).c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
-  for (const std::string& remark : study.remarks) std::printf("note: %s\n", remark.c_str());
 }
 
 /// Whether the row fails since something is named that does not exist, or has a value that it cannot have.
@@ -266,7 +266,6 @@ std::string ValidatedStudy::notes() const {
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
   if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
   if (computation) notes += computation_text(study, *computation, study.name + ": ");
-  for (const std::string& remark : study.remarks) notes += study.name + ": note: " + remark + "\n";
   return notes;
 }
 
@@ -348,6 +347,7 @@ int run(const ValidateCommand& command) {
   Catalog catalog = load_catalog(command.common);
   check_calibration(command, catalog);
   auto [studies, headlines] = load_study_set(command.study, command.measurements);
+  for (const Study& study : studies) say_remarks(study, catalog, command.common);
   for (Study& study : studies) study = as_asked(std::move(study), command, catalog);
   const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;

@@ -7,6 +7,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/repeated_keys.hpp"
 
 namespace rehearse {
 namespace {
@@ -30,7 +31,9 @@ std::string without_place(std::string_view message) {
 /// set for each open object, since looking them up in the ordered object would make large objects quadratic.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& file_name) : text_{text}, file_name_{file_name} {}
+  /// `name_of`: how keys that repeat are called; null refuses them.
+  Builder(std::string_view text, const std::string& file_name, RepeatedKey name_of)
+      : text_{text}, file_name_{file_name}, name_of_{name_of} {}
 
   Json take() { return std::move(root_); }
 
@@ -52,11 +55,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     expect_plain(name);
     Level& level = levels_.back();
-    if (!level.keys.insert(name).second) {
-      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " +
-                       in_quotes(name) + " twice"};
-    }
-    level.key = name;
+    level.key = level.keys.insert(name).second ? name : take_repeated(level, name);
     return true;
   }
 
@@ -74,6 +73,16 @@ class Builder : public nlohmann::json_sax<Json> {
     std::string key;                       // of an object: the one being read
     std::unordered_set<std::string> keys;  // of an object: all so far
   };
+
+  /// The name of a key that the object has already.
+  std::string take_repeated(Level& level, const std::string& key) {
+    std::string name = name_of_ != nullptr ? name_of_(key) : "";
+    if (name == key) name += '#' + std::to_string(level.keys.size());  // as of no other one
+    if (name.empty() || !level.keys.insert(name).second)
+      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " +
+                       in_quotes(key) + " twice"};
+    return name;
+  }
 
   Json* append(Json&& value) {
     if (levels_.empty()) return &(root_ = std::move(value));
@@ -121,15 +130,16 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::string_view text_;
   const std::string& file_name_;
+  RepeatedKey name_of_;
   Json root_;
   std::vector<Level> levels_;
 };
 
-Json parse(std::string_view text, const std::string& file_name, bool allows_comments) {
+Json parse(std::string_view text, const std::string& file_name, bool allows_comments, RepeatedKey name_of = nullptr) {
   if (text.size() > kMaxDocument) throw InputError{file_name + ": expected at most 64MiB of JSON"};
   if (const std::string_view what = emptiness(text); !what.empty())
     throw InputError{file_name + ":1:1: expected JSON; found " + std::string{what}};
-  Builder builder{text, file_name};
+  Builder builder{text, file_name, name_of};
   constexpr bool kWholeText = true;
   Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, kWholeText, allows_comments);
   return builder.take();
@@ -182,6 +192,11 @@ Json load_json_file(const std::filesystem::path& path) {
 Json parse_json(std::string_view text, const std::string& file_name) {
   constexpr bool kAllowsComments = true;
   return parse(text, file_name, kAllowsComments);
+}
+
+Json parse_json_with_repeated_keys(std::string_view text, const std::string& file_name, RepeatedKey name_of) {
+  constexpr bool kAllowsComments = true;
+  return parse(text, file_name, kAllowsComments, name_of);
 }
 
 std::string to_json_text(const Json& value) {

@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "calibration/job_log.hpp"
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -206,7 +208,16 @@ std::vector<Json> clusters_of(std::vector<SizeRow>& rows, const Change& change) 
 
 }  // namespace
 
-std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options) {
+/// Of the log of a training on so many GPUs, the last batch of which counts.
+MeasuredSize read_logged_size(int gpus, const std::string& file, std::int64_t skip_steps) {
+  const Measurements log =
+      load_job_logs(file, {.skip_steps = skip_steps, .batch = {}, .gpus = gpus, .sequence_length = {}});
+  const CsvRow row = log.table.row(log.table.row_count() - 1);
+  if (row.text("samples_per_s").empty()) throw InputError{log.missing.at("samples_per_s")};
+  return {gpus, row.number("samples_per_s")};
+}
+
+std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options, std::int64_t skip_steps) {
   std::vector<MeasuredSize> sizes;
   for (const std::string& text : options) {
     const std::size_t equals = text.find('=');
@@ -221,9 +232,12 @@ std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& op
       continue;
     }
     MeasuredSize size;
-    if (!read_number(std::string_view{text}.substr(0, equals), size.gpus) ||
-        !read_number(std::string_view{text}.substr(equals + 1), size.samples_per_s))
-      throw InputError{"--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, or a CSV file; found " +
+    const bool has_gpus = read_number(std::string_view{text}.substr(0, equals), size.gpus);
+    const std::string value = text.substr(equals + 1);
+    if (has_gpus && size.gpus >= 1 && std::filesystem::is_regular_file(value))
+      size = read_logged_size(size.gpus, value, skip_steps);
+    else if (!has_gpus || !read_number(std::string_view{value}, size.samples_per_s))
+      throw InputError{"--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, GPUS=LOG or a CSV file; found " +
                        in_quotes(text)};
     sizes.push_back(checked(size, "--measured " + shortened(text)));
   }

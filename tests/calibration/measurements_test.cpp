@@ -44,7 +44,8 @@ TEST_CASE("a listing of nccl-tests: sizes, times in and out of place, who took p
                                               "\n   1048576        262144     float     sum      -1    309.4    3.39   "
                                               " 6.35      0    301.5    3.48    6.52      0\r\n"
                                               "# Out of bounds values : 0 OK\n",
-                                          "x.log");
+                                          "x.log")
+                             .table;
   REQUIRE(table.row_count() == 1);
   const CsvRow row = table.row(0);
   CHECK(row.text("collective") == "all_reduce");
@@ -61,10 +62,11 @@ TEST_CASE("a listing of nccl-tests: sizes, times in and out of place, who took p
 
 TEST_CASE("listings of other programs and versions: no redop, no check, several runs") {
   const CsvTable table = parse_nccl_tests(
-      "#   size  count  type  root  time  algbw  busbw  error  time  algbw  busbw  error\n"
-      "8 2 float 0 10 1 1 N/A 11 1 1 N/A\n" +
-          kHeader + "16 4 float sum -1 12 1 1 0 13 1 1 0\n",
-      "x.log");
+                             "#   size  count  type  root  time  algbw  busbw  error  time  algbw  busbw  error\n"
+                             "8 2 float 0 10 1 1 N/A 11 1 1 N/A\n" +
+                                 kHeader + "16 4 float sum -1 12 1 1 0 13 1 1 0\n",
+                             "x.log")
+                             .table;
   REQUIRE(table.row_count() == 2);
   CHECK(table.row(0).text("redop").empty());
   CHECK(table.row(0).text("root") == "0");
@@ -84,7 +86,7 @@ TEST_CASE("mistakes in a listing are named with their line") {
         "x.log:8: column \"time\": expected a number; found \"1e999\"");
   CHECK(nccl_refusal("\xff\n") == "x.log: expected the listing of an nccl-tests program; found no row of it");
   CHECK(refusal([] { (void)parse_nccl_tests("8 2 float sum -1 10 1 1 0\n", "x.log"); }) ==
-        "x.log:1: expected the line with the column names above the first row");
+        "x.log:1: expected the line with the column names, \"#  size  count  type ...\", above the first row");
   CHECK(refusal([] {
           (void)parse_nccl_tests("# Rank 0 on a device 0 [0] " + std::string(300, 'x') + "\n", "x.log");
         }) == "x.log:1: expected a name of at most 200 bytes; found 300");
@@ -109,7 +111,7 @@ std::string iperf3_refusal(const Json& run) {
 }  // namespace
 
 TEST_CASE("an output of iperf3: intervals and sums, streams, direction") {
-  const CsvTable table = parse_iperf3(iperf3_run().dump(), "x.json");
+  const CsvTable table = parse_iperf3(iperf3_run().dump(), "x.json").table;
   REQUIRE(table.row_count() == 3);
   const CsvRow row = table.row(0);
   CHECK(row.text("interval") == "0");
@@ -163,12 +165,13 @@ TEST_CASE("a table of kernel times") {
 }
 
 TEST_CASE("the examples of own measurements are read, by their studies too") {
-  CHECK(load_measurements(kExamples + "all_reduce_perf.log", MeasurementFormat::kNcclTests).row(0).integer("ranks") ==
-        16);
-  CHECK(load_measurements(kExamples + "iperf3.json", MeasurementFormat::kIperf3).row_count() == 12);
+  CHECK(load_measurements(kExamples + "all_reduce_perf.log", MeasurementFormat::kNcclTests)
+            .table.row(0)
+            .integer("ranks") == 16);
+  CHECK(load_measurements(kExamples + "iperf3.json", MeasurementFormat::kIperf3).table.row_count() == 12);
   const test::TemporaryFolder folder;
   folder.write("kernels.csv.gz", gzip(read_file(kExamples + "kernels.csv", kMiB)));
-  const CsvTable unpacked = load_measurements(folder / "kernels.csv.gz", MeasurementFormat::kKernelTable);
+  const CsvTable unpacked = load_measurements(folder / "kernels.csv.gz", MeasurementFormat::kKernelTable).table;
   CHECK(unpacked.row_count() == 77);
   const std::string studies = source_folder() + "/scenarios/studies/own/";
   CHECK(load_studies(studies + "link.json").front().rows.size() == 10);

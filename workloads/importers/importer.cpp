@@ -1,14 +1,14 @@
 #include "workloads/importers/importer.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "workloads/importers/huggingface.hpp"
 #include "workloads/importers/neusight.hpp"
 #include "workloads/importers/onnx.hpp"
@@ -16,6 +16,7 @@
 #include "workloads/importers/pipedream.hpp"
 #include "workloads/importers/tensorflow.hpp"
 #include "workloads/importers/torch_graph.hpp"
+#include "workloads/traces/other_formats.hpp"
 #include "workloads/traces/trace_file.hpp"
 
 namespace rehearse {
@@ -26,24 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kStart = std::size_t{1} << 16U;
 constexpr std::size_t kLargestSource = std::size_t{1} << 30U;
-constexpr std::string_view kGzip = "\x1f\x8b";
 constexpr std::array<std::string_view, 3> kNonFinite{"-Infinity", "Infinity", "NaN"};
-
-/// The first bytes of what was packed; none if it is damaged.
-std::string unpacked_start(const std::string& packed) {
-  z_stream stream{};
-  if (::inflateInit2(&stream, 15 + 16) != Z_OK) throw std::bad_alloc{};
-  std::string start(kStart, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));  // which zlib does not write
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(start.data());
-  stream.avail_out = static_cast<uInt>(start.size());
-  const int outcome = ::inflate(&stream, Z_SYNC_FLUSH);
-  ::inflateEnd(&stream);
-  const bool is_sound = outcome == Z_OK || outcome == Z_STREAM_END || outcome == Z_BUF_ERROR;
-  start.resize(is_sound ? start.size() - stream.avail_out : 0);
-  return start;
-}
 
 /// Python's json module writes NaN, Infinity and -Infinity, which JSON does not have: they become texts, so that whoever
 /// needs a number there says so.
@@ -67,15 +51,6 @@ std::string quote_non_finite(const std::string& text) {
     at += literal->size() - 1;
   }
   return quoted;
-}
-
-bool is_packed(std::string_view bytes) { return bytes.starts_with(kGzip); }
-
-/// An SQLite file with the tables of Nsight Systems, whose names its first page has.
-bool is_nsight_export(const Source& source) {
-  const auto has = [&](const char* table) { return source.start().find(table) != std::string::npos; };
-  return source.start().starts_with("SQLite format 3") &&
-         (has("CUPTI_ACTIVITY_KIND_") || has("NVTX_EVENTS") || has("TARGET_INFO_"));
 }
 
 bool is_dataset(const Source& source) { return source.start().starts_with(std::string_view{"SQLite format 3\0", 16}); }
@@ -116,27 +91,29 @@ ImportedModel read_model_file(const Source& source) { return {.model_file = sour
 
 constexpr std::string_view kPredictor = "rehearse-predictor";
 
-}  // namespace
-
-Source::Source(fs::path path) : path_{std::move(path)}, start_{read_file_start(path_, kStart)} {
-  if (is_packed(start_)) start_ = unpacked_start(start_);
+/// What nothing here reads, in the order of other_formats().
+std::vector<FormatReader> unread_formats() {
+  std::vector<FormatReader> formats;
+  for (const OtherFormat& other : other_formats())
+    formats.push_back({SourceFormat::kOther, other.name, nullptr, nullptr, other.instead});
+  return formats;
 }
 
-Source::Source(std::string name, std::string content) : path_{std::move(name)}, start_{content.substr(0, kStart)} {
-  content_ = is_packed(content) ? gunzip(content, kLargestSource, path_.string()) : std::move(content);
+}  // namespace
+
+Source::Source(fs::path path) : path_{std::move(path)}, start_{read_unpacked_start(path_, kStart)} {}
+
+Source::Source(std::string name, const std::string& content)
+    : path_{std::move(name)}, content_{unpacked_text(content, kLargestSource, path_.string())} {
   start_ = content_->substr(0, kStart);
 }
 
 const std::string& Source::content() const {
-  if (!content_) {
-    content_ = read_file(path_, kLargestSource);
-    if (is_packed(*content_)) content_ = gunzip(*content_, kLargestSource, name());
-  }
+  if (!content_) content_ = read_unpacked_file(path_, kLargestSource);
   return *content_;
 }
 
 std::string_view Source::emptiness() const {
-  // The start of a packed file that is damaged is empty, too.
   return rehearse::emptiness(start_).empty() ? std::string_view{} : rehearse::emptiness(content());
 }
 
@@ -170,7 +147,6 @@ Json model_file(const Source& source, const std::string& kind, Json structure) {
 
 std::span<const FormatReader> source_formats() {
   static constexpr std::array kFormats{
-      FormatReader{SourceFormat::kOther, "Nsight Systems export", is_nsight_export, nullptr, "nothing here"},
       FormatReader{SourceFormat::kDataset, "dataset", is_dataset, nullptr, kPredictor},
       FormatReader{SourceFormat::kTorchFile, "file of torch.save", is_torch_file, nullptr, kPredictor},
       FormatReader{SourceFormat::kTrace, "trace", is_json_trace, nullptr, "rehearse import --batch N"},
@@ -194,9 +170,19 @@ std::span<const FormatReader> source_formats() {
 
 const FormatReader* find_format(const Source& source) {
   if (!source.emptiness().empty()) return nullptr;  // white space would pass as the length of a record
+  static const std::vector<FormatReader> others = unread_formats();
+  if (const OtherFormat* other = find_other_format({.path = source.path(), .start = source.start()}))
+    return &others[static_cast<std::size_t>(other - other_formats().data())];
   for (const FormatReader& reader : source_formats())
     if (reader.recognizes(source)) return &reader;
   return nullptr;
+}
+
+std::string what_it_is(const FormatReader& reader) {
+  if (reader.format == SourceFormat::kOther)
+    return std::string{reader.name} + ", which is not read: " + std::string{reader.read_by};
+  const std::string name{reader.name};
+  return reader.read != nullptr ? name : name + ", which " + std::string{reader.read_by} + " reads";
 }
 
 SourceFormat recognized_format(const fs::path& file) {
@@ -215,8 +201,8 @@ ImportedModel import_model(const Source& source) {
     throw InputError{source.name() + ": unknown content; known: " + known};
   }
   if (reader->read == nullptr)
-    throw InputError{source.name() + ": expected a model; found a " + std::string{reader->name} + ", which " +
-                     std::string{reader->read_by} + " reads"};
+    throw InputError{source.name() + ": expected a model; found " +
+                     (reader->format == SourceFormat::kOther ? "" : "a ") + what_it_is(*reader)};
   return reader->read(source);
 }
 

@@ -35,14 +35,14 @@ enum class SourceFormat {
 /// A file whose format is to be found out. What is asked for is read once.
 class Source {
  public:
-  /// Reads the first bytes. Throws InputError.
+  /// Reads the first bytes. Throws InputError, also if a packed file is damaged.
   explicit Source(std::filesystem::path path);
   /// A file that is nowhere, for tests.
-  Source(std::string name, std::string content);
+  Source(std::string name, const std::string& content);
 
   const std::filesystem::path& path() const { return path_; }
   std::string name() const { return path_.string(); }
-  /// The first 64 KiB, unpacked if the file is gzip.
+  /// The first 64 KiB, unpacked (unpacked_file.hpp).
   const std::string& start() const { return start_; }
   /// All of it, unpacked. Throws InputError if that is more than 1 GiB.
   const std::string& content() const;
@@ -77,10 +77,10 @@ std::string precision_remark(const std::string& stored_type);
 
 struct FormatReader {
   SourceFormat format;
-  std::string_view name;  // what such a file is called
-  bool (*recognizes)(const Source& source);
+  std::string_view name;                        // what such a file is called
+  bool (*recognizes)(const Source& source);     // none: what nothing here reads (other_formats.hpp)
   ImportedModel (*read)(const Source& source);  // none: such a file is no model
-  std::string_view read_by;                     // who reads it instead
+  std::string_view read_by;                     // who reads it instead; of what nothing reads, what to export instead
 };
 
 /// In the order in which they are tried.
@@ -89,6 +89,8 @@ std::span<const FormatReader> source_formats();
 /// By the content of the file, whatever it is called. Throws InputError if it cannot be read.
 SourceFormat recognized_format(const std::filesystem::path& file);
 const FormatReader* find_format(const Source& source);
+/// "ONNX model", "dataset, which rehearse-predictor reads", "a trace of Perfetto, which is not read: ...".
+std::string what_it_is(const FormatReader& reader);
 
 /// Throws InputError, which says what the file is, or what is known, if it is no model.
 ImportedModel import_model(const Source& source);

@@ -24,6 +24,7 @@ namespace {
 
 constexpr double kLongest = 1e11;  // microseconds: 28 h
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+constexpr std::size_t kMostUnread = 10;
 
 std::optional<KinetoEvent::Kind> kind_of(const std::string& category, const std::string& name) {
   using Kind = KinetoEvent::Kind;
@@ -316,7 +317,10 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
     ++count_;
     if (event_.phase != "X") return;
     const std::optional<KinetoEvent::Kind> kind = kind_of(event_.category, event_.name);
-    if (!kind) return;
+    if (!kind) {
+      note_unread();
+      return;
+    }
     if (!event_.start || !event_.duration) {
       ++trace_.without_duration;
       return;
@@ -333,6 +337,7 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
     if (event_.elements > 0 && event_.element > 0 && event_.elements < kLargest / event_.element && event_.bytes < 0)
       event.bytes = event_.elements * event_.element;
     event.name = names_(event_.name);
+    trace_.has_gpu_work = trace_.has_gpu_work || event.is_on_gpu();
     const auto on_device = [&](std::int64_t stream) {
       return streams_(std::to_string(event_.device) + '/' + std::to_string(stream));
     };
@@ -344,6 +349,13 @@ class KinetoHandler : public JsonPlaces<EventPlace> {
     }
     events_.add(event);
     if (*kind == KinetoEvent::Kind::kAnnotation && event_.name.starts_with("ProfilerStep#")) marks_.push_back(event);
+  }
+
+  void note_unread() {
+    std::vector<std::string>& unread = trace_.unread;
+    const auto place = std::ranges::lower_bound(unread, event_.category);
+    if (unread.size() < kMostUnread && (place == unread.end() || *place != event_.category))
+      unread.insert(place, event_.category);
   }
 
   KinetoTrace& trace_;

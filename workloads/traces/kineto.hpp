@@ -72,6 +72,8 @@ struct KinetoTrace {
   std::string gpu;                    // name of the first device; empty: not recorded
   std::int64_t without_duration = 0;  // complete events that state none, which are left out
   std::optional<StepRange> steps;     // that were read; nothing: all
+  bool has_gpu_work = false;          // in any step, read or not
+  std::vector<std::string> unread;  // categories of complete events that are passed over, the first ten by their names
   std::vector<std::string> remarks;
 };
 

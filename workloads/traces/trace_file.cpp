@@ -4,12 +4,15 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/varint.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/detail/characters.hpp"
+#include "workloads/traces/other_formats.hpp"
 #include "workloads/traces/pytorch_et.hpp"
 
 namespace rehearse {
@@ -73,6 +76,27 @@ std::vector<std::filesystem::path> execution_traces(std::span<const std::filesys
   return found;
 }
 
+/// A trace of hosts alone tells nothing of a training on GPUs, and other accelerators' kernels are not read.
+void require_gpu_work(const KinetoTrace& trace) {
+  if (trace.has_gpu_work || (trace.events.empty() && trace.unread.empty())) return;
+  const auto has = [&](std::string_view family) {
+    return std::ranges::any_of(trace.unread,
+                               [&](const std::string& name) { return lower_case(name).starts_with(family); });
+  };
+  const std::string expected = trace.file_name + ": expected work of GPUs (events of category \"kernel\"); found ";
+  for (const auto& [family, name] : {std::pair{"mtia", "MTIA, Meta's accelerator"}, std::pair{"hpu", "Gaudi"},
+                                     std::pair{"glow", "Glow"}, std::pair{"tpu", "TPUs"}})
+    if (has(family))
+      throw InputError{expected + "that of " + name + ", which is not read: record the same model on a GPU"};
+  if (!trace.events.empty())
+    throw InputError{expected +
+                     "the host's alone: record on a GPU, with ProfilerActivity.CUDA among the profiler's activities"};
+  std::string categories;
+  for (const std::string& name : trace.unread) categories += (categories.empty() ? "" : ", ") + in_quotes(name, 40);
+  throw InputError{expected + "events of " + categories +
+                   " alone, which are not PyTorch's: record with torch.profiler"};
+}
+
 }  // namespace
 
 bool begins_as_chakra_et(std::string_view bytes) {
@@ -119,8 +143,10 @@ std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::pat
                                             const KinetoOptions& options) {
   std::vector<TraceFormat> formats;
   // The reader of Kineto's traces says best why a file is none.
-  for (const std::filesystem::path& file : files)
+  for (const std::filesystem::path& file : files) {
+    refuse_other_format(file);
     formats.push_back(find_trace_format(file, budget).value_or(TraceFormat::kKineto));
+  }
   const std::vector<std::filesystem::path> tensors = execution_traces(files, formats);
   KinetoOptions of_each = options;
   std::vector<RecordedRun> runs;
@@ -129,6 +155,7 @@ std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::pat
     switch (formats[i]) {
       case TraceFormat::kKineto: {
         KinetoTrace trace = read_kineto_trace(files[i], budget, of_each);
+        require_gpu_work(trace);
         if (trace.steps) of_each.steps = trace.steps;
         if (!tensors.empty()) add_tensors(trace, read_pytorch_trace(tensors[linked++], budget));
         runs.push_back(recorded_run(trace));

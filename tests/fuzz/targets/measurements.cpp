@@ -36,11 +36,11 @@ void read_measurements(Read read) {
 }
 
 void run_nccl_tests(std::string_view input) {
-  read_measurements([&] { return parse_nccl_tests(input, "input"); });
+  read_measurements([&] { return parse_nccl_tests(input, "input").table; });
 }
 
 void run_iperf3(std::string_view input) {
-  read_measurements([&] { return parse_iperf3(input, "input"); });
+  read_measurements([&] { return parse_iperf3(input, "input").table; });
 }
 
 void run_kernel_table(std::string_view input) {

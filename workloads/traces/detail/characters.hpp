@@ -1,35 +1,14 @@
 #pragma once
-// The contents of a file, plain or gzip, piece by piece.
-
-#include <zlib.h>
+// The characters of a file, plain or packed, as a parser wants them.
 
 #include <array>
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
-#include <memory>
-#include <string>
 
-#include "sim/base/budget.hpp"
+#include "sim/base/unpacked_file.hpp"
 
 namespace rehearse {
-
-/// A file, unpacked if it is gzip. Throws InputError if it cannot be read, or its gzip data are damaged.
-class UnpackedFile {
- public:
-  UnpackedFile(const std::filesystem::path& file, const Budget& budget);
-  /// The next bytes, at most `size`; 0 at the end of the file.
-  std::size_t read(char* bytes, std::size_t size);
-  const std::string& name() const { return name_; }
-
- private:
-  struct Close {
-    void operator()(gzFile file) const { ::gzclose(file); }
-  };
-  const Budget& budget_;
-  std::string name_;
-  std::unique_ptr<gzFile_s, Close> file_;
-};
 
 /// The characters of a file.
 class Characters {

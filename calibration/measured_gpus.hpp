@@ -1,0 +1,21 @@
+#pragma once
+// Whether what was measured is the GPU that a study simulates.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibration/study.hpp"
+#include "platforms/catalog.hpp"
+
+namespace rehearse {
+
+/// Whether a driver's name, "NVIDIA A100-SXM4-80GB", and the catalog's, "A100 80GB", are of the same model: they share the
+/// word with its number. Sizes of memory and forms (SXM4, PCIe, NVL) do not count, nor do words without a digit where both
+/// names have one with.
+bool is_same_gpu_model(std::string_view device, std::string_view accelerator);
+
+/// A line for each GPU that the study's column of devices names and the scenarios of its rows do not have.
+std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& catalog);
+
+}  // namespace rehearse

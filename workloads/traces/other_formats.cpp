@@ -1,0 +1,248 @@
+#include "workloads/traces/other_formats.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/unpacked_file.hpp"
+#include "sim/base/varint.hpp"
+#include "workloads/traces/kernel_class.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kStart = std::size_t{1} << 16U;
+constexpr std::string_view kSqlite{"SQLite format 3\0", 16};
+constexpr std::string_view kProfile =
+    "record some steps with torch.profiler, ProfilerActivity.CUDA among its activities, and give what "
+    "export_chrome_trace() "
+    "writes";
+
+bool has_any(const FileStart& file, std::initializer_list<std::string_view> texts) {
+  return std::ranges::any_of(texts, [&](std::string_view text) { return file.has(text); });
+}
+
+bool has_all(const FileStart& file, std::initializer_list<std::string_view> texts) {
+  return std::ranges::all_of(texts, [&](std::string_view text) { return file.has(text); });
+}
+
+bool is_named(const FileStart& file, std::initializer_list<std::string_view> endings) {
+  const std::string name = lower_case(file.path.filename().string());
+  return std::ranges::any_of(endings, [&](std::string_view ending) {
+    return name.ends_with(ending) || name.ends_with(std::string{ending} + ".gz");
+  });
+}
+
+std::string_view without_space(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  return first == std::string_view::npos ? std::string_view{} : text.substr(first);
+}
+
+std::string_view first_line(const FileStart& file) {
+  const std::string_view text = without_space(file.start);
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+bool is_sqlite(const FileStart& file) { return file.start.starts_with(kSqlite); }
+
+bool is_nsight_sqlite(const FileStart& file) {
+  return is_sqlite(file) &&
+         has_any(file, {"TARGET_INFO_", "NVTX_EVENTS", "META_DATA_EXPORT", "CUPTI_ACTIVITY_KIND_"}) &&
+         !file.has("StringTable");
+}
+
+bool is_nvprof_sqlite(const FileStart& file) {
+  return is_sqlite(file) && has_all(file, {"CUPTI_ACTIVITY_KIND_", "StringTable"});
+}
+
+bool is_rocpd(const FileStart& file) { return is_sqlite(file) && file.has("rocpd_"); }
+
+/// Any other database than ours, whose header names them (SQLite's application_id): datasets "Rehd", result stores "Rehs".
+bool is_other_sqlite(const FileStart& file) {
+  constexpr std::size_t kHeader = 100, kApplication = 68;
+  return is_sqlite(file) && file.start.size() >= kHeader && file.start.substr(kApplication, 3) != "Reh";
+}
+
+bool is_nsight_report(const FileStart& file) {
+  const bool is_text = !without_space(file.start).empty() && file.start.find('\0') == std::string_view::npos;
+  return !is_text && (is_named(file, {".nsys-rep", ".qdrep", ".qdstrm"}) || file.has("QuadDCommon") ||
+                      file.start.starts_with("QDSTRM"));
+}
+
+bool is_compute_report(const FileStart& file) {
+  return file.start.starts_with(std::string_view{"NVR\0", 4}) || is_named(file, {".ncu-rep", ".nsight-cuprof-report"});
+}
+
+/// A message of XSpace: the first of its planes (field 1) has an id (1), or none, and a name (2) of a host or device.
+/// Source: tsl/profiler/protobuf/xplane.proto of OpenXLA.
+bool is_xplane(const FileStart& file) {
+  std::string_view rest = file.start;
+  if (!rest.starts_with('\x0a')) return false;
+  rest.remove_prefix(1);
+  if (!take_varint(rest)) return false;  // length of the plane
+  if (rest.starts_with('\x08')) {
+    rest.remove_prefix(1);
+    if (!take_varint(rest)) return false;
+  }
+  if (!rest.starts_with('\x12')) return false;
+  rest.remove_prefix(1);
+  const auto size = take_varint(rest);
+  const std::string_view name = rest.substr(0, size.value_or(0));
+  return std::ranges::any_of(
+      std::array<std::string_view, 5>{"/host:", "/device:", "Task Environment", "/task:", "/tpu"},
+      [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+bool is_perfetto(const FileStart& file) {
+  return is_named(file, {".pftrace", ".perfetto-trace", ".proto"}) && !file.start.empty();
+}
+
+bool is_rocprof_table(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  return (in_line("Index") && in_line("KernelName")) || (in_line("Kernel_Name") && in_line("Start_Timestamp")) ||
+         (in_line("Domain") && in_line("Function") && in_line("Start_Timestamp")) ||
+         (in_line("Kind") && in_line("Agent_Id") && in_line("Start_Timestamp")) ||
+         (in_line("TotalDurationNs") && in_line("Calls"));
+}
+
+bool is_rocprof_json(const FileStart& file) {
+  return file.has("\"rocprofiler-sdk-tool\"") ||
+         (file.has("\"traceEvents\"") && has_any(file, {"\"BeginNs\"", " HIP API\"", " HSA API\"", "CPU HIP API"}));
+}
+
+bool is_events(const FileStart& file) {
+  const std::string_view text = without_space(file.start);
+  return file.has("\"traceEvents\"") || (text.starts_with('[') && file.has("\"ph\""));
+}
+
+bool is_horovod_timeline(const FileStart& file) {
+  return is_events(file) &&
+         has_any(file, {"\"NEGOTIATE_ALLREDUCE\"", "\"NEGOTIATE_BROADCAST\"", "\"NEGOTIATE_ALLGATHER\""});
+}
+
+/// TensorFlow's Timeline, and what the profiler of TensorFlow and JAX writes for its viewer.
+bool is_tensorflow_timeline(const FileStart& file) {
+  const bool is_torch = has_any(file, {"\"deviceProperties\"", "\"cpu_op\"", "\"ProfilerStep#"});
+  const bool has_devices = has_any(file, {"/host:CPU", "/device:TPU", "/device:GPU", "/device:CPU", "/device:XLA_",
+                                          "/job:localhost", "/gpu:0 ", "/cpu:0 "});
+  return is_events(file) && !is_torch && file.has("process_name") && has_devices;
+}
+
+/// A pickle of torch.cuda.memory._dump_snapshot().
+bool is_memory_snapshot(const FileStart& file) {
+  return file.start.starts_with('\x80') && file.has("segments") &&
+         has_any(file, {"device_traces", "total_size", "allocated_size"});
+}
+
+/// export_memory_timeline(): lists of dates and sizes, a list of (date, action, bytes, category), or a page with a picture.
+bool is_memory_timeline(const FileStart& file) {
+  std::string_view text = without_space(file.start);
+  if (text.starts_with('<')) return file.has("image/png;base64") && is_named(file, {".html"});
+  if (!text.starts_with('[')) return false;
+  text = without_space(text.substr(1));
+  if (!text.starts_with('[')) return false;
+  text = without_space(text.substr(1));
+  return !text.empty() && (text[0] == ']' || text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+}
+
+bool is_linked_trace(const FileStart& file) {
+  return without_space(file.start).starts_with('{') && file.has("\"nodes\"") &&
+         has_any(file, {"\"exclusive_dur\"", "\"inclusive_dur\""});
+}
+
+bool is_chakra_text(const FileStart& file) {
+  return without_space(file.start).starts_with('{') &&
+         !has_any(file, {"\"workload_graph\"", "\"nodes\"", "\"traceEvents\""}) &&
+         has_any(file, {"\"ctrlDeps\"", "\"dataDeps\"", "\"durationMicros\"", "\"ctrl_deps\"", "\"data_deps\""});
+}
+
+/// Its first line names how the model is split, the second how many layers follow.
+bool is_astra_sim(const FileStart& file) {
+  constexpr std::array<std::string_view, 9> kSplits{"DATA",
+                                                    "MODEL",
+                                                    "HYBRID_DATA_MODEL",
+                                                    "HYBRID_MODEL_DATA",
+                                                    "HYBRID_DLRM",
+                                                    "HYBRID_DLRM_ENHANCED",
+                                                    "HYBRID_TRANSFORMER",
+                                                    "HYBRID_CUSTOMIZED",
+                                                    "MICRO"};
+  const std::string_view line = first_line(file), word = line.substr(0, line.find_first_of(" \t"));
+  const std::string_view text = without_space(file.start);
+  const std::string_view second = without_space(text.substr(std::min(line.size(), text.size())));
+  const bool is_count = !second.empty() && second[0] >= '0' && second[0] <= '9';
+  return is_count && std::ranges::find(kSplits, word) != kSplits.end();
+}
+
+bool is_simai(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  return line.find("model_parallel_NPU_group") != std::string_view::npos ||
+         (line.starts_with("HYBRID_TRANSFORMER_FWD_IN_BCKWD") && line.size() < 1000);
+}
+
+bool is_nvprof_text(const FileStart& file) {
+  return file.start.find('\0') == std::string_view::npos &&
+         has_any(file, {"NVPROF is profiling process", "== Profiling result:", "==PROF== Connected"});
+}
+
+bool is_statistics(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  return (in_line("Time (%)") && in_line("Total Time")) ||
+         (in_line("\"Process Name\"") && in_line("\"Kernel Name\"")) ||
+         (file.has("Self CPU %") && file.has("# of Calls"));
+}
+
+constexpr std::array kFormats{
+    OtherFormat{"an SQLite export of Nsight Systems", is_nsight_sqlite, kProfile},
+    OtherFormat{"a profile of nvprof (SQLite)", is_nvprof_sqlite, kProfile},
+    OtherFormat{"a database of rocprof (rocpd)", is_rocpd, kProfile},
+    OtherFormat{"an SQLite database of another program", is_other_sqlite,
+                "datasets are what rehearse generate and rehearse import write"},
+    OtherFormat{"a report of Nsight Systems", is_nsight_report, kProfile},
+    OtherFormat{"a report of Nsight Compute", is_compute_report, kProfile},
+    OtherFormat{"a profile of XLA (xplane), of TensorFlow or JAX", is_xplane,
+                "give the model itself, as GraphDef or ONNX, or record the same model with torch.profiler"},
+    OtherFormat{"a trace of Perfetto", is_perfetto, kProfile},
+    OtherFormat{"a table of rocprof", is_rocprof_table, kProfile},
+    OtherFormat{"a trace of rocprof", is_rocprof_json, kProfile},
+    OtherFormat{"a timeline of Horovod", is_horovod_timeline, kProfile},
+    OtherFormat{"a timeline of TensorFlow or JAX", is_tensorflow_timeline,
+                "give the model itself, as GraphDef or ONNX, or record the same model with torch.profiler"},
+    OtherFormat{"a snapshot of PyTorch's memory", is_memory_snapshot, kProfile},
+    OtherFormat{"a timeline of PyTorch's memory", is_memory_timeline, kProfile},
+    OtherFormat{
+        "a trace that chakra_trace_link has put together", is_linked_trace,
+        "give the .et files that chakra_converter makes of it, or the profiler's trace and the execution trace"},
+    OtherFormat{"a trace of Chakra that chakra_jsonizer has written as text", is_chakra_text,
+                "give the .et file that it was made of"},
+    OtherFormat{"a workload of SimAI", is_simai, "give a scenario with that model and strategy, or a trace of the job"},
+    OtherFormat{"a text workload of ASTRA-sim", is_astra_sim,
+                "give Chakra's traces of the job (.et), or a scenario with that model and strategy"},
+    OtherFormat{"a listing of nvprof or Nsight Compute", is_nvprof_text, kProfile},
+    OtherFormat{"a table of a profiler's sums", is_statistics, kProfile},
+};
+
+}  // namespace
+
+std::span<const OtherFormat> other_formats() { return kFormats; }
+
+const OtherFormat* find_other_format(const FileStart& file) {
+  for (const OtherFormat& format : kFormats)
+    if (format.recognizes(file)) return &format;
+  return nullptr;
+}
+
+void refuse_other_format(const std::filesystem::path& file) {
+  const std::string start = read_unpacked_start(file, kStart);
+  if (const OtherFormat* other = find_other_format({.path = file, .start = start}))
+    throw InputError{file.string() + ": expected a trace of PyTorch's profiler or Chakra's; found " +
+                     std::string{other->name} + ", which is not read: " + std::string{other->instead}};
+}
+
+}  // namespace rehearse
