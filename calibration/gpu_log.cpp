@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibration/detail/logged_steps.hpp"
+#include "calibration/job_log.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -159,12 +160,14 @@ class GpuLog {
 
  private:
   [[noreturn]] void fail_kind(std::string_view text) const {
-    const std::string_view what = emptiness(text);
+    std::string what{emptiness(text)};
+    if (const std::string framework = job_log_kind(text.substr(0, 64UL * 1024)); what.empty() && !framework.empty())
+      what = "a log of " + framework + ", whose \"format\" is \"training-log\"";
     throw InputError{
         file_name_ +
         ": expected the output of nvidia-smi dmon, nvidia-smi --query-gpu=index,utilization.gpu,memory.used "
         "--format=csv, with its line of names, or dcgmi dmon; found " +
-        (what.empty() ? "no line of names of one" : std::string{what})};
+        (what.empty() ? std::string{"no line of names of one"} : what)};
   }
 
   void read_line(std::string_view line) {
@@ -231,6 +234,8 @@ class GpuLog {
     if (!is_sample) return;
     const std::string key = !index.empty() ? index : !bus.empty() ? bus : name;
     const auto [entry, is_new] = numbers_.try_emplace(key, gpus_.size());
+    constexpr std::size_t kMostGpus = 10'000;
+    if (gpus_.size() == kMostGpus && is_new) throw InputError{file_name_ + ": expected at most 10000 GPUs"};
     if (is_new) gpus_.push_back({.key = key, .name = name, .line = line_, .samples = {}});
     gpus_[entry->second].samples.push_back(sample);
   }

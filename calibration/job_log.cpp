@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibration/detail/logged_steps.hpp"
+#include "calibration/gpu_log.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -118,7 +119,10 @@ class SpeedReader {
     const LoggedValue grown = change_of(i, kSamples);
     if (grown.is_known() && grown.resolution < 1e-3 && grown.value == std::floor(grown.value)) return grown.value;
     if (facts_.batch) return *facts_.batch;
-    return whole_ratio(step[kSamplesPerSecond], step[kStepsPerSecond]).value_or(0);
+    if (facts_.sequence)
+      if (const auto samples = whole_ratio(step[kBatchTokens], {*facts_.sequence, 0})) return *samples;
+    if (const auto samples = whole_ratio(step[kSamplesPerSecond], step[kStepsPerSecond])) return *samples;
+    return whole_ratio(step[kSamplesPerSecond], over(step[kStepTime], 1)).value_or(0);
   }
 
   /// Tokens of a step; 0 if that is not known.
@@ -216,7 +220,11 @@ std::string lacking_text(const LoggedSteps& log, const JobFacts& facts) {
 class JobLogRows {
  public:
   JobLogRows(const LoggedSteps& log, const JobLogOptions& options)
-      : log_{log}, options_{options}, reader_{log, options}, speeds_{reader_.speeds()} {}
+      : log_{log},
+        options_{options},
+        reader_{log, options},
+        lacking_{lacking_text(log, reader_.facts())},
+        speeds_{reader_.speeds()} {}
 
   Measurements read() {
     if (speeds_.empty()) fail_without_speed();
@@ -227,6 +235,10 @@ class JobLogRows {
       if (!by_batch.contains(speed.batch)) order.push_back(speed.batch);
       by_batch[speed.batch].push_back(&speed);
     }
+    constexpr std::size_t kMostBatches = 1000;
+    if (order.size() > kMostBatches)
+      throw InputError{log_.file_name() + ": expected at most 1000 different batches; found " +
+                       std::to_string(order.size())};
     for (const double batch : order) add_row(batch, by_batch[batch]);
     Measurements result{
         .table = parse_csv(csv_.text(), log_.file_name()), .remarks = {}, .missing = std::move(missing_)};
@@ -237,8 +249,7 @@ class JobLogRows {
  private:
   [[noreturn]] void fail_without_speed() const {
     throw InputError{log_.file_name() + ": expected the speed of steps; " +
-                     (log_.steps.size() == 1 && has(log_, kElapsed) ? "found one date, which tells none"
-                                                                    : lacking_text(log_, reader_.facts()))};
+                     (log_.steps.size() == 1 && has(log_, kElapsed) ? "found one date, which tells none" : lacking_)};
   }
 
   /// Means over all steps so far have only a last value.
@@ -285,16 +296,15 @@ class JobLogRows {
               std::to_string(speeds.back()->logged->step), std::to_string(speeds.size()), text(seconds, median),
               text(seconds, mean), text(seconds, sample_standard_deviation), text(seconds, rate), text(samples, median),
               text(tokens, median)});
-    const std::string why = lacking_text(log_, facts);
     if (batch == 0) missing_["batch"] = log_.file_name() + ": the log does not say the samples of a step";
     if (!facts.gpus) missing_["gpus"] = log_.file_name() + ": the log does not say the number of GPUs";
     if (!facts.sequence)
       missing_["sequence_length"] = log_.file_name() + ": the log does not say the tokens of a sample";
     if (seconds.empty())
       for (const char* column : {"step_time_s", "step_time_mean_s", "step_time_std_s", "steps_per_s"})
-        missing_[column] = log_.file_name() + ": " + why;
-    if (samples.empty()) missing_["samples_per_s"] = log_.file_name() + ": " + why;
-    if (tokens.empty()) missing_["tokens_per_s"] = log_.file_name() + ": " + why;
+        missing_[column] = log_.file_name() + ": " + lacking_;
+    if (samples.empty()) missing_["samples_per_s"] = log_.file_name() + ": " + lacking_;
+    if (tokens.empty()) missing_["tokens_per_s"] = log_.file_name() + ": " + lacking_;
     for (const Speed* speed : speeds)
       if (speed->seconds.is_known()) resolutions_.push_back(speed->seconds.resolution);
   }
@@ -326,6 +336,7 @@ class JobLogRows {
   const LoggedSteps& log_;
   const JobLogOptions& options_;
   SpeedReader reader_;
+  std::string lacking_;
   std::vector<Speed> speeds_;
   std::size_t left_out_ = 0;
   std::vector<double> resolutions_;
@@ -362,6 +373,8 @@ Measurements parse_job_log(std::string_view content, const std::string& file_nam
     std::string found{emptiness(content)};
     if (found.empty() && (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff")))
       found = "text in UTF-16, which iconv -f UTF-16 -t UTF-8 converts";
+    if (const std::string tool = gpu_log_kind(content); found.empty() && !tool.empty())
+      found = "the output of " + tool + ", whose \"format\" is \"gpu-log\"";
     throw InputError{
         file_name + ": expected the log of a training by " + job_log_frameworks() +
         ", a CSV of metrics with a column of steps, trainer_state.json or an event file of TensorBoard; found " +
