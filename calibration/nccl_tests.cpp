@@ -183,9 +183,11 @@ class NcclTests {
   }
 
   void read_line(std::string_view line, const std::string& tag) {
-    if (const std::size_t mark = line.find('#'); mark != std::string_view::npos) {
+    constexpr int kMostMarks = 4;  // what stands before the line may have some, too
+    std::size_t mark = line.find('#');
+    for (int i = 0; i < kMostMarks && mark != std::string_view::npos; ++i, mark = line.find('#', mark + 1)) {
       const Words words = words_of(line.substr(mark + 1));
-      if (line.substr(mark + 1).starts_with("#") || words.size() < 2 || !is_ours(words)) return;
+      if (words.size() < 2 || !is_ours(words)) continue;
       read_comment(listing_of(writer_of(tag, line.substr(0, mark))), words, line.substr(mark));
       return;
     }

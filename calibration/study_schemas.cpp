@@ -19,7 +19,7 @@ std::string study_schema() {
   })json"},
                      R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file" },
-    "measurements": { "description": "relative to this file; may be compressed (.gz)", "anyOf": [
+    "measurements": { "description": "relative to this file; may be compressed (.gz, and but for CSV .tar.gz of one file)", "anyOf": [
       { "type": "string", "description": "CSV file" },
       { "type": "object", "required": ["file", "format"], "additionalProperties": false, "properties": {
           "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table", "trace", "training-log", "gpu-log"] },

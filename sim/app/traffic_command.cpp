@@ -31,11 +31,12 @@ struct TrafficCommand {
 
 void add_options(Options options, TrafficCommand& command) {
   options
-      .add_option(
-          "INPUT", command.inputs,
-          "A run of simulate -o; a capture (pcap, pcapng); a table of packets, separated by tabs; or a folder of "
-          "captures or tables of one run. Several runs: a regression of their data per step, and figures by setting. A "
-          "scenario or sweep file stands for all of its combinations, which are simulated")
+      .add_option("INPUT", command.inputs,
+                  "A run of simulate -o; a capture (pcap, pcapng), a table of packets (tshark -T fields -E header=y) "
+                  "or what tshark "
+                  "-T json writes, each also packed (.gz, .tar.gz); or a folder of them, of one run. Several runs: a "
+                  "regression of their data per step, and figures by setting. A "
+                  "scenario or sweep file stands for all of its combinations, which are simulated")
       .required();
   options.add_option("--bin", command.bin, "T", "Width of the bins of time").shows_default();
   options.add_option(

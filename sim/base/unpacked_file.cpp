@@ -108,17 +108,18 @@ class UnpackedFile::File : public Bytes {
 
 class UnpackedFile::Text : public Bytes {
  public:
-  explicit Text(std::string_view text) : text_{text} {}
+  explicit Text(std::string text) : text_{std::move(text)} {}
 
  private:
   std::size_t more(char* bytes, std::size_t size) override {
-    const std::size_t count = std::min(size, text_.size());
-    std::memcpy(bytes, text_.data(), count);
-    text_.remove_prefix(count);
+    const std::size_t count = std::min(size, text_.size() - at_);
+    std::memcpy(bytes, text_.data() + at_, count);
+    at_ += count;
     return count;
   }
 
-  std::string_view text_;
+  std::string text_;
+  std::size_t at_ = 0;
 };
 
 /// gzip data, of several parts one after another, too; zeros and other bytes behind the last part do not matter.
@@ -267,8 +268,8 @@ UnpackedFile::UnpackedFile(const std::filesystem::path& file, const Budget& budg
   unpack();
 }
 
-UnpackedFile::UnpackedFile(std::string_view text, std::string file_name)
-    : name_{std::move(file_name)}, bytes_{std::make_unique<Text>(text)} {
+UnpackedFile::UnpackedFile(std::string text, std::string file_name)
+    : name_{std::move(file_name)}, bytes_{std::make_unique<Text>(std::move(text))} {
   unpack();
 }
 
@@ -329,7 +330,7 @@ std::string read_unpacked_start(const std::filesystem::path& file, std::size_t s
 }
 
 std::string unpacked_text(std::string_view text, std::size_t max_size, const std::string& file_name) {
-  return read_all(UnpackedFile{text, file_name}, max_size);
+  return read_all(UnpackedFile{std::string{text}, file_name}, max_size);
 }
 
 }  // namespace rehearse

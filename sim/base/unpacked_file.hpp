@@ -17,8 +17,8 @@ namespace rehearse {
 class UnpackedFile {
  public:
   explicit UnpackedFile(const std::filesystem::path& file, const Budget& budget = {});
-  /// The same of a text, which must outlive it; errors name `file_name`.
-  UnpackedFile(std::string_view text, std::string file_name);
+  /// The same of a text; errors name `file_name`.
+  UnpackedFile(std::string text, std::string file_name);
   UnpackedFile(const UnpackedFile&) = delete;
   UnpackedFile& operator=(const UnpackedFile&) = delete;
   UnpackedFile(UnpackedFile&&) noexcept;

@@ -6,11 +6,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <optional>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "sim/traffic/frame.hpp"
 
 namespace rehearse {
@@ -25,6 +27,11 @@ std::optional<LinkHeader> link_header(int type) {
       return LinkHeader::kCooked;
     case DLT_LINUX_SLL2:
       return LinkHeader::kCooked2;
+    case DLT_IPOIB:
+      return LinkHeader::kInfiniband;
+    case DLT_NULL:
+    case DLT_LOOP:
+      return LinkHeader::kLoopback;
     case DLT_RAW:
     case DLT_IPV4:
     case DLT_IPV6:
@@ -34,13 +41,35 @@ std::optional<LinkHeader> link_header(int type) {
   }
 }
 
+/// What libpcap reads of a packed file; an error of it is thrown once libpcap has returned.
+struct PackedCapture {
+  UnpackedFile file;
+  std::exception_ptr error;
+
+  static ssize_t read(void* self, char* bytes, std::size_t size) {
+    auto* packed = static_cast<PackedCapture*>(self);
+    try {
+      return static_cast<ssize_t>(packed->file.read(bytes, size));
+    } catch (...) {
+      packed->error = std::current_exception();
+      return -1;
+    }
+  }
+  std::FILE* open() {
+    return fopencookie(this, "rb", {.read = read, .write = nullptr, .seek = nullptr, .close = nullptr});
+  }
+};
+
 class Capture : public PacketSource {
  public:
-  Capture(std::FILE* file, std::string name) : name_{std::move(name)} {
+  /// `packed`: what `file` reads from, unless that is a file of its own.
+  Capture(std::FILE* file, std::unique_ptr<PackedCapture> packed, std::string name)
+      : name_{std::move(name)}, packed_{std::move(packed)} {
     std::array<char, PCAP_ERRBUF_SIZE> error{};
     pcap_ = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, error.data());
     if (pcap_ == nullptr) {
       std::fclose(file);
+      rethrow();
       throw InputError{name_ + ": expected a capture, pcap or pcapng; " + printable(error.data())};
     }
     const int type = pcap_datalink(pcap_);
@@ -51,7 +80,10 @@ class Capture : public PacketSource {
     const char* description = pcap_datalink_val_to_description(type);
     const std::string found = description != nullptr ? description : "type " + std::to_string(type);
     pcap_close(pcap_);
-    throw InputError{name_ + ": expected frames of Ethernet, Linux's cooked headers or plain IP; found " + found};
+    throw InputError{name_ +
+                     ": expected frames of Ethernet, Linux's cooked headers, IP over InfiniBand, BSD's loopback or "
+                     "plain IP; found " +
+                     found};
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -63,8 +95,14 @@ class Capture : public PacketSource {
     pcap_pkthdr* header = nullptr;
     const std::uint8_t* bytes = nullptr;
     const int result = pcap_next_ex(pcap_, &header, &bytes);
-    if (result == PCAP_ERROR_BREAK) return false;
-    if (result != 1) return end_with(pcap_geterr(pcap_));
+    if (result == PCAP_ERROR_BREAK) {
+      rethrow();
+      return false;
+    }
+    if (result != 1) {
+      rethrow();
+      return end_with(pcap_geterr(pcap_));
+    }
     ++packets_;
     const std::int64_t seconds = header->ts.tv_sec, fraction = header->ts.tv_usec;  // nanoseconds, in spite of the name
     if (seconds < 0 || seconds > kLatestSecond || fraction < 0 || fraction >= kNanosecondsPerSecond)
@@ -87,7 +125,13 @@ class Capture : public PacketSource {
     return false;
   }
 
+  /// What the reading of a packed file has met.
+  void rethrow() const {
+    if (packed_ && packed_->error) std::rethrow_exception(packed_->error);
+  }
+
   std::string name_, warning_;
+  std::unique_ptr<PackedCapture> packed_;
   pcap_t* pcap_ = nullptr;
   LinkHeader header_ = LinkHeader::kEthernet;
   std::int64_t packets_ = 0;
@@ -98,23 +142,34 @@ class Capture : public PacketSource {
 bool is_capture(std::string_view start) {
   const auto begins_with = [&](std::string_view magic) { return start.substr(0, 4) == magic; };
   return begins_with("\xd4\xc3\xb2\xa1") || begins_with("\xa1\xb2\xc3\xd4") || begins_with("\x4d\x3c\xb2\xa1") ||
-         begins_with("\xa1\xb2\x3c\x4d") || begins_with("\x0a\x0d\x0d\x0a");
+         begins_with("\xa1\xb2\x3c\x4d") || begins_with("\x34\xcd\xb2\xa1") || begins_with("\xa1\xb2\xcd\x34") ||
+         begins_with("\x0a\x0d\x0d\x0a");
 }
+
+namespace {
+
+std::unique_ptr<PacketSource> open_packed(UnpackedFile unpacked, const std::string& file_name) {
+  constexpr std::size_t kBuffer = std::size_t{1} << 16U;
+  auto packed = std::make_unique<PackedCapture>(PackedCapture{.file = std::move(unpacked), .error = {}});
+  std::FILE* opened = packed->open();
+  if (opened == nullptr) throw InputError{file_name + ": cannot read: " + std::strerror(errno)};
+  (void)std::setvbuf(opened, nullptr, _IOFBF, kBuffer);
+  return std::make_unique<Capture>(opened, std::move(packed), file_name);
+}
+
+}  // namespace
 
 std::unique_ptr<PacketSource> open_capture(const std::filesystem::path& file) {
   require_regular_file(file);
+  if (!is_capture(read_file_start(file, 4))) return open_packed(UnpackedFile{file}, file.string());
   std::FILE* opened = std::fopen(file.c_str(), "rb");
   if (opened == nullptr) throw InputError{file.string() + ": cannot read: " + std::strerror(errno)};
-  return std::make_unique<Capture>(opened, file.string());
+  return std::make_unique<Capture>(opened, nullptr, file.string());
 }
 
 std::unique_ptr<PacketSource> open_capture_text(std::string_view text, const std::string& file_name) {
   if (text.empty()) throw InputError{file_name + ": expected a capture, pcap or pcapng; found nothing"};
-  // It is opened for reading, which leaves the text as it is.
-  std::FILE* opened =
-      fmemopen(const_cast<char*>(text.data()), text.size(), "rb");  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  if (opened == nullptr) throw InputError{file_name + ": cannot read: " + std::strerror(errno)};
-  return std::make_unique<Capture>(opened, file_name);
+  return open_packed(UnpackedFile{std::string{text}, file_name}, file_name);
 }
 
 }  // namespace rehearse

@@ -34,6 +34,18 @@ class Rest {
 
 bool is_vlan(std::uint16_t type) { return type == 0x8100 || type == 0x88a8 || type == 0x9100; }
 
+/// The protocol that BSD's loopback header names by its family of addresses, in the order of bytes of the machine that
+/// captured: 2 of IPv4; 10, 24, 28 or 30 of IPv6, as systems differ. Source: LINKTYPE_NULL, LINKTYPE_LOOP of tcpdump.org.
+std::optional<std::uint16_t> skip_loopback_header(Rest& rest) {
+  if (!rest.has(4)) return {};
+  const std::uint32_t stated = rest.long_word(0);
+  const std::uint32_t family = stated >= 1U << 24U ? stated >> 24U : stated;
+  rest.skip(4);
+  if (family == 2) return kTypeIpv4;
+  if (family == 10 || family == 24 || family == 28 || family == 30) return kTypeIpv6;
+  return {};
+}
+
 /// Skips the link's header and returns the protocol behind it.
 std::optional<std::uint16_t> skip_link_header(LinkHeader header, Rest& rest) {
   std::size_t size = 14, type_at = 12;
@@ -41,6 +53,8 @@ std::optional<std::uint16_t> skip_link_header(LinkHeader header, Rest& rest) {
     if (!rest.has(1)) return {};
     return rest.byte(0) >> 4U == 6 ? kTypeIpv6 : kTypeIpv4;
   }
+  if (header == LinkHeader::kLoopback) return skip_loopback_header(rest);
+  if (header == LinkHeader::kInfiniband) size = 44, type_at = 40;  // addresses, then RFC 4391, 6
   if (header == LinkHeader::kCooked) size = 16, type_at = 14;
   if (header == LinkHeader::kCooked2) size = 20, type_at = 0;
   if (!rest.has(size)) return {};

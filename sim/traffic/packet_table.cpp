@@ -4,17 +4,16 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <fstream>
-#include <limits>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
-#include "sim/traffic/fields.hpp"
+#include "sim/base/unpacked_file.hpp"
+#include "sim/traffic/packet_fields.hpp"
 
 namespace rehearse {
 
@@ -22,11 +21,42 @@ namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{64} << 10U;
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
-constexpr std::array<std::string_view, 9> kColumns{"frame.time", "ip.src",  "ip.dst",      "tcp.srcport", "tcp.dstport",
-                                                   "frame.len",  "tcp.len", "tcp.seq_raw", "tcp.seq"};
-enum TableColumn { kTime, kFrom, kTo, kFromPort, kToPort, kLength, kPayload, kRawSequence, kSequence };
-constexpr std::size_t kRequiredColumns = 6;
-constexpr std::int64_t kLargestFrame = 1'000'000'000;  // frame, in bytes
+constexpr std::array<PacketField, 5> kRequired{kFromField, kToField, kFromPortField, kToPortField, kLengthField};
+constexpr std::array<std::pair<char, std::string_view>, 5> kSeparators{
+    {{'\t', "tabs"}, {',', "commas"}, {';', "semicolons"}, {'|', "bars"}, {' ', "spaces"}}};
+
+/// Fields of a line, which may be in quotes ("-E quote=d"); a quote that nothing closes is a part of its field.
+void split_quoted(std::string_view line, char separator, std::vector<std::string_view>& fields) {
+  fields.clear();
+  for (std::size_t begin = 0; begin <= line.size();) {
+    if (begin < line.size() && (line[begin] == '"' || line[begin] == '\'')) {
+      const std::size_t close = line.find(line[begin], begin + 1);
+      if (close != std::string_view::npos && (close + 1 == line.size() || line[close + 1] == separator)) {
+        fields.push_back(line.substr(begin + 1, close - begin - 1));
+        begin = close + 2;
+        continue;
+      }
+    }
+    const std::size_t end = std::min(line.find(separator, begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+bool has_column(const std::vector<std::string_view>& columns, PacketField field) {
+  return std::ranges::find(columns, kPacketFieldNames[field]) != columns.end();
+}
+
+/// What separates the columns of a header; none: it is no header of a table of packets.
+const std::pair<char, std::string_view>* separator_of(std::string_view header) {
+  std::vector<std::string_view> columns;
+  for (const auto& separator : kSeparators) {
+    split_quoted(header, separator.first, columns);
+    if (has_column(columns, kLengthField) && (has_column(columns, kEpochField) || has_column(columns, kTimeField)))
+      return &separator;
+  }
+  return nullptr;
+}
 
 std::string_view without_return(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
@@ -124,24 +154,37 @@ std::optional<std::int64_t> read_frame_time(std::string_view whole) {
   return seconds * kNanosecondsPerSecond + fraction;
 }
 
+/// A time in seconds, such as "1619006585.123456789".
+std::optional<std::int64_t> read_epoch(std::string_view text) {
+  const std::size_t point = std::min(text.find('.'), text.size());
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + point, seconds);
+  if (error != std::errc{} || end != text.data() + point || seconds < 0 || seconds > kLatestSecond) return {};
+  TimeText rest{text.substr(point)};
+  const std::int64_t fraction = rest.take('.') ? rest.fraction() : 0;
+  if (!rest.rest().empty()) return {};
+  return seconds * kNanosecondsPerSecond + fraction;
+}
+
 class PacketTable : public PacketSource {
  public:
-  PacketTable(std::unique_ptr<std::istream> input, std::string name)
-      : input_{std::move(input)}, name_{std::move(name)}, buffer_(kReadAtOnce) {
+  explicit PacketTable(UnpackedFile input) : input_{std::move(input)}, name_{input_.name()}, buffer_(kReadAtOnce) {
     std::string_view line;
     if (!read_line(line)) throw InputError{name_ + ": expected a table of packets; found nothing"};
-    const std::vector<std::string_view> columns = fields_of(line, '\t');
-    for (std::size_t c = 0; c < kColumns.size(); ++c) {
-      const auto found = std::ranges::find(columns, kColumns[c]);
-      has_[c] = found != columns.end();
-      if (!has_[c] && c < kRequiredColumns)
-        throw InputError{name_ + ":1: expected a column " + in_quotes(kColumns[c]) + " between tabs; found " +
-                         in_quotes(line)};
-      place_[c] = static_cast<std::size_t>(found - columns.begin());
-    }
-    columns_ = columns.size();
-    if (has_[kPayload] && (has_[kRawSequence] || has_[kSequence]))
-      sequence_ = has_[kRawSequence] ? kRawSequence : kSequence;
+    if (const auto* separator = separator_of(line)) separator_ = *separator;
+    split_quoted(line, separator_.first, columns_);
+    const auto require = [&](bool is_there, const std::string& columns) {
+      if (!is_there)
+        throw InputError{name_ + ":1: expected a column " + columns + " between " + std::string{separator_.second} +
+                         "; found " + in_quotes(line)};
+    };
+    require(has_column(columns_, kEpochField) || has_column(columns_, kTimeField),
+            R"("frame.time_epoch" or "frame.time")");
+    for (const PacketField field : kRequired) require(has_column(columns_, field), in_quotes(kPacketFieldNames[field]));
+    for (std::size_t f = 0; f < kPacketFields; ++f)
+      place_[f] = static_cast<std::size_t>(std::ranges::find(columns_, kPacketFieldNames[f]) - columns_.begin());
+    column_count_ = columns_.size();
+    columns_.clear();  // views into the line
   }
 
   bool next(Packet& packet) override {
@@ -149,32 +192,19 @@ class PacketTable : public PacketSource {
     do {
       if (!read_line(line)) return false;
     } while (line.empty());
-    fields_.clear();
-    for (std::size_t begin = 0; begin <= line.size();) {
-      const std::size_t end = std::min(line.find('\t', begin), line.size());
-      fields_.push_back(line.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    if (fields_.size() != columns_)
-      fail_line("expected " + std::to_string(columns_) + " fields between tabs; found " +
-                std::to_string(fields_.size()));
-    packet = Packet{};
-    try {
-      packet.time_ns = parse_frame_time(field(kTime));
-    } catch (const std::invalid_argument& error) { fail(kTime, error.what()); }
-    packet.wire_bytes = number(kLength, 1, kLargestFrame);
-    if (field(kFrom).empty() || field(kTo).empty()) return true;
-    packet.is_ip = true;
-    packet.from = address(kFrom);
-    packet.to = address(kTo);
-    if (field(kFromPort).empty() || field(kToPort).empty()) return true;
-    packet.protocol = kTcp;
-    packet.from_port = static_cast<std::uint16_t>(number(kFromPort, 0, 65535));
-    packet.to_port = static_cast<std::uint16_t>(number(kToPort, 0, 65535));
-    if (!sequence_ || field(*sequence_).empty() || field(kPayload).empty()) return true;
-    packet.sequence = static_cast<std::uint32_t>(number(*sequence_, 0, std::numeric_limits<std::uint32_t>::max()));
-    packet.payload_bytes = number(kPayload, 0, kLargestFrame);  // beyond the frame's if IP fragments were put together
-    packet.has_sequence = packet.has_payload = true;
+    split_quoted(line, separator_.first, columns_);
+    if (columns_.size() != column_count_)
+      fail_line("expected " + std::to_string(column_count_) + " fields between " + std::string{separator_.second} +
+                "; found " + std::to_string(columns_.size()) +
+                (columns_.size() > column_count_ && place_[kTimeField] < column_count_
+                     ? "; dates have commas and spaces: write frame.time_epoch, or tshark -E quote=d"
+                     : ""));
+    for (std::size_t f = 0; f < kPacketFields; ++f)
+      texts_[f] = place_[f] < column_count_ ? columns_[place_[f]] : std::string_view{};
+    packet = PacketFields{
+        texts_, [this](PacketField field, const std::string& message) {
+          fail_line("column " + in_quotes(kPacketFieldNames[field]) + ": " + message);
+        }}.packet();
     return true;
   }
 
@@ -185,9 +215,8 @@ class PacketTable : public PacketSource {
     text_.clear();
     while (true) {
       if (at_ == size_) {
-        input_->read(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
         at_ = 0;
-        size_ = static_cast<std::size_t>(input_->gcount());
+        size_ = input_.read(buffer_.data(), buffer_.size());
         if (size_ == 0) {
           line = without_return(text_);
           return !text_.empty();
@@ -211,67 +240,43 @@ class PacketTable : public PacketSource {
     }
   }
 
-  std::string_view field(TableColumn column) const { return fields_[place_[column]]; }
   [[noreturn]] void fail_line(const std::string& message) const {
     throw InputError{name_ + ":" + std::to_string(line_) + ": " + message};
   }
-  [[noreturn]] void fail(TableColumn column, const std::string& message) const {
-    fail_line("column " + in_quotes(kColumns[column]) + ": " + message);
-  }
-  /// Of a packet within another's tunnel the outer one's value comes first: "80,443".
-  std::string_view outer(TableColumn column) const { return field(column).substr(0, field(column).find(',')); }
-  std::int64_t number(TableColumn column, std::int64_t least, std::int64_t most) const {
-    const std::string_view text = outer(column);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-      fail(column, "expected a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-                       "; found " + in_quotes(text));
-    return value;
-  }
-  Address address(TableColumn column) const {
-    Address address;
-    if (!read_address(outer(column), address))
-      fail(column, "expected an address such as 192.168.17.50; found " + in_quotes(field(column)));
-    return address;
-  }
 
-  std::unique_ptr<std::istream> input_;
+  UnpackedFile input_;
   std::string name_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, size_ = 0;  // in the buffer
   std::string text_;               // of a line across its end
-  std::size_t line_ = 0, columns_ = 0;
-  std::array<std::size_t, kColumns.size()> place_{};
-  std::array<bool, kColumns.size()> has_{};
-  std::optional<TableColumn> sequence_;  // which column has it, if payload is known as well
-  std::vector<std::string_view> fields_;
+  std::size_t line_ = 0, column_count_ = 0;
+  std::pair<char, std::string_view> separator_ = kSeparators[0];
+  std::array<std::size_t, kPacketFields> place_{};  // column_count_: there is no such column
+  std::vector<std::string_view> columns_;           // of the line
+  std::array<std::string_view, kPacketFields> texts_{};
 };
 
 }  // namespace
 
 std::int64_t parse_frame_time(std::string_view text) {
+  if (const auto time = read_epoch(text)) return *time;
   if (const auto time = read_frame_time(text)) return *time;
   throw std::invalid_argument{
-      R"(expected a time with its zone (CET, CEST, UTC or an offset), such as "Apr 21, 2021 14:03:05.123456789 CEST"; found )" +
+      R"(expected a time with its zone (CET, CEST, UTC or an offset), such as "Apr 21, 2021 14:03:05.123456789 CEST", or seconds, as frame.time_epoch has; found )" +
       in_quotes(text)};
 }
 
 bool is_packet_table(std::string_view start) {
-  const std::vector<std::string_view> columns = fields_of(without_return(start.substr(0, start.find('\n'))), '\t');
-  return std::ranges::find(columns, kColumns[kTime]) != columns.end() &&
-         std::ranges::find(columns, kColumns[kLength]) != columns.end();
+  return separator_of(without_return(start.substr(0, start.find('\n')))) != nullptr;
 }
 
 std::unique_ptr<PacketSource> open_packet_table(const std::filesystem::path& file) {
   require_regular_file(file);
-  auto input = std::make_unique<std::ifstream>(file, std::ios::binary);
-  if (!*input) throw InputError{file.string() + ": cannot read"};
-  return std::make_unique<PacketTable>(std::move(input), file.string());
+  return std::make_unique<PacketTable>(UnpackedFile{file});
 }
 
 std::unique_ptr<PacketSource> open_packet_table_text(std::string_view text, const std::string& file_name) {
-  return std::make_unique<PacketTable>(std::make_unique<std::istringstream>(std::string{text}), file_name);
+  return std::make_unique<PacketTable>(UnpackedFile{std::string{text}, file_name});
 }
 
 }  // namespace rehearse

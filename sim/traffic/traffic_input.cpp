@@ -11,7 +11,9 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "sim/traffic/capture.hpp"
+#include "sim/traffic/packet_json.hpp"
 #include "sim/traffic/packet_table.hpp"
 
 namespace rehearse {
@@ -25,24 +27,51 @@ constexpr const char* kLog = "train_history.log";
 constexpr std::size_t kStart = 4096;              // bytes of a file that tell its kind
 constexpr std::int64_t kPacketsPerCheck = 65536;  // of the budget
 
-enum class Kind { kNone, kCapture, kTable };
+enum class Kind { kNone, kCapture, kTable, kJson };
 
-Kind kind_of(const fs::path& file) {
-  const std::string start = read_file_start(file, kStart);
+Kind kind_of_start(std::string_view start) {
   if (is_capture(start)) return Kind::kCapture;
+  if (is_packet_json(start)) return Kind::kJson;
   return is_packet_table(start) ? Kind::kTable : Kind::kNone;
 }
 
+Kind kind_of(const fs::path& file) { return kind_of_start(read_unpacked_start(file, kStart)); }
+
+/// Of a folder's file, which may be anything: what cannot be unpacked is of no kind.
+Kind kind_in_folder(const fs::path& file) {
+  try {
+    return kind_of(file);
+  } catch (const InputError&) { return Kind::kNone; }
+}
+
 std::unique_ptr<PacketSource> open(const fs::path& file) {
-  if (kind_of(file) == Kind::kCapture) return open_capture(file);
-  return open_packet_table(file);
+  switch (kind_of(file)) {
+    case Kind::kCapture:
+      return open_capture(file);
+    case Kind::kJson:
+      return open_packet_json(file);
+    default:
+      return open_packet_table(file);
+  }
+}
+
+/// What other forms of packets are called that are not read, and how those that are can be written.
+std::string other_form(std::string_view start) {
+  const auto has = [&](std::string_view text) { return start.find(text) != std::string_view::npos; };
+  const std::string instead = "; tshark -r CAPTURE -T json writes what is read, or give the capture";
+  if (has("<pdml") || has("<psml")) return "packets in XML" + instead;
+  if (has("{\"index\"") && has("\"layers\"")) return "packets for Elasticsearch (tshark -T ek)" + instead;
+  if (has("\"No.\"") && has("\"Source\"")) return "a list of packets without ports, as Wireshark exports it" + instead;
+  if (start.starts_with("snoop")) return "a capture of snoop; editcap -F pcap makes one that is read";
+  return "neither";
 }
 
 /// Those of the folder's files that are of a kind, by name.
 std::vector<fs::path> files_of(const fs::path& folder, Kind kind) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator{folder})
-    if (entry.is_regular_file() && !entry.path().filename().string().starts_with(".") && kind_of(entry.path()) == kind)
+    if (entry.is_regular_file() && !entry.path().filename().string().starts_with(".") &&
+        kind_in_folder(entry.path()) == kind)
       files.push_back(entry.path());
   std::ranges::sort(files);
   return files;
@@ -50,7 +79,7 @@ std::vector<fs::path> files_of(const fs::path& folder, Kind kind) {
 
 /// The captures of a folder, or else its tables: both have the same packets.
 std::vector<fs::path> inputs_of(const fs::path& folder) {
-  for (const Kind kind : {Kind::kCapture, Kind::kTable})
+  for (const Kind kind : {Kind::kCapture, Kind::kTable, Kind::kJson})
     for (const fs::path& place : {folder, folder / "parsed-files"}) {
       if (!fs::is_directory(place)) continue;
       if (std::vector<fs::path> files = files_of(place, kind); !files.empty()) return files;
@@ -118,7 +147,8 @@ std::vector<SourceFile> look_into(const std::vector<fs::path>& paths, const Budg
 }
 
 std::string name_of(const fs::path& file) {
-  std::string name = file.stem().string();
+  const bool is_packed = file.extension() == ".gz";
+  std::string name = (is_packed ? file.stem() : file).stem().string();
   constexpr std::string_view kTool = "-tcpdump";
   if (name.ends_with(kTool)) name.resize(name.size() - kTool.size());
   return name;
@@ -169,13 +199,18 @@ RunTraffic read_measured(const fs::path& input, const TrafficOptions& options, c
                      ": expected a run of simulate -o, captures (pcap, pcapng) or tables of packets; "
                      "found " +
                      (fs::is_empty(input) ? "an empty folder" : "none of them")};
-  if (const std::string_view what = is_folder ? std::string_view{} : emptiness(read_file_start(input, kStart));
-      !what.empty())
-    throw InputError{input.string() + ": expected a capture or a table of packets; found " + std::string{what}};
-  if (!is_folder && kind_of(input) == Kind::kNone)
-    throw InputError{input.string() +
-                     ": expected a capture (pcap, pcapng) or a table of packets, separated by tabs, with columns "
-                     "frame.time, ip.src, ip.dst, tcp.srcport, tcp.dstport and frame.len; found neither"};
+  if (!is_folder) {
+    const std::string start = read_unpacked_start(input, kStart);
+    if (const std::string_view what = emptiness(start); !what.empty())
+      throw InputError{input.string() + ": expected a capture or a table of packets; found " + std::string{what}};
+    if (kind_of_start(start) == Kind::kNone)
+      throw InputError{
+          input.string() +
+          ": expected a capture (pcap, pcapng), the packets of tshark -T json, or a table of packets whose "
+          "first line names columns (tshark -T fields -E header=y): frame.time_epoch or frame.time, ip.src, "
+          "ip.dst, tcp.srcport, tcp.dstport and frame.len; found " +
+          other_form(start)};
+  }
   RunTraffic run{.name = fs::absolute(input).lexically_normal().filename().string()};
   if (run.name.empty()) run.name = fs::absolute(input).lexically_normal().parent_path().filename().string();
   for (const fs::path& path : paths) run.files.push_back(path.string());
@@ -244,7 +279,7 @@ RunTraffic traffic_of_messages(const std::vector<Message>& messages, const std::
 bool is_measured_traffic(const fs::path& input) {
   if (is_run(input)) return false;
   if (fs::is_directory(input)) return !inputs_of(input).empty();
-  return fs::is_regular_file(input) && kind_of(input) != Kind::kNone;
+  return fs::is_regular_file(input) && kind_in_folder(input) != Kind::kNone;
 }
 
 RunTraffic read_traffic(const fs::path& input, const TrafficOptions& options, const Budget& budget) {

@@ -34,7 +34,7 @@ struct RunTraffic {
 
 /// Reads `input`:
 ///   - an output folder of `simulate -o`: its messages.csv.gz, as packets (messages.hpp);
-///   - a capture, or a table of packets (packet_table.hpp);
+///   - a capture, a table of packets (packet_table.hpp) or those of tshark -T json (packet_json.hpp), packed or not;
 ///   - a folder with captures, or else with tables, or else with a folder parsed-files of them: all of them are one run,
 ///     with train_history.log beside them. Other files there are left alone.
 /// Captures of several machines may have each packet twice, where it left and where it arrived. The address that all IP

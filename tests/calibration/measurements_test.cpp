@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "calibration/measured_gpus.hpp"
 #include "calibration/study.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/simulated.hpp"
@@ -96,6 +97,184 @@ TEST_CASE("mistakes in a listing are named with their line") {
 
 namespace {
 
+const std::string kRow = "1048576 262144 float sum -1 309.4 3.39 6.35 0 301.5 3.48 6.52 0";
+
+/// Each line of the listing behind what `prefix` gives for its number.
+std::string with_prefix(const std::string& listing, const std::function<std::string(int)>& prefix) {
+  std::string text;
+  int number = 0;
+  for (std::size_t begin = 0; begin < listing.size(); ++number) {
+    const std::size_t end = std::min(listing.find('\n', begin), listing.size());
+    text += prefix(number) + listing.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::string says(const Measurements& measurements) {
+  std::string text;
+  for (const std::string& remark : measurements.remarks) text += remark + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a listing is the same behind what starts its program writes before each line") {
+  const std::string listing = kHeader + "     " + kRow + "\n";
+  const auto second = [](int n) { return std::to_string(10 + n); };
+  for (const auto& prefix : std::vector<std::function<std::string(int)>>{
+           [](int) { return "[1,0]<stdout>:"; },                                            // Open MPI
+           [](int) { return "[prterun-node1-123@1,0]<stdout>: "; },                         // of version 5
+           [&](int n) { return "Thu Aug 25 10:05:" + second(n) + " 2022[1,0]<stdout>:"; },  // with the date
+           [&](int n) { return "Thu Aug 25 10:05:" + second(n) + " 2022<stdout>:"; },       // without the rank
+           [](int) { return "0: "; },                                                       // srun -l
+           [](int) { return " 3:  "; },                                                     //
+           [](int) { return "[0] "; },                                                      // MPICH
+           [](int) { return "[pod/nccl-launcher-abc/nccl] "; },                             // kubectl logs --prefix
+           [&](int n) { return "2026-11-25T12:03:" + second(n) + ".123456789Z "; },         // --timestamps
+           [&](int n) { return "[pod/l-0/nccl] 2026-11-25T12:03:" + second(n) + ".5Z [1,0]<stdout>:"; },
+           [](int) { return "nccl-launcher-abc nccl | "; }, [](int) { return "build #12: "; },
+           [](int) { return "nccl-launcher-abc \u203a nccl "; }}) {
+    const std::string text = "Authorization required, but no authorization protocol specified\n[1,1]<stderr>:x\n" +
+                             with_prefix(listing, prefix);
+    CAPTURE(text);
+    const Measurements measurements = parse_nccl_tests(text, "x.log");
+    REQUIRE(measurements.table.row_count() == 1);
+    const CsvRow row = measurements.table.row(0);
+    CHECK(row.text("bytes") == "1048576");
+    CHECK(row.integer("machines") == 2);
+    CHECK(row.text("device") == "NVIDIA A100-SXM4-80GB");
+    CHECK(row.number("busbw_GBps_in_place") == 6.52);
+    CHECK(row.line() == 10);
+    CHECK(says(measurements) == "");
+  }
+  // Sizes of twelve digits touch the tag, and it stands again where the program had flushed a part of the line.
+  const std::string tag = "[1,0]<stdout>:";
+  const CsvTable parts =
+      parse_nccl_tests(with_prefix(kHeader, [&](int) { return tag; }) + tag + "137438953472 34359738368 float sum -1" +
+                           tag + "  2.5e+06  54.98  54.98 0" + tag + "  2.5e+06  54.98  54.98 0\n" + tag + "\n",
+                       "x.log")
+          .table;
+  CHECK(parts.row(0).text("bytes") == "137438953472");
+  CHECK(parts.row(0).number("time_s") == 2.5);
+}
+
+TEST_CASE("listings that several processes print at the same time are told apart") {
+  const auto of = [](int rank, const std::string& listing) {
+    return with_prefix(listing, [&](int) { return std::to_string(rank) + ": "; });
+  };
+  const std::string other = "# Using devices\n#  Rank  0 Group  0 Pid   9 on c device  0 [0x10] Tesla V100-SXM2-16GB\n";
+  const std::string columns = kHeader.substr(kHeader.find("#       size"));
+  const Measurements measurements = parse_nccl_tests(
+      of(0, kHeader) + of(1, other) + of(1, columns) + of(0, kRow + "\n") + of(1, kRow + "\n"), "x.log");
+  REQUIRE(measurements.table.row_count() == 2);
+  CHECK(measurements.table.row(0).integer("ranks") == 2);
+  CHECK(measurements.table.row(1).integer("ranks") == 1);
+  CHECK(measurements.table.row(1).text("device") == "Tesla V100-SXM2-16GB");
+  CHECK(says(measurements) == "x.log: listings of 2 processes, which may have run at the same time\n");
+}
+
+TEST_CASE("columns of every version of nccl-tests") {
+  const std::string devices = kHeader.substr(0, kHeader.find("#       size"));
+  const auto row_of = [&](const std::string& header, const std::string& row) {
+    return parse_nccl_tests(devices + "#  " + header + "\n  " + row + "\n", "x.log").table;
+  };
+  // Before 2.13: the largest difference, which floats have.
+  const std::string errors = "size count type redop time algbw busbw error time algbw busbw error";
+  CHECK(row_of(errors, "1048576 262144 float sum 47.18 22.23 38.90 2e-07 47.2 22.2 38.9 2e-07").row_count() == 1);
+  CHECK(refusal([&] { (void)row_of(errors, "8 2 float sum 47.18 1 1 2e-07 47.2 1 1 0.5"); }) ==
+        "x.log:7: expected a run with right results; found a difference of 0.5");
+  CHECK(refusal([&] { (void)row_of(errors, "8 2 int32 sum 47.18 1 1 1 47.2 1 1 0"); }) ==
+        "x.log:7: expected a run with right results; found a difference of 1");
+  // Before 2.0: other names, milliseconds.
+  const CsvTable oldest = row_of("bytes N type op time algbw busbw res time algbw busbw res",
+                                 "10000000 2500000 float sum 0.288 34.78 60.86 0e+00 0.269 37.19 65.09 0e+00");
+  CHECK(oldest.row(0).number("time_s") == doctest::Approx(0.288e-3));
+  CHECK(oldest.row(0).number("time_us_in_place") == doctest::Approx(269));
+  CHECK(oldest.row(0).text("redop") == "sum");
+  // From 2.17: the date of each row, statistics of its iterations.
+  const std::string now = "size count type redop root time algbw busbw #wrong time algbw busbw #wrong";
+  CHECK(row_of(now + " timestamp", kRow + " 2026-11-25 12:03:05").row(0).number("time_us_in_place") == 301.5);
+  const CsvTable statistics = row_of(
+      "size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
+      "i_max i_p99 i_cv%",
+      "8 2 float sum -1 10 1 1 0 9 11 11 5 12 1 1 N/A 10 13 13 6");
+  CHECK(statistics.row(0).number("time_us_in_place") == 12);
+  CHECK(refusal([&] {
+          (void)row_of("size count type redop root cputime algbw busbw #wrong cputime algbw busbw #wrong", kRow);
+        }) == "x.log:6: expected times of the collective; found those that the host's calls take (nccl-tests -C 1)");
+  CHECK(refusal([&] { (void)parse_nccl_tests(kHeader + kRow + "\n# Out of bounds values : 3 FAILED\n", "x.log"); }) ==
+        "x.log:9: expected a run with right results; nccl-tests found 3 out of bounds");
+  CHECK(refusal([&] { (void)parse_nccl_tests(R"({"version": 2, "results": [{"out_of_place": null}]})", "x.log"); }) ==
+        "x.log: expected the listing that nccl-tests and rccl-tests print; found their JSON: give what they print to "
+        "the terminal");
+}
+
+TEST_CASE("rows of 0 B are left out, and that is said") {
+  const std::string nothing = "0 0 float sum -1 6.36 0.00 0.00 0 6.40 0.00 0.00 0\n";
+  const Measurements measurements = parse_nccl_tests(kHeader + nothing + nothing + kRow + "\n", "x.log");
+  CHECK(measurements.table.row_count() == 1);
+  CHECK(says(measurements) == "x.log: rows of 0 B, which move nothing, are left out: 2\n");
+  CHECK(nccl_refusal(nothing) == "x.log: expected the listing of an nccl-tests program; found rows of 0 B alone");
+  CHECK(nccl_refusal("") ==
+        "x.log: expected the listing of an nccl-tests program; found its column names, but no row below them");
+}
+
+TEST_CASE("lines of other programs are no rows") {
+  CHECK(parse_nccl_tests("128 16 nodes are there\n" + kHeader +
+                             "128 16 nodes are there\nw-0:21:27 [0] NCCL INFO Ring 00 : 0 1 2\n" + kRow + "\n",
+                         "x.log")
+            .table.row_count() == 1);
+}
+
+TEST_CASE("groups that run at the same time: ranks are those of the first") {
+  std::string listing = kHeader;
+  listing.insert(listing.find("a:1:1"), "#  Rank  2 Group  1 Pid   3 on c device  0 [0x10] NVIDIA A100-SXM4-80GB\n");
+  const Measurements measurements = parse_nccl_tests(listing + kRow + "\n", "x.log");
+  CHECK(measurements.table.row(0).integer("ranks") == 2);
+  CHECK(measurements.table.row(0).integer("machines") == 2);
+  CHECK(says(measurements).find("several groups") != std::string::npos);
+}
+
+TEST_CASE("a study that needs what a listing does not say names the lines that are missing") {
+  const test::TemporaryFolder folder;
+  const std::string columns = kHeader.substr(kHeader.find("#       size"));
+  const std::filesystem::path log = folder.write("x.log", columns + kRow + "\n");
+  const std::string study = source_folder() + "/scenarios/studies/own/collectives.json";
+  CHECK(refusal([&] { (void)load_studies(study, log); }) ==
+        log.string() +
+            ":3: expected above the row the lines \"# Using devices\" and \"#  Rank  0 ... on HOST device  0 "
+            "...\", which say how many GPUs and machines took part; found none; column \"machines\" is needed");
+}
+
+TEST_CASE("another GPU than the study's is said") {
+  for (const auto& [device, accelerator] :
+       {std::pair{"NVIDIA A100-SXM4-80GB", "A100 80GB"}, std::pair{"NVIDIA A100-PCIE-40GB", "A100"},
+        std::pair{"Tesla V100-SXM2-16GB", "V100"}, std::pair{"NVIDIA H100 80GB HBM3", "H100"},
+        std::pair{"NVIDIA GeForce RTX 4090", "RTX 4090"}, std::pair{"AMD Instinct MI250X / MI250", "MI250X"},
+        std::pair{"NVIDIA TITAN RTX", "Titan RTX"}, std::pair{"GeForce GTX 1080 Ti", "GTX 1080 Ti"}})
+    CHECK(is_same_gpu_model(device, accelerator));
+  for (const auto& [device, accelerator] :
+       {std::pair{"NVIDIA GeForce RTX 5090", "A100 80GB"}, std::pair{"NVIDIA GB200", "B200"},
+        std::pair{"NVIDIA L40S", "L40"}, std::pair{"NVIDIA H200", "H100"},
+        std::pair{"NVIDIA H100 80GB HBM3", "A100 80GB"}, std::pair{"NVIDIA A10G", "A10"},
+        std::pair{"NVIDIA TITAN RTX", "Titan X Pascal 12"}})
+    CHECK_FALSE(is_same_gpu_model(device, accelerator));
+  const test::TemporaryFolder folder;
+  std::string text = kHeader + kRow + "\n";
+  const std::string study = source_folder() + "/scenarios/studies/own/collectives.json";
+  const Catalog& catalog = test::shipped_catalog();
+  CHECK(other_gpu_remarks(load_studies(study, folder.write("x.log", text)).front(), catalog).empty());
+  for (std::size_t at = text.find("A100"); at != std::string::npos; at = text.find("A100", at))
+    text.replace(at, 4, "H100");
+  const std::filesystem::path other = folder.write("y.log", text);
+  CHECK(other_gpu_remarks(load_studies(study, other).front(), catalog) ==
+        std::vector<std::string>{other.string() +
+                                 ": was measured on \"NVIDIA H100-SXM4-80GB\"; the study's scenario has A100 80GB"});
+}
+
+namespace {
+
 Json iperf3_run() {
   const Json sum{
       {"seconds", 1.0}, {"bytes", 1.25e9}, {"bits_per_second", 1e10}, {"retransmits", 3}, {"omitted", false}};
@@ -122,6 +301,82 @@ TEST_CASE("an output of iperf3: intervals and sums, streams, direction") {
   CHECK(row.number("retransmits") == 3);
   CHECK(row.number("rtt_us") == 200);
   CHECK(table.row(2).text("interval") == "sum_received");
+}
+
+TEST_CASE("several streams write keys several times, and their sums are rows") {
+  std::string text = iperf3_run().dump();
+  text.insert(text.find("\"test_start\""),
+              R"("sock_bufsize": 0, "sndbuf_actual": 1, "sock_bufsize": 0, "sndbuf_actual": 1, )");
+  const Measurements measurements = parse_iperf3(text, "x.json");
+  CHECK(measurements.table.row_count() == 3);
+  CHECK(says(measurements) == "x.json: rates are those of 2 streams together (-P)\n");
+  text.insert(text.find("\"test_start\""), R"("test_start": {}, )");
+  CHECK(refusal([&] { (void)parse_iperf3(text, "x.json"); }) ==
+        "x.json: /start: expected distinct keys; found \"test_start\" twice");
+}
+
+TEST_CASE("both directions at the same time are rows of both, whatever their sums are called") {
+  Json run = iperf3_run();
+  run["start"]["test_start"]["reverse"] = 0;
+  run["start"]["test_start"]["bidir"] = 1;
+  run["intervals"][0]["streams"][0]["sender"] = true;
+  run["intervals"][0]["streams"][1]["sender"] = false;
+  const Json sum = run["intervals"][0]["sum"];
+  Json other = sum;
+  other["bits_per_second"] = 4e9;
+  Json named = run;
+  named["intervals"][0]["sum_bidir_reverse"] = other;
+  for (const char* side : {"sum_sent", "sum_received"}) named["end"][std::string{side} + "_bidir_reverse"] = other;
+  std::string repeated = named.dump();
+  for (const std::string key : {"\"sum", "\"sum_sent", "\"sum_received"})
+    repeated.replace(repeated.find(key + "_bidir_reverse\""), key.size() + 15, key + "\"");
+  for (const std::string& text : {named.dump(), repeated}) {
+    const Measurements measurements = parse_iperf3(text, "x.json");
+    const CsvTable& table = measurements.table;
+    REQUIRE(table.row_count() == 6);
+    CHECK(table.row(0).text("is_reverse") == "false");
+    CHECK(table.row(1).text("is_reverse") == "true");
+    CHECK(table.row(1).text("interval") == "0");
+    CHECK(table.row(0).number("bytes_per_second") == 1.25e9);
+    CHECK(table.row(1).number("bytes_per_second") == 0.5e9);
+    CHECK(table.row(0).number("rtt_us") == 100);
+    CHECK(table.row(1).number("rtt_us") == 300);
+    CHECK(table.row(5).text("interval") == "sum_received");
+    CHECK(says(measurements).find("both directions at the same time (--bidir)") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rate that iperf3 limited itself is no limit of the network, and that is said") {
+  Json run = iperf3_run();
+  Json& test = run["start"]["test_start"];
+  test["num_streams"] = 1;
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) == "");
+  test["protocol"] = "UDP";
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) ==
+        "x.json: UDP sends what -b asks for, 1 Mbit/s without it: rates are no limit of the network\n");
+  test["target_bitrate"] = 1e8;
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) ==
+        "x.json: iperf3 was told to send no more than 100 Mbit/s in a stream (-b): rates are what was asked for where "
+        "the "
+        "network gives more\n");
+  test["target_bitrate"] = 0;
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) == "");
+}
+
+TEST_CASE("a stream of events is what one output would be, and text is refused by name") {
+  const Json run = iperf3_run();
+  const auto event = [](const char* name, const Json& data) {
+    return Json{{"event", name}, {"data", data}}.dump() + "\n";
+  };
+  const std::string stream =
+      event("start", run["start"]) + event("interval", run["intervals"][0]) + event("end", run["end"]);
+  CHECK(parse_iperf3(stream, "x.json").table.row_count() == 3);
+  CHECK(refusal([&] { (void)parse_iperf3(event("start", run["start"]) + event("error", "broken pipe"), "x.json"); }) ==
+        "x.json: /error: expected a run without error; iperf3 says \"broken pipe\"");
+  CHECK(refusal([&] {
+          (void)parse_iperf3("Connecting to host a, port 5201\n[ ID] Interval           Transfer     Bitrate\n",
+                             "x.txt");
+        }) == "x.txt: expected the output of iperf3 --json; found what iperf prints without it");
 }
 
 TEST_CASE("mistakes in an output of iperf3 are named with their place") {

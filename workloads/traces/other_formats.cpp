@@ -82,6 +82,7 @@ bool is_compute_report(const FileStart& file) {
 bool is_xplane(const FileStart& file) {
   std::string_view rest = file.start;
   if (!rest.starts_with('\x0a')) return false;
+  if (is_named(file, {".xplane.pb"})) return true;
   rest.remove_prefix(1);
   if (!take_varint(rest)) return false;  // length of the plane
   if (rest.starts_with('\x08')) {
@@ -98,7 +99,7 @@ bool is_xplane(const FileStart& file) {
 }
 
 bool is_perfetto(const FileStart& file) {
-  return is_named(file, {".pftrace", ".perfetto-trace", ".proto"}) && !file.start.empty();
+  return is_named(file, {".pftrace", ".perfetto-trace"}) && !file.start.empty();
 }
 
 bool is_rocprof_table(const FileStart& file) {
@@ -161,6 +162,24 @@ bool is_chakra_text(const FileStart& file) {
          has_any(file, {"\"ctrlDeps\"", "\"dataDeps\"", "\"durationMicros\"", "\"ctrl_deps\"", "\"data_deps\""});
 }
 
+/// ASTRA-sim's first version, to whose first line SimAI adds degrees of parallelism.
+bool is_transformer_text(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  return line.starts_with("HYBRID_TRANSFORMER_FWD_IN_BCKWD") ||
+         line.find("model_parallel_NPU_group") != std::string_view::npos;
+}
+
+bool is_simai(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  return is_transformer_text(file) && (in_line(" pp:") || in_line(" ep:") || in_line("all_gpus"));
+}
+
+/// A zip archive that is no file of torch.save.
+bool is_zip(const FileStart& file) {
+  return file.start.starts_with("PK\x03\x04") && file.start.substr(0, 512).find("data.pkl") == std::string_view::npos;
+}
+
 /// Its first line names how the model is split, the second how many layers follow.
 bool is_astra_sim(const FileStart& file) {
   constexpr std::array<std::string_view, 9> kSplits{"DATA",
@@ -176,13 +195,7 @@ bool is_astra_sim(const FileStart& file) {
   const std::string_view text = without_space(file.start);
   const std::string_view second = without_space(text.substr(std::min(line.size(), text.size())));
   const bool is_count = !second.empty() && second[0] >= '0' && second[0] <= '9';
-  return is_count && std::ranges::find(kSplits, word) != kSplits.end();
-}
-
-bool is_simai(const FileStart& file) {
-  const std::string_view line = first_line(file);
-  return line.find("model_parallel_NPU_group") != std::string_view::npos ||
-         (line.starts_with("HYBRID_TRANSFORMER_FWD_IN_BCKWD") && line.size() < 1000);
+  return is_transformer_text(file) || (is_count && std::ranges::find(kSplits, word) != kSplits.end());
 }
 
 bool is_nvprof_text(const FileStart& file) {
@@ -224,6 +237,7 @@ constexpr std::array kFormats{
     OtherFormat{"a workload of SimAI", is_simai, "give a scenario with that model and strategy, or a trace of the job"},
     OtherFormat{"a text workload of ASTRA-sim", is_astra_sim,
                 "give Chakra's traces of the job (.et), or a scenario with that model and strategy"},
+    OtherFormat{"a zip archive", is_zip, "unpack it and give the file in it"},
     OtherFormat{"a listing of nvprof or Nsight Compute", is_nvprof_text, kProfile},
     OtherFormat{"a table of a profiler's sums", is_statistics, kProfile},
 };

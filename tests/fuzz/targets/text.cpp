@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/base/base.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "sim/plan/expression.hpp"
 #include "tests/fuzz/targets/require.hpp"
 #include "tests/fuzz/targets/targets.hpp"
@@ -83,6 +84,19 @@ void run_gunzip(std::string_view input) {
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
+/// What is in a packed file or an archive, all at once and byte by byte.
+void run_unpacked(std::string_view input) {
+  constexpr std::size_t kMost = 1 << 20;
+  try {
+    const std::string content = unpacked_text(input, kMost, "input");
+    UnpackedFile file{std::string{input}, "input"};
+    std::string again;
+    char byte = 0;
+    while (file.read(&byte, 1) == 1) again += byte;
+    require(again == content, "the size of what is read at once does not matter");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 void run_expression(std::string_view input) {
   try {
     const Expression expression = Expression::parse(input);
@@ -102,8 +116,11 @@ void run_expression(std::string_view input) {
 }  // namespace
 
 std::span<const Target> targets_of_text() {
-  static constexpr std::array kTargets{Target{"parse_quantity", run_parse_quantity}, Target{"json", run_json},
-                                       Target{"csv", run_csv}, Target{"gunzip", run_gunzip},
+  static constexpr std::array kTargets{Target{"parse_quantity", run_parse_quantity},
+                                       Target{"json", run_json},
+                                       Target{"csv", run_csv},
+                                       Target{"gunzip", run_gunzip},
+                                       Target{"unpacked", run_unpacked},
                                        Target{"expression", run_expression}};
   return kTargets;
 }

@@ -5,6 +5,7 @@
 #include "sim/traffic/capture.hpp"
 #include "sim/traffic/frame.hpp"
 #include "sim/traffic/messages.hpp"
+#include "sim/traffic/packet_json.hpp"
 #include "sim/traffic/packet_table.hpp"
 #include "sim/traffic/step_log.hpp"
 #include "sim/traffic/traffic_statistics.hpp"
@@ -35,8 +36,8 @@ void require_traffic(PacketSource& source) {
 }
 
 void run_capture(std::string_view input) {
-  for (const LinkHeader header :
-       {LinkHeader::kEthernet, LinkHeader::kCooked, LinkHeader::kCooked2, LinkHeader::kNone}) {
+  for (const LinkHeader header : {LinkHeader::kEthernet, LinkHeader::kCooked, LinkHeader::kCooked2,
+                                  LinkHeader::kInfiniband, LinkHeader::kLoopback, LinkHeader::kNone}) {
     Packet packet{.wire_bytes = 1514};
     read_frame(header, {reinterpret_cast<const std::uint8_t*>(input.data()), input.size()}, packet);
     require(packet.payload_bytes >= 0, "a payload is not negative");
@@ -49,6 +50,12 @@ void run_capture(std::string_view input) {
 void run_packet_table(std::string_view input) {
   try {
     require_traffic(*open_packet_table_text(input, "input"));
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+void run_packet_json(std::string_view input) {
+  try {
+    require_traffic(*open_packet_json_text(input, "input"));
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
@@ -90,7 +97,8 @@ void run_step_log(std::string_view input) {
 
 std::span<const Target> targets_of_traffic() {
   static constexpr std::array kTargets{Target{"capture", run_capture}, Target{"packet_table", run_packet_table},
-                                       Target{"messages", run_messages}, Target{"step_log", run_step_log}};
+                                       Target{"packet_json", run_packet_json}, Target{"messages", run_messages},
+                                       Target{"step_log", run_step_log}};
   return kTargets;
 }
 

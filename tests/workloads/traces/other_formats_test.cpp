@@ -85,6 +85,11 @@ TEST_CASE("files of other profilers and simulators are known by name") {
         "a trace of Chakra that chakra_jsonizer has written as text");
   CHECK(name_of("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 8 ga: 1\n30\n") ==
         "a workload of SimAI");
+  CHECK(name_of("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 checkpoints: 2 46 92\n94\n") ==
+        "a text workload of ASTRA-sim");
+  CHECK(name_of("PK\x03\x04 trace.json") == "a zip archive");
+  CHECK(name_of("PK\x03\x04 archive/data.pkl") == "");
+  CHECK(name_of("\x0a\x02\x08\x01", "host.xplane.pb") == "a profile of XLA (xplane), of TensorFlow or JAX");
   for (const char* split : {"DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_TRANSFORMER", "MICRO", "HYBRID_DLRM\t5"})
     CHECK(name_of(std::string{split} + "\r\n16\nconv1 -1 629792 NONE 0 629792 NONE 0\n") ==
           "a text workload of ASTRA-sim");
