@@ -393,7 +393,7 @@ std::string job_log_frameworks() {
 std::string job_log_kind(std::string_view start) {
   if (is_event_file(start)) return "TensorBoard";
   if (is_trainer_state(start)) return "Hugging Face Trainer";
-  if (is_log_csv(start)) return {};  // as any table of steps
+  if (is_log_csv(start)) return kMetricsByColumn;
   return read_log_text(start, "").framework;
 }
 

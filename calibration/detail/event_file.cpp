@@ -37,8 +37,6 @@ std::uint32_t crc32c(std::string_view data) {
   return ~crc;
 }
 
-std::uint32_t masked_crc(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8U; }
-
 template <class Number>
 Number little_endian(std::string_view bytes) {
   std::uint64_t number = 0;
@@ -174,12 +172,12 @@ class EventFile {
   std::optional<std::string_view> take_record(std::string_view& content, std::size_t number) const {
     if (content.size() < kLengthSize) return {};
     const auto length = little_endian<std::uint64_t>(content.substr(0, 8));
-    if (masked_crc(content.substr(0, 8)) != little_endian<std::uint32_t>(content.substr(8, 4)))
+    if (masked_crc32c(content.substr(0, 8)) != little_endian<std::uint32_t>(content.substr(8, 4)))
       fail(number, "expected the checksum of its length; the file is damaged or no event file of TensorBoard");
     content.remove_prefix(kLengthSize);
     if (content.size() < kFooterSize || length > content.size() - kFooterSize) return {};
     const std::string_view data = content.substr(0, length);
-    if (masked_crc(data) != little_endian<std::uint32_t>(content.substr(length, kFooterSize)))
+    if (masked_crc32c(data) != little_endian<std::uint32_t>(content.substr(length, kFooterSize)))
       fail(number, "expected the checksum of its data; the file is damaged");
     content.remove_prefix(length + kFooterSize);
     return data;
@@ -226,9 +224,11 @@ class EventFile {
 
 }  // namespace
 
+std::uint32_t masked_crc32c(std::string_view data) { return std::rotr(crc32c(data), 15) + 0xa282ead8U; }
+
 bool is_event_file(std::string_view start) {
   return start.size() >= kLengthSize && little_endian<std::uint64_t>(start.substr(0, 8)) < (std::uint64_t{1} << 40U) &&
-         masked_crc(start.substr(0, 8)) == little_endian<std::uint32_t>(start.substr(8, 4));
+         masked_crc32c(start.substr(0, 8)) == little_endian<std::uint32_t>(start.substr(8, 4));
 }
 
 LoggedSteps read_event_file(std::string_view content, const std::string& file_name) {

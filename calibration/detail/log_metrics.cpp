@@ -66,7 +66,7 @@ bool is_log_csv(std::string_view start) {
 LoggedSteps read_log_csv(std::string text, const std::string& file_name) {
   const CsvTable table = parse_csv(std::move(text), file_name);
   LoggedSteps log{file_name};
-  log.framework = "CSV of metrics";
+  log.framework = kMetricsByColumn;
   const auto& names = table.columns();
   const auto step_column = static_cast<std::size_t>(std::ranges::find_if(names, is_step_column) - names.begin());
   const std::vector<MetricColumn> columns = metric_columns(table);

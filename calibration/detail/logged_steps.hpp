@@ -133,6 +133,8 @@ class LoggedSteps {
 /// The console of a job. Null framework and no steps if no line has one of the forms.
 LoggedSteps read_log_text(std::string_view text, const std::string& file_name);
 
+inline constexpr const char* kMetricsByColumn = "metrics by column";  // as the framework of such a file
+
 /// Metrics of a CSV, a column each, with a column of steps: PyTorch Lightning's CSVLogger, Weights & Biases' exports. Throws
 /// InputError if no column tells a time.
 LoggedSteps read_log_csv(std::string text, const std::string& file_name);
@@ -146,5 +148,7 @@ bool is_trainer_state(std::string_view start);
 /// short at the end, as of a training that still runs, is left out with a note.
 LoggedSteps read_event_file(std::string_view content, const std::string& file_name);
 bool is_event_file(std::string_view start);
+/// The checksum of TFRecord: CRC32C rotated right by 15 bits, plus 0xa282ead8.
+std::uint32_t masked_crc32c(std::string_view data);
 
 }  // namespace rehearse
