@@ -23,6 +23,7 @@ namespace {
 using enum LogMeaning;
 
 constexpr std::size_t kLargestLog = 256 * kMiB;
+constexpr double kLeast = 1e-9, kMost = 1e15;  // of seconds and rates; others are no speeds
 
 /// The one whole number that a / b may be by the digits of both; none if there is another one, or none.
 std::optional<double> whole_ratio(const LoggedValue& a, const LoggedValue& b) {
@@ -158,6 +159,8 @@ class SpeedReader {
     if (!speed.is_known()) speed = by_dates(i, speed);
     if (step.span == LogSpan::kAllSoFar && log_.run_time > log_.pauses && log_.pauses > 0) without_pauses(speed);
     complete(speed, tokens);
+    for (LoggedValue* value : {&speed.seconds, &speed.samples_per_s, &speed.tokens_per_s})
+      if (!(value->value >= kLeast && value->value <= kMost)) *value = {};
     return speed;
   }
 
@@ -356,13 +359,13 @@ LoggedSteps read_logged_steps(std::string_view content, const std::string& file_
 
 JobLogOptions read_job_log_options(const JsonReader& json) {
   JobLogOptions options;
-  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr std::int64_t kMostOfOption = 1'000'000'000;
   options.skip_steps = json.optional<std::int64_t>("skip_steps", options.skip_steps);
-  json.expect(options.skip_steps >= 0 && options.skip_steps <= kMost, "skip_steps", "0 to 1000000000 steps");
+  json.expect(options.skip_steps >= 0 && options.skip_steps <= kMostOfOption, "skip_steps", "0 to 1000000000 steps");
   for (const auto& [key, value] : {std::pair{"batch", &options.batch}, std::pair{"gpus", &options.gpus},
                                    std::pair{"sequence_length", &options.sequence_length}}) {
     *value = json.maybe<std::int64_t>(key);
-    json.expect(!*value || (**value >= 1 && **value <= kMost), key, "1 to 1000000000");
+    json.expect(!*value || (**value >= 1 && **value <= kMostOfOption), key, "1 to 1000000000");
   }
   return options;
 }
