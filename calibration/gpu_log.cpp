@@ -131,16 +131,67 @@ GpuTool tool_of(std::string_view line) {
 struct GpuSample {
   std::array<std::optional<double>, static_cast<std::size_t>(GpuValue::kCount)> values{};
   std::optional<double> operator[](GpuValue value) const { return values[static_cast<std::size_t>(value)]; }
+  /// Share of time in which a kernel ran, by what says it.
   std::optional<double> busy() const {
     const auto utilization = (*this)[GpuValue::kUtilization];
     return utilization ? utilization : (*this)[GpuValue::kEngineBusy];
   }
 };
 
+/// Samples added up.
+struct GpuSums {
+  struct Sum {
+    double sum = 0, largest = 0;
+    std::size_t count = 0;
+  };
+  std::array<Sum, static_cast<std::size_t>(GpuValue::kCount)> values{};
+  std::size_t samples = 0;
+
+  void add(const GpuSample& sample) {
+    ++samples;
+    for (std::size_t v = 0; v < values.size(); ++v)
+      if (const auto& value = sample.values[v]) {
+        values[v].sum += *value;
+        values[v].largest = std::max(values[v].largest, *value);
+        ++values[v].count;
+      }
+  }
+  void add(const GpuSums& other) {
+    samples += other.samples;
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      values[v].sum += other.values[v].sum;
+      values[v].largest = std::max(values[v].largest, other.values[v].largest);
+      values[v].count += other.values[v].count;
+    }
+  }
+  const Sum& operator[](GpuValue value) const { return values[static_cast<std::size_t>(value)]; }
+  bool has(GpuValue value) const { return (*this)[value].count > 0; }
+  /// Empty if there is none.
+  std::string mean(GpuValue value) const {
+    const Sum& sum = (*this)[value];
+    return sum.count == 0 ? std::string{} : CsvField{sum.sum / static_cast<double>(sum.count)}.text();
+  }
+  std::string largest(GpuValue value) const { return has(value) ? CsvField{(*this)[value].largest}.text() : ""; }
+};
+
 struct GpuRecord {
   std::string key, name;
   std::size_t line = 0;
-  std::vector<GpuSample> samples;
+  GpuSums busy;            // from the first to the last sample in which it worked
+  GpuSums since;           // since then
+  std::size_t before = 0;  // samples before
+
+  void add(const GpuSample& sample) {
+    const bool works = sample.busy().value_or(1) > 0;
+    if (!works && busy.samples == 0) {
+      ++before;
+      return;
+    }
+    since.add(sample);
+    if (!works) return;
+    busy.add(since);
+    since = {};
+  }
 };
 
 class GpuLog {
@@ -236,8 +287,8 @@ class GpuLog {
     const auto [entry, is_new] = numbers_.try_emplace(key, gpus_.size());
     constexpr std::size_t kMostGpus = 10'000;
     if (gpus_.size() == kMostGpus && is_new) throw InputError{file_name_ + ": expected at most 10000 GPUs"};
-    if (is_new) gpus_.push_back({.key = key, .name = name, .line = line_, .samples = {}});
-    gpus_[entry->second].samples.push_back(sample);
+    if (is_new) gpus_.push_back({.key = key, .name = name, .line = line_, .busy = {}, .since = {}});
+    gpus_[entry->second].add(sample);
   }
 
   /// 97 or "97 %" or "40536 MiB"; none of "-", "N/A" and "[Not Supported]".
@@ -253,45 +304,28 @@ class GpuLog {
     return value;
   }
 
-  /// Mean or largest of a value over samples.
-  static std::string text_of(std::span<const GpuSample> samples, GpuValue which, bool is_largest = false) {
-    double sum = 0, largest = 0;
-    std::size_t count = 0;
-    for (const GpuSample& sample : samples)
-      if (const auto value = sample[which]) {
-        sum += *value;
-        largest = std::max(largest, *value);
-        ++count;
-      }
-    if (count == 0) return {};
-    return CsvField{is_largest ? largest : sum / static_cast<double>(count)}.text();
-  }
-
   Measurements rows() const {
     CsvWriter csv{{"tool", "gpu", "name", "samples", "idle_samples", "gpu_utilization", "memory_utilization",
                    "memory_used_B", "power_W", "sm_clock_Hz", "sm_active", "dram_active"}};
     const std::string tool{kToolNames[static_cast<std::size_t>(tool_)]};
     Measurements result;
     std::size_t idle = 0, idle_gpus = 0;
-    const auto is_busy = [](const GpuSample& sample) { return sample.busy().value_or(1) > 0; };
     for (const GpuRecord& gpu : gpus_) {
-      const auto first = std::ranges::find_if(gpu.samples, is_busy);
-      if (first == gpu.samples.end()) {
+      const GpuSums& sums = gpu.busy;
+      if (sums.samples == 0) {
         ++idle_gpus;
         continue;
       }
-      const auto last = std::find_if(gpu.samples.rbegin(), gpu.samples.rend(), is_busy).base();
-      const std::span<const GpuSample> samples{first, last};
-      idle += gpu.samples.size() - samples.size();
-      const bool has_utilization = !text_of(samples, GpuValue::kUtilization).empty();
+      const std::size_t idle_samples = gpu.before + gpu.since.samples;
+      idle += idle_samples;
+      const bool has_utilization = sums.has(GpuValue::kUtilization);
       csv.skip_to_line(gpu.line);
-      csv.row({tool, gpu.key, gpu.name, std::to_string(samples.size()),
-               std::to_string(gpu.samples.size() - samples.size()),
-               text_of(samples, has_utilization ? GpuValue::kUtilization : GpuValue::kEngineBusy),
-               text_of(samples, GpuValue::kMemoryUtilization), text_of(samples, GpuValue::kMemoryUsed, true),
-               text_of(samples, GpuValue::kPower), text_of(samples, GpuValue::kClock),
-               text_of(samples, GpuValue::kSmActive), text_of(samples, GpuValue::kDramActive)});
-      add_missing(samples, result);
+      csv.row({tool, gpu.key, gpu.name, std::to_string(sums.samples), std::to_string(idle_samples),
+               sums.mean(has_utilization ? GpuValue::kUtilization : GpuValue::kEngineBusy),
+               sums.mean(GpuValue::kMemoryUtilization), sums.largest(GpuValue::kMemoryUsed),
+               sums.mean(GpuValue::kPower), sums.mean(GpuValue::kClock), sums.mean(GpuValue::kSmActive),
+               sums.mean(GpuValue::kDramActive)});
+      add_missing(sums, result);
     }
     if (idle_gpus == gpus_.size())
       throw InputError{file_name_ + ": expected samples of a GPU that works; found " +
@@ -308,8 +342,8 @@ class GpuLog {
     return result;
   }
 
-  void add_missing(std::span<const GpuSample> samples, Measurements& result) const {
-    const auto lacks = [&](GpuValue value) { return text_of(samples, value).empty(); };
+  void add_missing(const GpuSums& sums, Measurements& result) const {
+    const auto lacks = [&](GpuValue value) { return !sums.has(value); };
     const std::string of{kToolNames[static_cast<std::size_t>(tool_)]};
     const auto add = [&](const char* column, const char* asked) {
       result.missing.try_emplace(column, file_name_ + ": " + of + " did not record it; ask for it with " + asked);

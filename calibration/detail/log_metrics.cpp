@@ -90,8 +90,8 @@ LoggedSteps read_log_csv(std::string text, const std::string& file_name) {
       const LoggedValue value = read_logged_number(row.text_at(column.column));
       if (!value.is_known()) continue;
       if (values == nullptr) {
-        const auto [entry, is_new] = steps.try_emplace(static_cast<std::int64_t>(number.value));
-        if (is_new) entry->second.first = row.line();
+        const auto entry = steps.try_emplace(steps.end(), static_cast<std::int64_t>(number.value));
+        if (entry->second.first == 0) entry->second.first = row.line();
         values = &entry->second.second;
       }
       LoggedValue& known = (*values)[static_cast<std::size_t>(column.metric->meaning)];
