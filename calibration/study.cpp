@@ -14,6 +14,7 @@
 #include "calibration/trace_measurements.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -381,6 +382,7 @@ void read_logged_job(const CsvRow& row, StudyRow& entry) {
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
   json.begin_file(study_schema);
+  refuse_missing_keys(json, study_schema);
   Study study;
   study.name = path.stem().string();
   study.file_name = path.string();
