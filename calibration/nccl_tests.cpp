@@ -283,14 +283,22 @@ class NcclTests {
         fail("expected the columns of an nccl-tests program; found none for " + in_quotes(name));
   }
 
+  /// Where a row begins: with two whole numbers and a type that is known, or else with a word; the end if there is none.
+  static std::size_t begin_of_row(const Words& words) {
+    std::size_t any = words.size();
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+      if (!is_whole_number(words[i]) || !is_whole_number(words[i + 1])) continue;
+      if (is_type(words[i + 2])) return i;
+      const bool is_word = words[i + 2].find_first_not_of("0123456789.+-") != std::string_view::npos;
+      if (is_word && any == words.size()) any = i;
+    }
+    return any;
+  }
+
   /// A row begins with two whole numbers and the name of a type, behind whatever else the line begins with.
   void read_row(std::string_view line, const std::string& tag) {
     const Words all = words_of(line);
-    std::size_t first = all.size();
-    for (std::size_t i = 0; i + 2 < all.size(); ++i)
-      if (is_whole_number(all[i]) && is_whole_number(all[i + 1]) &&
-          all[i + 2].find_first_not_of("0123456789.+-") != std::string_view::npos)
-        first = i;
+    const std::size_t first = begin_of_row(all);
     if (first == all.size()) return;
     const Words words{all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
     const std::string writer =

@@ -7,11 +7,13 @@
 
 #include "sim/app/output/document.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/traffic/messages.hpp"
+#include "sim/traffic/packet_json.hpp"
 
 namespace rehearse {
 
@@ -103,7 +105,11 @@ const Verb kTraffic{"traffic", [](Scenario scenario, const JsonReader& options) 
 }  // namespace
 
 bool is_sweep(const std::filesystem::path& input) {
-  return input.extension() == ".json" && std::filesystem::is_regular_file(input);
+  constexpr std::size_t kStart = 4096;
+  if (input.extension() != ".json" || !std::filesystem::is_regular_file(input)) return false;
+  const std::string start = read_file_start(input, kStart);
+  const bool is_for_elasticsearch = start.starts_with("{\"index\"") && start.find("\"layers\"") != std::string::npos;
+  return !is_packet_json(start) && !is_for_elasticsearch;
 }
 
 std::vector<TrafficOfRun> traffic_of_sweeps(const std::vector<std::filesystem::path>& files, const Catalog& catalog,

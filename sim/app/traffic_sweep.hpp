@@ -12,7 +12,7 @@
 
 namespace rehearse {
 
-/// Whether `input` is a scenario or sweep file.
+/// Whether `input` is a scenario or sweep file: JSON, but not of packets.
 bool is_sweep(const std::filesystem::path& input);
 
 /// How the combinations are simulated.

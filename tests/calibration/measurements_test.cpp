@@ -85,7 +85,10 @@ TEST_CASE("mistakes in a listing are named with their line") {
         "x.log:8: column \"time\": expected a number; found \"fast\"");
   CHECK(nccl_refusal("8 2 float sum -1 1e999 1 1 0 11 1 1 0\n") ==
         "x.log:8: column \"time\": expected a number; found \"1e999\"");
-  CHECK(nccl_refusal("\xff\n") == "x.log: expected the listing of an nccl-tests program; found no row of it");
+  CHECK(nccl_refusal("\xff\n") ==
+        "x.log: expected the listing of an nccl-tests program; found its column names, but no row below them");
+  CHECK(refusal([] { (void)parse_nccl_tests("\xff\n", "x.log"); }) ==
+        "x.log: expected the listing of an nccl-tests program; found no row of it");
   CHECK(refusal([] { (void)parse_nccl_tests("8 2 float sum -1 10 1 1 0\n", "x.log"); }) ==
         "x.log:1: expected the line with the column names, \"#  size  count  type ...\", above the first row");
   CHECK(refusal([] {

@@ -9,6 +9,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "sim/base/varint.hpp"
 #include "workloads/traces/chakra_run.hpp"
 #include "workloads/traces/detail/characters.hpp"
@@ -74,6 +75,13 @@ std::vector<std::filesystem::path> execution_traces(std::span<const std::filesys
         found.front().string() +
         ": is an execution trace, which has no durations: give the profiler's trace of the same run besides it"};
   return found;
+}
+
+bool begins_as_json(const std::filesystem::path& file) {
+  constexpr std::size_t kStart = 4096;
+  const std::string start = read_unpacked_start(file, kStart);
+  const std::size_t first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  return first != std::string::npos && (start[first] == '{' || start[first] == '[');
 }
 
 /// A trace of hosts alone tells nothing of a training on GPUs, and other accelerators' kernels are not read.
@@ -145,7 +153,11 @@ std::vector<RecordedRun> read_recorded_runs(std::span<const std::filesystem::pat
   // The reader of Kineto's traces says best why a file is none.
   for (const std::filesystem::path& file : files) {
     refuse_other_format(file);
-    formats.push_back(find_trace_format(file, budget).value_or(TraceFormat::kKineto));
+    const std::optional<TraceFormat> format = find_trace_format(file, budget);
+    if (!format && !begins_as_json(file))
+      throw InputError{file.string() +
+                       ": expected a trace of PyTorch's profiler (JSON) or Chakra's (.et, JSON); found neither"};
+    formats.push_back(format.value_or(TraceFormat::kKineto));
   }
   const std::vector<std::filesystem::path> tensors = execution_traces(files, formats);
   KinetoOptions of_each = options;

@@ -199,13 +199,27 @@ TEST_CASE("a sweep's combinations are simulated for their traffic, equal ones on
   check_refused("traffic " + (folder / "broken.json").string(), 2, "broken.json");
 }
 
+TEST_CASE("what tshark -T json writes is traffic, also if a file is called as scenarios are") {
+  const TemporaryFolder folder;
+  folder.write("packets.json",
+               R"([{"_source": {"layers": {"frame": {"frame.time_epoch": "1.5", "frame.len": "154"}}}}])");
+  CHECK(traffic_of((folder / "packets.json").string())["total"]["size_B"] == 154);
+}
+
 TEST_CASE("what is no traffic is refused with one line") {
   const TemporaryFolder folder;
   check_refused("traffic", 2, "INPUT");
   check_refused("traffic " + (folder / "none").string(), 2, "none: cannot read");
   check_refused("traffic " + folder.path.string(), 2, "expected a run of simulate -o, captures");
   folder.write("text.txt", "text\n");
-  check_refused("traffic " + (folder / "text.txt").string(), 2, "expected a capture (pcap, pcapng) or a table");
+  check_refused("traffic " + (folder / "text.txt").string(), 2,
+                "expected a capture (pcap, pcapng), the packets of tshark");
+  folder.write("ek.json", "{\"index\": {}}\n{\"timestamp\": \"1\", \"layers\": {}}\n");
+  check_refused("traffic " + (folder / "ek.json").string(), 2, "found packets for Elasticsearch (tshark -T ek)");
+  folder.write("all.xml", "<?xml version=\"1.0\"?>\n<pdml version=\"0\">\n");
+  check_refused("traffic " + (folder / "all.xml").string(), 2, "found packets in XML");
+  folder.write("list.csv", "\"No.\",\"Time\",\"Source\",\"Destination\",\"Protocol\",\"Length\",\"Info\"\n");
+  check_refused("traffic " + (folder / "list.csv").string(), 2, "found a list of packets without ports, as Wireshark");
   check_refused("traffic " + kScenario + " --bin 0s", 2, "--bin: expected a time of at least");
   check_refused("traffic " + kScenario + " --link-rate 10", 2, "--link-rate: expected a rate with a unit");
   check_refused("simulate " + kScenario + " --pcap x --runs 3", 2, "--pcap: expected no --runs");

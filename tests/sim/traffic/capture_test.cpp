@@ -207,7 +207,9 @@ TEST_CASE("captures, tables and JSON are the same packed") {
   const auto source = open_capture(folder.write("x.pcap.gz", gzip(capture + capture.substr(24, 30))));
   CHECK(all_of(*source).size() == 1);
   CHECK(source->warning().find("after packet 1: truncated") != std::string::npos);
-  const std::string cut = gzip(capture + std::string(100'000, 'x'));
+  std::string packets = capture;
+  for (int i = 0; i < 1000; ++i) packets += capture.substr(24);
+  const std::string cut = gzip(packets);
   CHECK(error_of([&] { all_of(*open_capture_text(cut.substr(0, cut.size() - 20), "x.gz")); }) ==
         "x.gz: the gzip data are damaged or cut short");
 }

@@ -132,6 +132,8 @@ TEST_CASE("traces without work of a GPU say whose work they have") {
         expected + "that of MTIA, Meta's accelerator, which is not read: record the same model on a GPU");
   CHECK(reading(events(R"({"ph": "X", "cat": "sched", "name": "run", "ts": 6, "dur": 1})")) ==
         expected + "events of \"sched\" alone, which are not PyTorch's: record with torch.profiler");
+  CHECK(reading("\x05 no trace") ==
+        "t.json: expected a trace of PyTorch's profiler (JSON) or Chakra's (.et, JSON); found neither");
 }
 
 TEST_CASE("a trace in an archive of its own is read") {

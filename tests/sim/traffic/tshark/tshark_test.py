@@ -19,6 +19,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 kHere = pathlib.Path(__file__).resolve().parent
@@ -158,6 +159,35 @@ def compare_formats(comparison):
             comparison.compare(name, [path], theirs)
 
 
+def compare_texts(comparison, theirs):
+    """What tshark writes of the capture as text: JSON of all fields and of some, tables between tabs and others."""
+    fields = ["frame.time_epoch", "frame.len", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "tcp.srcport", "tcp.dstport", "udp.srcport",
+              "udp.dstport", "tcp.len", "tcp.seq_raw"]
+    some = [part for field in fields for part in ("-e", field)]
+    tables = {f"{name}.csv": ["-T", "fields", "-E", "header=y", "-E", "occurrence=f", "-E", f"quote={quote}", "-E", f"separator={separator}", *some]
+              for name, separator, quote in (("tabs", "/t", "n"), ("commas", ",", "d"), ("bars", "|", "s"), ("spaces", "/s", "n"))}
+    theirs = {**theirs, "io_stat_ms": theirs["bins_ms"]}  # write_rounded() does not write these
+    with tempfile.TemporaryDirectory() as made:
+        for name, options in {"all.json": ["-T", "json"], "some.json": ["-T", "json", *some], **tables}.items():
+            path = pathlib.Path(made, name)
+            path.write_text(run("tshark", "-r", kCapture, *options))
+            comparison.compare(name, [path], theirs)
+            packed = pathlib.Path(made, name + ".gz")
+            packed.write_bytes(gzip.compress(path.read_bytes()))
+            comparison.compare(packed.name, [packed], theirs)
+
+
+def compare_packed(comparison, theirs):
+    theirs = {**theirs, "io_stat_ms": theirs["bins_ms"]}  # write_rounded() does not write these
+    with tempfile.TemporaryDirectory() as made:
+        packed, archive = pathlib.Path(made, "c.pcap.gz"), pathlib.Path(made, "c.tar.gz")
+        packed.write_bytes(gzip.compress(kCapture.read_bytes()))
+        with tarfile.open(archive, "w:gz") as file:
+            file.add(kCapture, kCapture.name)
+        for path in (packed, archive):
+            comparison.compare(path.name, [path], theirs)
+
+
 def compare_runs(comparison):
     """A step of each setting of the study, and a lossy one."""
     cases = [(path, "0") for path in sorted((kRoot / "scenarios/tum").glob("*.json"))]
@@ -185,6 +215,7 @@ def main():
     figures = json.loads(kFigures.read_text())
     if not arguments.with_tshark:
         comparison.compare(kCapture.name, [kCapture], figures)
+        compare_packed(comparison, figures)
         return comparison.failed > 0
     if missing := [tool for tool in ("tshark", "editcap", "mergecap") if not shutil.which(tool)]:
         print(f"nothing was compared: {', '.join(missing)} not installed (Debian package tshark)")
@@ -198,6 +229,7 @@ def main():
         return comparison.failed > 0
     comparison.expect("figures.json", figures, tshark_figures(kCapture))
     compare_formats(comparison)
+    compare_texts(comparison, figures)
     compare_runs(comparison)
     return comparison.failed > 0
 
