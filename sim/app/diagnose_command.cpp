@@ -222,6 +222,8 @@ int run(const DiagnoseCommand& command) {
   const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
   if (!command.common.is_quiet) say_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings);
+  if (!command.common.is_quiet)
+    for (const MeasuredSize& size : sizes) say_warnings(size.remarks);
   if (!sizes.empty()) {
     std::optional<SizesDiagnosis> diagnosis;
     try {

@@ -19,6 +19,8 @@ namespace rehearse {
 struct MeasuredSize {
   int gpus = 0;
   double samples_per_s = 0;
+  std::optional<double> batch{};       // samples of a step, as a log says: those of the scenario on so many GPUs
+  std::vector<std::string> remarks{};  // of the log
 };
 
 /// A scenario, with the name of its file, and what was measured of it, by size.
