@@ -222,7 +222,7 @@ class GpuLog {
   }
 
   void read_line(std::string_view line) {
-    constexpr std::size_t kLongestLine = 64 * 1024;
+    constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
     if (line.size() > kLongestLine) return;
     if (const GpuTool tool = tool_of(line); tool != GpuTool::kNone) {
       read_header(line, tool);

@@ -83,8 +83,8 @@ class SpeedReader {
     if (!stated) return logged;
     const auto number = static_cast<double>(*stated);
     if (logged && *logged != number)
-      throw InputError{log_.file_name() + ": logs " + to_text(*logged) + " as " + key +
-                       "; the study's measurements say " + to_text(number)};
+      throw InputError{log_.file_name() + ": logs " + to_text(*logged) + " as " + key + "; stated are " +
+                       to_text(number)};
     return number;
   }
 

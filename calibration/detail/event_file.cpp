@@ -24,7 +24,7 @@ constexpr std::size_t kLengthSize = 12, kFooterSize = 4;
 
 /// CRC32C: Castagnoli's polynomial, reflected 0x82f63b78.
 std::uint32_t crc32c(std::string_view data) {
-  static const auto kTable = [] {
+  static const auto table_of_bytes = [] {
     std::array<std::uint32_t, 256> table{};
     for (std::uint32_t i = 0; i < table.size(); ++i) {
       table[i] = i;
@@ -33,7 +33,7 @@ std::uint32_t crc32c(std::string_view data) {
     return table;
   }();
   std::uint32_t crc = 0xffffffffU;
-  for (const char c : data) crc = kTable[(crc ^ static_cast<unsigned char>(c)) & 0xffU] ^ (crc >> 8U);
+  for (const char c : data) crc = table_of_bytes[(crc ^ static_cast<unsigned char>(c)) & 0xffU] ^ (crc >> 8U);
   return ~crc;
 }
 

@@ -15,7 +15,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
 constexpr double kMostSteps = 1e15;
 constexpr std::size_t kMostLoggedSteps = 1'000'000;
 constexpr std::size_t kMostValuesOfFact = 4;

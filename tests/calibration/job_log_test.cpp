@@ -320,10 +320,10 @@ TEST_CASE("what is no log, and a log that contradicts its study") {
       log_refusal("# gpu sm\n0 5\n").ends_with("found the output of nvidia-smi dmon, whose \"format\" is \"gpu-log\""));
   CHECK(log_refusal(iteration(1, 100, "global batch size: 64 |"),
                     {.skip_steps = 0, .batch = 32, .gpus = {}, .sequence_length = {}}) ==
-        "x.log: logs 64 as batch; the study's measurements say 32");
+        "x.log: logs 64 as batch; stated are 32");
   CHECK(log_refusal("world_size: 8\n" + iteration(1, 100),
                     {.skip_steps = 0, .batch = {}, .gpus = 16, .sequence_length = {}}) ==
-        "x.log: logs 8 as gpus; the study's measurements say 16");
+        "x.log: logs 8 as gpus; stated are 16");
   // Two values are none: each of 8 processes may print its own.
   CHECK(row_of(read("world_size: 8\nworld_size: 1\n" + iteration(1, 100))).text("gpus").empty());
   for (const char* number : {"nan", "inf", "-5", "1e999", "12x", "", "0"})

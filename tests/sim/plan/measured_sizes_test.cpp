@@ -2,12 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/temporary_folder.hpp"
-
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
 #include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
@@ -90,8 +89,8 @@ TEST_CASE("the log of a training on so many GPUs is the speed of that size") {
   CHECK(sizes[0].batch == 64);
   CHECK(sizes[0].remarks.size() == 1);
   CHECK(read_measured_sizes({"8=" + file}, 0)[0].samples_per_s == doctest::Approx(64 / 9.0));
-  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"16=" + file}),
-                       (file + ": logs 8 as gpus; the study's measurements say 16").c_str(), InputError);
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"16=" + file}), (file + ": logs 8 as gpus; stated are 16").c_str(),
+                       InputError);
 }
 
 TEST_CASE("sizes that cannot be are refused") {
