@@ -270,7 +270,7 @@ class JobLogRows {
     left_out_ = before - speeds_.size();
     if (speeds_.empty())
       throw InputError{log_.file_name() + ": expected steps after the first " + std::to_string(options_.skip_steps) +
-                       ", which are left out (\"skip_steps\" of the study's measurements); found " +
+                       ", which are left out (\"skip_steps\" of the study's measurements, --skip-steps); found " +
                        to_text(last - first) + " in " + std::to_string(before) + (before == 1 ? " line" : " lines")};
   }
 

@@ -92,8 +92,9 @@ constexpr std::array kForms{
     LogForm{"DeepSpeed", "iter time (s)", "samples/sec", kDeepspeedPipeline},
     LogForm{"DeepSpeed", ", RunningAvgSamplesPerSec=", "CurrSamplesPerSec", kDeepspeedCurrent, LogSpan::kOne, true},
     LogForm{"DeepSpeed", ", SamplesPerSec=", "", kDeepspeedAverage, LogSpan::kAllSoFar, true},
-    LogForm{"scripts that print samples/sec", "samples/sec", "", kSamplesPerSec},
+    LogForm{"scripts that print samples/sec of all GPUs", "samples/sec", "", kSamplesPerSec},
     LogForm{"Hugging Face Trainer", "train_runtime", "", kTrainer, LogSpan::kAllSoFar},
+    LogForm{"Hugging Face Trainer", "train_steps_per_second", "", kTrainer, LogSpan::kAllSoFar},
     LogForm{"Hugging Face Trainer", "eval_runtime", "", kTrainerPause}};
 
 constexpr std::array kFactNames{LogName{"using world size", kGpus},

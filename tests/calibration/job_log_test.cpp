@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "calibration/detail/logged_steps.hpp"
 #include "calibration/study.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/simulated.hpp"
@@ -111,7 +114,8 @@ TEST_CASE("the first steps are left out, and means over several steps with one o
         16);
   CHECK(row_of(read(log)).integer("first_step") == 1);
   CHECK(log_refusal(iteration(5, 10) + iteration(10, 10), {}) ==
-        "x.log: expected steps after the first 10, which are left out (\"skip_steps\" of the study's measurements); "
+        "x.log: expected steps after the first 10, which are left out (\"skip_steps\" of the study's measurements, "
+        "--skip-steps); "
         "found 10 "
         "in 2 lines");
   // A job that goes on from step 5000 warms up, too.
@@ -251,6 +255,9 @@ TEST_CASE("NeMo's lines and bars; scripts' own; Hugging Face's last line") {
       "{'eval_loss': 2.0, 'eval_runtime': 3.2716, 'epoch': 1.0}\n"
       "{'train_runtime': 703.2716, 'train_samples_per_second': 33.52, 'train_steps_per_second': 16.76, 'train_loss': "
       "0.8}\n";
+  CHECK(row_of(read("***** train metrics *****\n  train_runtime            = 0:12:03.27\n  train_steps_per_second   = "
+                    "     16.76\n"))
+            .number("steps_per_s") == doctest::Approx(16.76));
   const Measurements log = read(trainer, {});
   CHECK(row_of(log).number("batch") == 2);
   CHECK(row_of(log).number("step_time_s") == doctest::Approx(1 / 16.76 * 700 / 703.2716));
@@ -292,6 +299,49 @@ TEST_CASE("trainer_state.json") {
         "x.log: /log_history/0/train_runtime: expected a number of at least 0; found -1");
   const std::string text = state(Json::array({end}));
   CHECK(log_refusal(text.substr(0, text.size() - 3)).starts_with("x.log:1:"));
+}
+
+namespace {
+
+std::string little_endian(std::uint64_t number, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i) & 0xffU);
+  return text;
+}
+
+/// A record of TFRecord with an event: a scalar of one step, below 128.
+std::string event(double date, int step, const std::string& tag, float value) {
+  const auto message = [](char field, const std::string& data) {
+    return std::string{static_cast<char>(field << 3 | 2)} + static_cast<char>(data.size()) + data;
+  };
+  const std::string scalar = message(1, tag) + "\x15" + little_endian(std::bit_cast<std::uint32_t>(value), 4);
+  const std::string data = "\x09" + little_endian(std::bit_cast<std::uint64_t>(date), 8) + "\x10" +
+                           static_cast<char>(step) + message(5, message(1, scalar));
+  const std::string length = little_endian(data.size(), 8);
+  return length + little_endian(masked_crc32c(length), 4) + data + little_endian(masked_crc32c(data), 4);
+}
+
+}  // namespace
+
+TEST_CASE("scalars of TensorBoard: known names, evaluations, samples in the place of steps") {
+  const JobLogOptions all{.skip_steps = 0, .batch = {}, .gpus = {}, .sequence_length = {}};
+  std::string dates, times, samples;
+  for (int step = 10; step <= 50; step += 10) {
+    dates += event(1000 + step, step, "loss", 2);
+    dates += event(1000 + step + 5, step + 5, "val/loss", 2);
+    times += event(1000 + step, step, "iteration-time", 0.25F) + event(1000 + step, step, "batch-size", 64);
+    samples += event(1000 + step, 2 * step, "Train/Samples/train_loss", 2);
+  }
+  CHECK(row_of(parse_job_log(dates, "e", all)).integer("entries") == 4);
+  CHECK(row_of(parse_job_log(dates, "e", all)).number("step_time_s") == doctest::Approx(1));
+  CHECK(row_of(parse_job_log(times, "e", all)).number("step_time_s") == doctest::Approx(0.25));
+  CHECK(row_of(parse_job_log(times, "e", all)).number("samples_per_s") == doctest::Approx(256));
+  CHECK(row_of(parse_job_log(samples, "e", all)).number("samples_per_s") == doctest::Approx(2));
+  CHECK(row_of(parse_job_log(samples, "e", all)).text("step_time_s").empty());
+  std::string damaged = dates;
+  damaged[12 + 2] = static_cast<char>(~damaged[12 + 2]);
+  CHECK(refusal([&] { (void)parse_job_log(damaged, "e", all); }) ==
+        "e: record 1: expected the checksum of its data; the file is damaged");
 }
 
 TEST_CASE("event files of TensorBoard: dates of steps, tensors, evaluations, damage") {
