@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "calibration/gpu_log.hpp"
+#include "calibration/job_log.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -19,11 +21,10 @@ constexpr std::size_t kMaxSize = 256 * kMiB;
 
 MeasurementFormat read_measurement_format(const JsonReader& json) {
   const std::vector<std::pair<std::string, MeasurementFormat>> formats{
-      {"csv", MeasurementFormat::kCsv},
-      {"nccl-tests", MeasurementFormat::kNcclTests},
-      {"iperf3", MeasurementFormat::kIperf3},
-      {"kernel-table", MeasurementFormat::kKernelTable},
-      {"trace", MeasurementFormat::kTrace}};
+      {"csv", MeasurementFormat::kCsv},       {"nccl-tests", MeasurementFormat::kNcclTests},
+      {"iperf3", MeasurementFormat::kIperf3}, {"kernel-table", MeasurementFormat::kKernelTable},
+      {"trace", MeasurementFormat::kTrace},   {"training-log", MeasurementFormat::kTrainingLog},
+      {"gpu-log", MeasurementFormat::kGpuLog}};
   const auto word = json.as<std::string>();
   std::vector<std::string> names;
   for (const auto& [name, format] : formats) {
@@ -36,14 +37,18 @@ MeasurementFormat read_measurement_format(const JsonReader& json) {
 Measurements load_measurements(const std::filesystem::path& path, MeasurementFormat format) {
   if (format == MeasurementFormat::kCsv) return {.table = load_csv_file(path)};
   if (format == MeasurementFormat::kTrace) return {.table = load_trace_measurements(path)};
+  if (format == MeasurementFormat::kTrainingLog) return load_job_logs(path, {});
   std::string text = read_unpacked_file(path, kMaxSize);
   switch (format) {
     case MeasurementFormat::kNcclTests:
       return parse_nccl_tests(text, path.string());
     case MeasurementFormat::kIperf3:
       return parse_iperf3(text, path.string());
+    case MeasurementFormat::kGpuLog:
+      return parse_gpu_log(text, path.string());
     case MeasurementFormat::kCsv:
     case MeasurementFormat::kTrace:
+    case MeasurementFormat::kTrainingLog:
     case MeasurementFormat::kKernelTable:
       break;
   }

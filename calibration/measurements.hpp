@@ -14,9 +14,10 @@
 
 namespace rehearse {
 
-enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable, kTrace };
+enum class MeasurementFormat { kCsv, kNcclTests, kIperf3, kKernelTable, kTrace, kTrainingLog, kGpuLog };
 
-/// The format of the word "csv", "nccl-tests", "iperf3", "kernel-table" or "trace". Throws InputError for another one.
+/// The format of the word "csv", "nccl-tests", "iperf3", "kernel-table", "trace", "training-log" (job_log.hpp) or "gpu-log"
+/// (gpu_log.hpp). Throws InputError for another one.
 MeasurementFormat read_measurement_format(const JsonReader& json);
 
 /// A file of measurements as a table.

@@ -3,19 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration/job_log.hpp"
 #include "calibration/measurements.hpp"
 #include "calibration/metric.hpp"
 #include "calibration/replayed_metric.hpp"
 #include "calibration/trace_measurements.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -250,20 +254,26 @@ void require_stated(const JsonReader& json, const Measurements& measurements) {
       throw InputError{found->second + "; column " + in_quotes(column) + " is needed"};
   };
   for (const auto& [column, mapping] : json.child("columns").items()) require(column);
+  const JsonReader target = json.child("target");
+  if (target.has("column")) require(target.required<std::string>("column"));
 }
 
-void load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
+MeasurementFormat load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
   const JsonReader source = json.child("measurements");
   const bool is_csv = source.is_string();
   const fs::path own = json.resolve(is_csv ? source.as<std::string>() : source.required<std::string>("file"));
   study.measurements_file = (measurements ? *measurements : own.lexically_normal()).string();
   const MeasurementFormat format = is_csv ? MeasurementFormat::kCsv : read_measurement_format(source.child("format"));
+  const bool is_log = format == MeasurementFormat::kTrainingLog;
+  const JobLogOptions options = is_log ? read_job_log_options(source) : JobLogOptions{};
   if (!is_csv) source.reject_unknown_keys();
-  Measurements loaded = load_measurements(study.measurements_file, format);
+  Measurements loaded =
+      is_log ? load_job_logs(study.measurements_file, options) : load_measurements(study.measurements_file, format);
   require_stated(json, loaded);
   study.table = std::make_shared<const CsvTable>(std::move(loaded.table));
   study.remarks = std::move(loaded.remarks);
   study.gpu_column = loaded.gpu_column;
+  return format;
 }
 
 /// The scenario that rows change, with what the study sets in all of them.
@@ -361,14 +371,23 @@ void read_measured(const CsvRow& row, const TargetUnit& unit, const std::string&
   entry.measured *= unit.scale;
 }
 
+void read_logged_job(const CsvRow& row, StudyRow& entry) {
+  const auto number = [&](const char* column) {
+    return row.text(column).empty() ? std::nullopt : std::optional{row.number(column)};
+  };
+  entry.logged_batch = number("batch");
+  entry.logged_gpus = number("gpus");
+}
+
 Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
   const JsonReader json{file, path.string()};
   json.begin_file(study_schema);
+  refuse_missing_keys(json, study_schema);
   Study study;
   study.name = path.stem().string();
   study.file_name = path.string();
   study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
-  load_table(json, measurements, study);
+  const MeasurementFormat format = load_table(json, measurements, study);
   const CsvTable& table = *study.table;
   const BaseScenario base = read_base(json, study);
   const std::vector<ColumnMapping> mappings = read_mappings(json.child("columns"), table);
@@ -390,6 +409,7 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
       continue;
     }
     read_measured(row, unit, study.target_column, entry);
+    if (format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
     entry.scenario = make_scenario(base.json, mappings, row_place, entry);
     study.rows.push_back(std::move(entry));
   }
@@ -481,9 +501,29 @@ Json profile_of(const Study& study, const Catalog& catalog) {
       .value();
 }
 
+std::string log_contradiction(const std::optional<double>& logged_batch, const std::optional<double>& logged_gpus,
+                              const Scenario& scenario) {
+  double gpus = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker && !group.is_standby)
+      gpus += static_cast<double>(group.workers()) * group.gpus_per_worker;
+  const double batch = samples_per_update(scenario);
+  const auto differ = [](const std::optional<double>& logged, double simulated) {
+    return logged && std::abs(*logged - simulated) > 0.5;
+  };
+  std::string text;
+  if (differ(logged_gpus, gpus)) text = to_text(*logged_gpus) + " GPUs, the scenario has " + to_text(gpus);
+  if (differ(logged_batch, batch))
+    text +=
+        (text.empty() ? "" : "; ") + to_text(*logged_batch) + " samples in a step, the scenario has " + to_text(batch);
+  return text.empty() ? text : "the log is of a training with " + text;
+}
+
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog) {
   Json json = parse_json(row.scenario, file_name);
   Scenario scenario = read_scenario(json, file_name, catalog, row.origins);
+  if (const std::string text = log_contradiction(row.logged_batch, row.logged_gpus, scenario); !text.empty())
+    throw InputError{text};
   if (scenario.training.starts != Starts::kInAStep) return scenario;
   json["training"]["start_interval"] = "even";
   return read_scenario(json, file_name, catalog, row.origins);
@@ -558,6 +598,7 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
       },
       on_done, budget);
   std::vector<Prediction> made(distinct.size());  // but for their values
+  std::map<std::size_t, Scenario> logged;         // those of rows of training logs
   for (std::size_t i = 0; i < distinct.size(); ++i)
     if (results[i].has_succeeded) describe(scenario_of(i), made[i]);
   std::vector<Prediction> predictions;
@@ -570,11 +611,17 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
         static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
     const PooledRun& result = results[at];
     Prediction prediction = made[at];
-    if (result.has_succeeded) {
+    const StudyRow& row = study.rows[predictions.size()];
+    if (row.logged_batch || row.logged_gpus) {  // rows of other logs may have the same scenario
+      if (!logged.contains(at) && result.has_succeeded) logged.emplace(at, scenario_of(at));
+      if (const auto scenario = logged.find(at); scenario != logged.end())
+        prediction.problem = log_contradiction(row.logged_batch, row.logged_gpus, scenario->second);
+    }
+    if (result.has_succeeded && prediction.problem.empty()) {
       double value = 0;
       std::from_chars(result.text.data(), result.text.data() + result.text.size(), value);
       prediction.value = value;
-    } else {
+    } else if (!result.has_succeeded) {
       prediction.problem = result.text;
     }
     predictions.push_back(std::move(prediction));

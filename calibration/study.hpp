@@ -42,6 +42,9 @@ struct StudyRow {
   std::optional<double> trials{};       // of which `measured` is the share with an outcome
   std::optional<double> probability{};  // of a sample's value: `measured` is to be compared with this quantile
 
+  /// Of a training log: samples of a step and GPUs of the job that it was written by, which the scenario must have.
+  std::optional<double> logged_batch{}, logged_gpus{};
+
   bool fits(const RowFilter& filter) const;
 };
 
@@ -156,8 +159,14 @@ struct Prediction {
   std::optional<std::pair<double, double>> interval{};
 };
 
-/// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step.
+/// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step. Throws
+/// InputError, also if it has another batch or other GPUs than the log that the row was measured by.
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog);
+
+/// What a log of a training says otherwise than the scenario, of samples of a step (of a worker, if it is asynchronous) and
+/// GPUs: "the log is of a training with 16 GPUs, the scenario has 8"; empty if nothing.
+std::string log_contradiction(const std::optional<double>& batch, const std::optional<double>& gpus,
+                              const Scenario& scenario);
 
 /// Simulates the scenario of each row at its probability, equal ones once, empty ones not at all.
 /// `on_done(finished, total)` is called after each. Once `budget` is over, its stop() ends the call.

@@ -22,7 +22,11 @@ std::string study_schema() {
     "measurements": { "description": "relative to this file; may be compressed (.gz, and but for CSV .tar.gz of one file)", "anyOf": [
       { "type": "string", "description": "CSV file" },
       { "type": "object", "required": ["file", "format"], "additionalProperties": false, "properties": {
-          "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table", "trace"] } } }] },
+          "file": { "type": "string" }, "format": { "enum": ["csv", "nccl-tests", "iperf3", "kernel-table", "trace", "training-log", "gpu-log"] },
+          "skip_steps": { "type": "integer", "minimum": 0, "maximum": 1000000000, "default": 10, "description": "training-log: steps at its beginning that are left out" },
+          "batch": { "type": "integer", "minimum": 1, "maximum": 1000000000, "description": "training-log: samples of a step of all GPUs, if the log does not say it" },
+          "gpus": { "type": "integer", "minimum": 1, "maximum": 1000000000, "description": "training-log: GPUs of the job, if the log does not say it" },
+          "sequence_length": { "type": "integer", "minimum": 1, "maximum": 1000000000, "description": "training-log: tokens of a sample, if the log does not say it" } } }] },
     "set": { "type": "object", "description": "values by JSON pointer, the same for every row", "propertyNames": { "pattern": "^/" } },
     "columns": { "type": "object", "description": "what a column's value changes in the scenario", "additionalProperties": { "anyOf": [
       { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer" },

@@ -14,6 +14,7 @@
 #include "calibration/detail/least_squares.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
@@ -451,6 +452,7 @@ TrainingStudy load_training_study(const fs::path& path) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
   json.begin_file(training_log_study_schema, "training_logs");
+  refuse_missing_keys(json, training_log_study_schema);
   TrainingStudy study;
   study.name = path.stem().string();
   study.file_name = path.string();

@@ -65,6 +65,7 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
       const auto [entry, is_new] =
           known.try_emplace({row.scenario, studies[s].metric, row.probability}, scenarios_.size());
       scenario_of_.push_back(entry->second);
+      if (!is_new && (row.logged_batch || row.logged_gpus)) (void)read_row(row, studies[s].scenario_file, catalog);
       if (!is_new) continue;
       scenarios_.push_back({.scenario = read_row(row, studies[s].scenario_file, catalog),
                             .metric = studies[s].metric,

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration/job_log.hpp"
+#include "calibration/study.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
@@ -25,6 +27,8 @@ struct DiagnoseCommand : ScenarioCommand {
   std::string measured_step_time;                                      // as typed
   std::vector<std::string> measured_sizes;                             // as typed
   std::optional<double> one_gpu_samples_per_s;
+  std::optional<std::filesystem::path> log;
+  std::int64_t skip_steps = JobLogOptions{}.skip_steps;
 };
 
 void add_options(Options options, DiagnoseCommand& command) {
@@ -39,10 +43,17 @@ void add_options(Options options, DiagnoseCommand& command) {
       .check(is_positive);
   options.add_option("--measured-step-time", command.measured_step_time, "TIME",
                      "In place of it: time from one step of a worker to its next, such as 350ms");
+  options.add_option("--log", command.log, "FILE",
+                     "In place of it: the log of the training. The console of " + job_log_frameworks() +
+                         "; a CSV of metrics such as Lightning's, trainer_state.json, or an event file of TensorBoard");
+  options.add_count("--skip-steps", command.skip_steps, 0, 1'000'000'000,
+                    "Steps at the beginning of logs that are left out (default: 10)");
   options.add_repeatable(
-      "--measured", command.measured_sizes, "GPUS=X|FILE",
-      "In place of it, once for each size: samples per second of all workers on so many GPUs, such as 8=6679; "
-      "or a CSV file with the columns gpus and samples_per_s. Size 1 tells computation from scaling");
+      "--measured", command.measured_sizes, "GPUS=X|GPUS=LOG|FILE",
+      "In place of it, once for each size: samples per second of all workers on so many GPUs, such as 8=6679, or the "
+      "log of that training as of --log; or a CSV file with the columns gpus and samples_per_s. Size 1 tells "
+      "computation "
+      "from scaling");
   options
       .add_option("--one-gpu-samples-per-s", command.one_gpu_samples_per_s, "X",
                   "Beside --measured-samples-per-s or --measured: samples per second of one GPU alone")
@@ -110,16 +121,47 @@ void print(const Diagnosis& diagnosis) {
   print_remedies(diagnosis);
 }
 
-Measured measured_by(const DiagnoseCommand& command, std::optional<Seconds> step_time) {
+void say_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+}
+
+/// Of --log, if it is of a training like the scenario's.
+std::optional<Measured> measured_by_log(const DiagnoseCommand& command, const Json& scenario, const Catalog& catalog) {
+  if (!command.log) return {};
+  const Measurements log =
+      load_job_logs(*command.log, {.skip_steps = command.skip_steps, .batch = {}, .gpus = {}, .sequence_length = {}});
+  const Scenario read = read_scenario(scenario, command.scenario.string(), catalog);
+  const auto number = [](const CsvRow& row, const char* column) {
+    return row.text(column).empty() ? std::nullopt : std::optional{row.number(column)};
+  };
+  // The last of those with the scenario's batch, if it changed.
+  std::string contradiction;
+  std::optional<CsvRow> found;
+  for (const CsvRow& row : log.table.rows()) {
+    const std::string other = log_contradiction(number(row, "batch"), number(row, "gpus"), read);
+    if (other.empty()) found = row;
+    contradiction = other;
+  }
+  if (!found) throw InputError{command.log->string() + ": " + contradiction};
+  if (!command.common.is_quiet) say_warnings(log.remarks);
+  if (const auto seconds = number(*found, "step_time_s")) return Measured{Measured::Unit::kStepTime, *seconds};
+  if (const auto samples = number(*found, "samples_per_s"))
+    return Measured{Measured::Unit::kSamplesPerSecond, *samples};
+  throw InputError{log.missing.at("samples_per_s") + "; or --measured-samples-per-s"};
+}
+
+Measured measured_by(const DiagnoseCommand& command, std::optional<Seconds> step_time,
+                     const std::optional<Measured>& logged) {
   using Unit = Measured::Unit;
   std::vector<Measured> stated;
   if (command.measured_steps_per_s) stated.push_back({Unit::kStepsPerSecond, *command.measured_steps_per_s});
   if (command.measured_samples_per_s) stated.push_back({Unit::kSamplesPerSecond, *command.measured_samples_per_s});
   if (step_time) stated.push_back({Unit::kStepTime, step_time->value()});
+  if (logged) stated.push_back(*logged);
   const std::size_t count = stated.size() + (command.measured_sizes.empty() ? 0 : 1);
   if (count != 1)
     throw InputError{
-        "diagnose: expected one of --measured-speed, --measured-samples-per-s, --measured-step-time and "
+        "diagnose: expected one of --measured-speed, --measured-samples-per-s, --measured-step-time, --log and "
         "--measured; found " +
         (count == 0 ? std::string{"none"} : std::to_string(count)) + "; see rehearse diagnose --help"};
   return stated.empty() ? Measured{} : stated.front();
@@ -142,7 +184,7 @@ std::vector<MeasuredSize> sizes_of(const DiagnoseCommand& command, const Measure
       if (gpus > 1) texts.push_back(std::to_string(gpus) + "=" + to_text(measured.value));
     }
   }
-  return texts.empty() ? std::vector<MeasuredSize>{} : read_measured_sizes(texts);
+  return texts.empty() ? std::vector<MeasuredSize>{} : read_measured_sizes(texts, command.skip_steps);
 }
 
 void print_sizes(const SizesDiagnosis& diagnosis) {
@@ -171,20 +213,17 @@ void print_sizes(const SizesDiagnosis& diagnosis) {
   print(*diagnosis.largest);
 }
 
-void say_warnings(const Json& scenario, const std::string& file_name, const Catalog& catalog) {
-  for (const std::string& warning : read_scenario(scenario, file_name, catalog).warnings)
-    std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-}
-
 int run(const DiagnoseCommand& command) {
   const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
-  const Measured measured = measured_by(command, step_time);
+  const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
-  if (!command.common.is_quiet) say_warnings(scenario, command.scenario.string(), catalog);
+  if (!command.common.is_quiet) say_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings);
+  if (!command.common.is_quiet)
+    for (const MeasuredSize& size : sizes) say_warnings(size.remarks);
   if (!sizes.empty()) {
     std::optional<SizesDiagnosis> diagnosis;
     try {
@@ -214,7 +253,8 @@ CommandVerb diagnose_verb() {
       "help, with gain and cost; all of it simulated\n\n"
       "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
       "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104\n"
-      "         rehearse diagnose scenarios/dgx.json --measured 1=360 --measured 8=2500 --measured 16=4300",
+      "         rehearse diagnose scenarios/dgx.json --measured 1=360 --measured 8=2500 --measured 16=4300\n"
+      "         rehearse diagnose scenarios/dgx.json --measured 1=one-gpu.log --measured 8=eight.log",
       add_options, run);
 }
 

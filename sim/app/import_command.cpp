@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "calibration/gpu_log.hpp"
+#include "calibration/job_log.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_program.hpp"
 #include "sim/app/setup.hpp"
@@ -65,12 +67,22 @@ std::vector<std::string> command_line_of(const ImportCommand& command) {
   return arguments;
 }
 
+/// What a file of measurements is that no importer knows, and who reads it; empty for others.
+std::string measurements_text(const Source& source) {
+  if (const std::string tool = gpu_log_kind(source.start()); !tool.empty())
+    return "output of " + tool + ", which studies of the format \"gpu-log\" read";
+  if (const std::string framework = job_log_kind(source.start()); !framework.empty())
+    return "training log of " + framework + ", which diagnose --log and studies of the format \"training-log\" read";
+  return {};
+}
+
 void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
   Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
     const Source file{source};
     const FormatReader* reader = find_format(file);
     std::string found = reader == nullptr ? std::string{file.emptiness()} : what_it_is(*reader);
+    if (found.empty()) found = measurements_text(file);
     if (found.empty()) found = "unknown content";
     formats.push_back({{"file", source.string()}, {"format", found}});
   }
@@ -141,6 +153,9 @@ int run(const ImportCommand& command) {
     const Source source{file};
     readers.push_back(find_format(source));
     if (readers.back() != nullptr && readers.back()->recognizes == nullptr) (void)import_model(source);  // says why not
+    if (readers.back() == nullptr)
+      if (const std::string text = measurements_text(source); !text.empty())
+        throw InputError{source.name() + ": expected a model; found the " + text};
     command.common.budget.check();
   }
   const auto is_of_predictor = [](const FormatReader* reader) {

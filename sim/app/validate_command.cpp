@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/baselines.hpp"
+#include "calibration/job_log.hpp"
 #include "calibration/metric.hpp"
 #include "calibration/predicted_computation.hpp"
 #include "calibration/study.hpp"
@@ -39,7 +40,13 @@ std::string known_baselines() {
 
 void add_options(Options options, ValidateCommand& command) {
   options.add_option("STUDY", command.study, "Study file, or a set of studies").required();
-  options.add_option("--measurements", command.measurements, "CSV", "Another CSV with the same columns");
+  options.add_option(
+      "--measurements", command.measurements, "FILE",
+      "Another file instead of the study's, in its format: a CSV with the same columns, a listing of "
+      "nccl-tests, iperf3 --json, traces of PyTorch's profiler, the log of a training (" +
+          job_log_frameworks() +
+          ", metrics in a CSV, trainer_state.json, event files of TensorBoard), or of nvidia-smi or dcgmi "
+          "dmon: scenarios/studies/own");
   options.add_flag("--baselines", command.has_all_baselines,
                    "Predict the rows by what a user would try instead, too, from those that the study's fit knows");
   options
@@ -255,6 +262,7 @@ Json ValidatedStudy::summary() const {
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
   if (baselines) summary["baselines"] = to_json(*baselines);
   if (computation) summary["computation_predicted"] = to_json(*computation);
+  if (!study.remarks.empty()) summary["notes"] = study.remarks;
   summary["interpolates"] = accuracy.interpolates();
   return summary;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/names.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -75,6 +77,21 @@ void add_required(const Json& schema, const Json& rule, const Json& object, std:
   }
 }
 
+/// Adds the pointers of keys that are missing in `value`, which is at `pointer`, or below, as far as few are known.
+void add_missing(const Json& schema, const Json& value, const std::string& pointer, std::vector<std::string>& missing,
+                 std::size_t& objects) {
+  constexpr std::size_t kEnough = 20;
+  if (missing.size() >= kEnough || !(value.is_object() || value.is_array())) return;
+  const std::size_t before = missing.size();
+  if (value.is_object())
+    for (const std::string& key : missing_keys(schema, pointer, value))
+      missing.push_back(extend_json_pointer(pointer, key));
+  if (missing.size() > before) ++objects;
+  std::size_t index = 0;
+  for (const auto& [key, part] : value.items())
+    if (index++ < kEnough) add_missing(schema, part, extend_json_pointer(pointer, key), missing, objects);
+}
+
 /// Definitions of the quantities that rules refer to.
 const Json& quantity_schemas() {
   static const Json quantities = parse_json(R"json({
@@ -138,6 +155,13 @@ std::vector<std::string> missing_keys(const Json& schema, std::string_view point
   std::vector<std::string> missing;
   if (!rules.empty()) add_required(schema, *rules.front(), object, missing);
   return missing;
+}
+
+void refuse_missing_keys(const JsonReader& json, JsonSchema schema) {
+  std::vector<std::string> missing;
+  std::size_t objects = 0;
+  add_missing(parse_json(schema(), "schema"), json.value(), "", missing, objects);
+  if (objects > 1) json.fail("expected the keys " + list_in_quotes(missing) + "; found none of them");
 }
 
 std::string schema_text(std::string_view rules, SchemaParts parts) {

@@ -15,6 +15,10 @@ namespace rehearse {
 /// alternatives ("anyOf", "oneOf") only one that alone fits the object, by "type", "const" and "enum", counts.
 std::vector<std::string> missing_keys(const Json& schema, std::string_view pointer, const Json& object);
 
+/// Throws InputError, in one line, with the pointers of all keys that `schema` requires anywhere in the value, if more than
+/// one object lacks some; a single one is told of by whoever reads it.
+void refuse_missing_keys(const JsonReader& json, JsonSchema schema);
+
 /// Schemas that others refer to, as "#/$defs/NAME".
 using SchemaParts = std::initializer_list<std::pair<std::string_view, JsonSchema>>;
 

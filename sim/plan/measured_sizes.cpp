@@ -5,9 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "calibration/job_log.hpp"
 #include "calibration/parameter_uncertainty.hpp"
+#include "calibration/study.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -204,9 +207,31 @@ std::vector<Json> clusters_of(std::vector<SizeRow>& rows, const Change& change) 
   return clusters;
 }
 
+/// Of the log of a training on so many GPUs, the last batch of which counts.
+MeasuredSize read_logged_size(int gpus, const std::string& file, std::int64_t skip_steps) {
+  const Measurements log =
+      load_job_logs(file, {.skip_steps = skip_steps, .batch = {}, .gpus = gpus, .sequence_length = {}});
+  const CsvRow row = log.table.row(log.table.row_count() - 1);
+  if (row.text("samples_per_s").empty()) throw InputError{log.missing.at("samples_per_s")};
+  MeasuredSize size{.gpus = gpus, .samples_per_s = row.number("samples_per_s"), .batch = {}, .remarks = log.remarks};
+  if (!row.text("batch").empty()) size.batch = row.number("batch");
+  return size;
+}
+
+/// A log of another batch than the scenario's on so many GPUs measured something else.
+void refuse_other_batches(const std::vector<SizeRow>& rows, const std::vector<Json>& clusters,
+                          const std::string& file_name, const Catalog& catalog) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].measured.batch || clusters[i].is_null()) continue;
+    const Scenario scenario = read_scenario(clusters[i], file_name, catalog);
+    if (const std::string text = log_contradiction(rows[i].measured.batch, {}, scenario); !text.empty())
+      throw InputError{"--measured " + std::to_string(rows[i].measured.gpus) + ": " + text};
+  }
+}
+
 }  // namespace
 
-std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options) {
+std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options, std::int64_t skip_steps) {
   std::vector<MeasuredSize> sizes;
   for (const std::string& text : options) {
     const std::size_t equals = text.find('=');
@@ -214,16 +239,19 @@ std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& op
       const CsvTable table = load_csv_file(text);
       for (const CsvRow& row : table.rows()) {
         const std::int64_t gpus = row.integer("gpus");
-        sizes.push_back(
-            checked({static_cast<int>(std::clamp<std::int64_t>(gpus, -1, kMostGpus + 1)), row.number("samples_per_s")},
-                    text + ":" + std::to_string(row.line())));
+        sizes.push_back(checked({.gpus = static_cast<int>(std::clamp<std::int64_t>(gpus, -1, kMostGpus + 1)),
+                                 .samples_per_s = row.number("samples_per_s")},
+                                text + ":" + std::to_string(row.line())));
       }
       continue;
     }
     MeasuredSize size;
-    if (!read_number(std::string_view{text}.substr(0, equals), size.gpus) ||
-        !read_number(std::string_view{text}.substr(equals + 1), size.samples_per_s))
-      throw InputError{"--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, or a CSV file; found " +
+    const bool has_gpus = read_number(std::string_view{text}.substr(0, equals), size.gpus);
+    const std::string value = text.substr(equals + 1);
+    if (has_gpus && size.gpus >= 1 && std::filesystem::is_regular_file(value))
+      size = read_logged_size(size.gpus, value, skip_steps);
+    else if (!has_gpus || !read_number(std::string_view{value}, size.samples_per_s))
+      throw InputError{"--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, GPUS=LOG or a CSV file; found " +
                        in_quotes(text)};
     sizes.push_back(checked(size, "--measured " + shortened(text)));
   }
@@ -250,6 +278,7 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
   // Whatever the step is, it is stretched as a whole: its time follows from two speeds of one GPU.
   const bool has_one = rows.front().measured.gpus == 1;
   std::vector<Json> clusters = clusters_of(rows, [&](int gpus) { return with_gpus(effective, scenario, gpus); });
+  refuse_other_batches(rows, clusters, file_name, catalog);
   if (has_one && !clusters.front().is_null())
     clusters.push_back(with_step(clusters.front(), scenario, group, step_time_with(scenario, group, 1)));
   const auto stated = simulations.run(clusters);

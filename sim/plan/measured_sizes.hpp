@@ -1,6 +1,7 @@
 #pragma once
 // What was measured on several numbers of GPUs, against the simulation: computation on one of them, and scaling.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@ namespace rehearse {
 struct MeasuredSize {
   int gpus = 0;
   double samples_per_s = 0;
+  std::optional<double> batch{};       // samples of a step, as a log says: those of the scenario on so many GPUs
+  std::vector<std::string> remarks{};  // of the log
 };
 
 /// A scenario, with the name of its file, and what was measured of it, by size.
@@ -49,9 +52,10 @@ struct SizesDiagnosis {
   std::optional<Diagnosis> largest;
 };
 
-/// `options` of --measured: "8=6679", or the name of a CSV file with the columns gpus and samples_per_s. Sorted by size.
+/// `options` of --measured: "8=6679"; "8=train.log", the log of a training on so many GPUs (calibration/job_log.hpp), whose
+/// first `skip_steps` steps are left out; or the name of a CSV file with the columns gpus and samples_per_s. Sorted by size.
 /// Throws InputError.
-std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options);
+std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& options, std::int64_t skip_steps = 10);
 
 /// Simulates the scenario on each of the sizes, as stated and with the step of one GPU as it was measured. The scenario
 /// has one group of workers, whose count follows from the size; one GPU has nobody to exchange with. None if

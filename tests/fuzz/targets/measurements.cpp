@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "calibration/detail/logged_steps.hpp"
+#include "calibration/gpu_log.hpp"
+#include "calibration/job_log.hpp"
 #include "calibration/kernel_study.hpp"
 #include "calibration/lifetime_study.hpp"
 #include "calibration/measurements.hpp"
@@ -45,6 +48,46 @@ void run_iperf3(std::string_view input) {
 
 void run_kernel_table(std::string_view input) {
   read_measurements([&] { return parse_kernel_table(std::string{input}, "input"); });
+}
+
+/// A log as it is, without the first steps and with all, its batch known or not.
+void run_job_log(std::string_view input) {
+  for (const JobLogOptions& options :
+       {JobLogOptions{}, JobLogOptions{.skip_steps = 0, .batch = 64, .gpus = 8, .sequence_length = 128}})
+    read_measurements([&] {
+      const Measurements log = parse_job_log(input, "input", options);
+      for (const CsvRow& row : log.table.rows())
+        for (const char* column : {"step_time_s", "steps_per_s", "samples_per_s", "tokens_per_s"}) {
+          if (row.text(column).empty())
+            require(log.missing.contains(column), "what is missing has a reason");
+          else
+            require(row.number(column) >= 0, "speeds are not negative");
+        }
+      return log.table;
+    });
+}
+
+/// Records of events behind their length (a byte), which get the checksums that they need.
+void run_event_file(std::string_view input) {
+  const auto little_endian = [](std::uint64_t number, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i) & 0xffU);
+    return text;
+  };
+  std::string file;
+  while (!input.empty()) {
+    const std::size_t size = std::min<std::size_t>(static_cast<unsigned char>(input.front()), input.size() - 1);
+    const std::string_view data = input.substr(1, size);
+    const std::string length = little_endian(size, 8);
+    file +=
+        length + little_endian(masked_crc32c(length), 4) + std::string{data} + little_endian(masked_crc32c(data), 4);
+    input.remove_prefix(1 + size);
+  }
+  run_job_log(file);
+}
+
+void run_gpu_log(std::string_view input) {
+  read_measurements([&] { return parse_gpu_log(input, "input").table; });
 }
 
 /// A table of training logs; and a pattern, in the first line, with the text to search.
@@ -106,10 +149,15 @@ void run_measured_kernels(std::string_view input) {
 }  // namespace
 
 std::span<const Target> targets_of_measurements() {
-  static constexpr std::array kTargets{
-      Target{"nccl_tests", run_nccl_tests},     Target{"iperf3", run_iperf3},
-      Target{"kernel_table", run_kernel_table}, Target{"measured_kernels", run_measured_kernels},
-      Target{"training_log", run_training_log}, Target{"study", run_study}};
+  static constexpr std::array kTargets{Target{"nccl_tests", run_nccl_tests},
+                                       Target{"iperf3", run_iperf3},
+                                       Target{"kernel_table", run_kernel_table},
+                                       Target{"measured_kernels", run_measured_kernels},
+                                       Target{"training_log", run_training_log},
+                                       Target{"job_log", run_job_log},
+                                       Target{"event_file", run_event_file},
+                                       Target{"gpu_log", run_gpu_log},
+                                       Target{"study", run_study}};
   return kTargets;
 }
 

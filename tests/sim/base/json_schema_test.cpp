@@ -66,4 +66,18 @@ TEST_CASE("all missing keys of an object stand in one line") {
         "f.json: expected the key \"parts\"; found none");
 }
 
+TEST_CASE("keys that several objects of a file lack are told in one line") {
+  const auto refusal = [](const char* text) -> std::string {
+    const Json file = parse_json(text, "f.json");
+    try {
+      refuse_missing_keys(JsonReader{file, "f.json"}, schema_text);
+    } catch (const InputError& error) { return error.what(); }
+    return "accepted";
+  };
+  CHECK(refusal(R"({"parts": [{"size": 1}], "by_name": {"a/b": {}}})") ==
+        "f.json: expected the keys \"/format\", \"/parts/0/name\" and \"/by_name/a~1b/x\"; found none of them");
+  CHECK(refusal(R"({"parts": []})") == "accepted");  // whoever reads it says so
+  CHECK(refusal(R"({"format": 1, "parts": [{}]})") == "accepted");
+}
+
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.hpp"
 #include "tests/support/simulated.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
@@ -74,11 +75,29 @@ TEST_CASE("without a speed of one GPU the computation is not judged") {
   CHECK(diagnosis.rows[1].measured_efficiency == doctest::Approx(12828 / (2 * 6679.0)));
 }
 
+TEST_CASE("the log of a training on so many GPUs is the speed of that size") {
+  const test::TemporaryFolder folder;
+  std::string log = "world_size: 8\n";
+  for (int step = 1; step <= 12; ++step)
+    log += "iteration " + std::to_string(step) +
+           "/ 12 | elapsed time per iteration (ms): " + (step <= 10 ? "9000" : "500") + " | global batch size: 64 |\n";
+  const std::string file = folder.write("train.log", log).string();
+  const std::vector<MeasuredSize> sizes = read_measured_sizes({"8=" + file});
+  REQUIRE(sizes.size() == 1);
+  CHECK(sizes[0].gpus == 8);
+  CHECK(sizes[0].samples_per_s == doctest::Approx(128));
+  CHECK(sizes[0].batch == 64);
+  CHECK(sizes[0].remarks.size() == 1);
+  CHECK(read_measured_sizes({"8=" + file}, 0)[0].samples_per_s == doctest::Approx(64 / 9.0));
+  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"16=" + file}), (file + ": logs 8 as gpus; stated are 16").c_str(),
+                       InputError);
+}
+
 TEST_CASE("sizes that cannot be are refused") {
   CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8:6679"}), doctest::Contains("8:6679"), InputError);
-  CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=fast"}),
-                       "--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, or a CSV file; found \"8=fast\"",
-                       InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)read_measured_sizes({"8=fast"}),
+      "--measured: expected GPUS=SAMPLES_PER_S, such as 8=6679, GPUS=LOG or a CSV file; found \"8=fast\"", InputError);
   CHECK_THROWS_WITH_AS((void)read_measured_sizes({"0=6679"}), "--measured 0=6679: expected 1 to 1000000 GPUs; found 0",
                        InputError);
   CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=0"}),
