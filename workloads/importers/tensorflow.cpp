@@ -85,7 +85,8 @@ class TensorflowReader {
       }
     }
     for (const std::size_t i : forward_.order()) {
-      const std::size_t place = nodes_[i].op == "Conv2DBackpropInput" ? 0 : nodes_[i].op == "Reshape" ? 1 : 2;
+      const bool is_shape_first = nodes_[i].op == "Conv2DBackpropInput" || is_random(nodes_[i].op);
+      const std::size_t place = is_shape_first ? 0 : nodes_[i].op == "Reshape" ? 1 : 2;
       if (place == 2 || place >= forward_.inputs(i).size()) continue;
       const std::optional<GraphDefTensor>& sizes = nodes_[forward_.inputs(i)[place].node].tensor;
       if (sizes && sizes->values.size() > 1 && sizes->values[0] >= 2 && sizes->values[0] <= 65536)

@@ -14,6 +14,11 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
+constexpr std::string_view kMissing =
+    "it reads a node that the graph does not have: expected a whole GraphDef; OpenCV's text graphs, for instance, "
+    "leave "
+    "the weights out";
+
 /// What a framework adds to the forward pass for training, or beside it.
 bool is_beside(const GraphDefNode& node) {
   const auto has = [&](const char* part) { return node.name.find(part) != std::string::npos; };
@@ -149,6 +154,7 @@ TensorflowForward::TensorflowForward(std::string where, const GraphDefFile& file
     : where_{std::move(where)}, file_{file}, nodes_{file.nodes} {
   connect();
   find_learned();
+  find_read();
   keep_needed_inputs();
   is_seen_.resize(nodes_.size());
   find_ends();
@@ -176,6 +182,15 @@ void TensorflowForward::connect() {
       if (const auto found = by_name_.find(producer); found != by_name_.end()) tensor.node = found->second;
       inputs_[i].push_back(tensor);
     }
+}
+
+/// What another node of the model reads.
+void TensorflowForward::find_read() {
+  is_read_.resize(nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for (const Tensor& input : inputs_[i])
+      if (input.node != kNowhere && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op))
+        is_read_[input.node] = true;
 }
 
 /// Of sources none but those of queues: what lies before them is the input pipeline. Of a condition the branch that is
@@ -274,11 +289,6 @@ std::vector<std::size_t> TensorflowForward::losses_of_one_tower() {
 }
 
 void TensorflowForward::find_ends() {
-  std::vector<bool> is_read(nodes_.size());
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    for (const Tensor& input : inputs_[i])
-      if (input.node != kNowhere && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op))
-        is_read[input.node] = true;
   std::size_t others = 0;
   const auto try_end = [&](std::size_t end) {
     sees_products_ = false;
@@ -293,16 +303,20 @@ void TensorflowForward::find_ends() {
     if (const auto found = by_name_.find(producer_of(output)); found != by_name_.end() && ends_.empty())
       try_end(found->second);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (!is_read[i] && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op) &&
+    if (!is_read_[i] && !inputs_[i].empty() && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op) &&
         towers_.insert(without_tower(nodes_[i].name)).second)
       try_end(i);
   if (others > 0)
     remarks_.push_back("left out are further ends of the graph, which use the same parameters again: " +
                        std::to_string(others));
-  if (ends_.empty())
-    throw InputError{where_ + ": expected a model with weights; found " +
-                     (has_variables_ ? "variables that no operator reads"
-                                     : "neither a variable nor a constant of several floating-point numbers")};
+  if (!ends_.empty()) return;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (is_tensorflow_convolution(nodes_[i].op) || is_tensorflow_product(nodes_[i].op))
+      for (const Tensor& input : inputs_[i])
+        if (input.node == kNowhere) fail(nodes_[i], std::string{kMissing});
+  throw InputError{where_ + ": expected a model with weights; found " +
+                   (has_variables_ ? "variables that no operator reads"
+                                   : "neither a variable nor a constant of several floating-point numbers")};
 }
 
 /// Whether there are parameters before `end` that no end before it had.
@@ -346,10 +360,7 @@ void TensorflowForward::order_before(std::size_t end) {
     const Tensor input = inputs[step.next++];
     const GraphDefNode& reader = nodes_[step.node];
     if (input.node == kNowhere && is_tensorflow_source(reader.op)) continue;
-    if (input.node == kNowhere)
-      fail(reader,
-           "it reads a node that the graph does not have: expected a whole GraphDef; OpenCV's text graphs, for "
-           "instance, leave the weights out");
+    if (input.node == kNowhere) fail(reader, std::string{kMissing});
     if (state_[input.node] == 1) fail(reader, "it waits for itself");
     if (state_[input.node] == 0) enter(input.node);
   }

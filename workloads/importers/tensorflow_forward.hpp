@@ -52,6 +52,7 @@ class TensorflowForward {
  private:
   [[noreturn]] void fail(const GraphDefNode& node, const std::string& message) const;
   void connect();
+  void find_read();
   void keep_needed_inputs();
   void find_learned();
   void mark_weights(std::size_t node, std::size_t place);
@@ -69,7 +70,7 @@ class TensorflowForward {
   std::set<std::string_view> trainable_;
   std::set<std::size_t> weights_;  // at places for them
   std::set<std::string> towers_;
-  std::vector<bool> is_seen_, looked_up_;
+  std::vector<bool> is_read_, is_seen_, looked_up_;
   std::vector<char> state_;  // 1: its inputs are being ordered, 2: it is in the order
   bool has_variables_ = false, sees_products_ = false;
   std::vector<std::size_t> ends_, order_;
