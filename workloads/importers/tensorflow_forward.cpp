@@ -241,21 +241,24 @@ void TensorflowForward::find_learned() {
   }
 }
 
-/// The variable or constant behind an input, perhaps in another order or type: weights, though no optimizer updates them.
-void TensorflowForward::mark_weights(std::size_t node, std::size_t place) {
+/// The variable or constant that a node is, perhaps in another order or type; kNowhere if it is something else.
+std::size_t TensorflowForward::variable_behind(std::size_t node) const {
   static const Names passing{"Identity", "ReadVariableOp", "Transpose",    "Reshape", "Cast",
                              "Squeeze",  "ExpandDims",     "StopGradient", "Switch",  "RefSwitch"};
   constexpr int kMostPassed = 16;
-  for (int passed = 0; passed < kMostPassed; ++passed) {
-    if (place >= inputs_[node].size() || inputs_[node][place].node == kNowhere) return;
-    node = inputs_[node][place].node;
-    place = 0;
-    if (is_tensorflow_variable(nodes_[node].op) || nodes_[node].op == "Const") {
-      weights_.insert(node);
-      return;
-    }
-    if (!passing.contains(nodes_[node].op)) return;
+  for (int passed = 0; passed < kMostPassed && node != kNowhere; ++passed) {
+    if (is_tensorflow_variable(nodes_[node].op) || nodes_[node].op == "Const") return node;
+    if (!passing.contains(nodes_[node].op) || inputs_[node].empty()) return kNowhere;
+    node = inputs_[node][0].node;
   }
+  return kNowhere;
+}
+
+/// Weights are known by their places, though no optimizer updates them.
+void TensorflowForward::mark_weights(std::size_t node, std::size_t place) {
+  if (place >= inputs_[node].size()) return;
+  const std::size_t variable = variable_behind(inputs_[node][place].node);
+  if (variable != kNowhere) weights_.insert(variable);
 }
 
 bool TensorflowForward::is_learned(std::size_t i) const {
@@ -299,15 +302,17 @@ void TensorflowForward::find_ends() {
   };
   for (const std::size_t loss : losses_of_one_tower())
     if (const Tensor logits = inputs_[loss][0]; logits.node != kNowhere) try_end(logits.node);
+  const bool has_losses = !ends_.empty();
   for (const std::string& output : file_.outputs)
-    if (const auto found = by_name_.find(producer_of(output)); found != by_name_.end() && ends_.empty())
+    if (const auto found = by_name_.find(producer_of(output)); found != by_name_.end() && !has_losses)
       try_end(found->second);
+  const bool has_signature = !has_losses && !ends_.empty();
   for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (!is_read_[i] && !inputs_[i].empty() && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op) &&
-        towers_.insert(without_tower(nodes_[i].name)).second)
+    if (!is_read_[i] && !has_signature && variable_behind(i) == kNowhere && !is_beside(nodes_[i]) &&
+        !is_tensorflow_loss(nodes_[i].op) && towers_.insert(without_tower(nodes_[i].name)).second)
       try_end(i);
   if (others > 0)
-    remarks_.push_back("left out are further ends of the graph, which use the same parameters again: " +
+    remarks_.push_back("left out are further ends of the graph, which have no trained parameters of their own: " +
                        std::to_string(others));
   if (!ends_.empty()) return;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -328,7 +333,7 @@ bool TensorflowForward::sees_new_parameters(std::size_t end) {
     open.pop_back();
     if (is_seen_[i] || is_tensorflow_loss(nodes_[i].op)) continue;
     is_seen_[i] = true;
-    has_new = has_new || is_learned(i);
+    has_new = has_new || (is_learned(i) && (trainable_.empty() || trainable_.contains(nodes_[i].name)));
     sees_products_ = sees_products_ || is_tensorflow_convolution(nodes_[i].op) || is_tensorflow_product(nodes_[i].op);
     for (const Tensor& input : inputs_[i])
       if (input.node != kNowhere && !is_seen_[input.node]) open.push_back(input.node);

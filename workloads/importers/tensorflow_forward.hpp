@@ -55,6 +55,7 @@ class TensorflowForward {
   void find_read();
   void keep_needed_inputs();
   void find_learned();
+  std::size_t variable_behind(std::size_t node) const;
   void mark_weights(std::size_t node, std::size_t place);
   void find_ends();
   std::vector<std::size_t> losses_of_one_tower();
