@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "workloads/importers/einsum.hpp"
 
 namespace rehearse {
 
@@ -201,46 +202,8 @@ class Inference {
     set(y);
   }
 
-  /// "abc,cd->abd"; "..." stands for the axes that are left.
   void einsum() {
-    std::string equation = text("equation");
-    std::erase(equation, ' ');
-    const std::size_t arrow = equation.find("->"), comma = equation.find(',');
-    if (arrow == std::string::npos || comma == std::string::npos || shape(0) == nullptr || shape(1) == nullptr) return;
-    std::map<char, std::int64_t> sizes;
-    Shape rest;
-    const auto read = [&](std::string_view letters, const Shape& x) {
-      const std::size_t dots = letters.find("...");
-      const std::size_t named = dots == std::string_view::npos ? letters.size() : letters.size() - 3;
-      if (named > x.size() || (dots == std::string_view::npos && named != x.size())) fail("an equation of other axes");
-      const std::size_t left = x.size() - named;
-      Shape own;
-      std::size_t axis = 0;
-      for (std::size_t i = 0; i < letters.size(); ++i) {
-        if (i == dots) {
-          for (std::size_t k = 0; k < left; ++k) own.push_back(x[axis++]);
-          i += 2;
-        } else {
-          sizes[letters[i]] = x[axis++];
-        }
-      }
-      rest = broadcast(rest, own);
-    };
-    read(std::string_view{equation}.substr(0, comma), *shape(0));
-    read(std::string_view{equation}.substr(comma + 1, arrow - comma - 1), *shape(1));
-    Shape y;
-    const std::string_view result = std::string_view{equation}.substr(arrow + 2);
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      if (result.substr(i, 3) == "...") {
-        y.insert(y.end(), rest.begin(), rest.end());
-        i += 2;
-      } else {
-        const auto size = sizes.find(result[i]);
-        if (size == sizes.end()) fail("an equation with a letter of no input");
-        y.push_back(size->second);
-      }
-    }
-    set(y);
+    if (shape(0) != nullptr && shape(1) != nullptr) set(einsum_shape(text("equation"), *shape(0), *shape(1)));
   }
 
   /// Positions along one axis after a window of `kernel` moved over `in`.
