@@ -147,7 +147,8 @@ void set_attribute(GraphDefNode& node, const std::string& name, const graph_def:
   } else if (!attribute.has_list() && !attribute.has_shape() && attribute.type() == graph_def::DT_INVALID) {
     node.integers[name] = {attribute.b() ? 1 : attribute.i()};
   }
-  if (name == "shape" && attribute.has_shape()) node.component_shapes = {dimensions_of(attribute.shape())};
+  if ((name == "shape" || name == "element_shape") && attribute.has_shape())
+    node.component_shapes = {dimensions_of(attribute.shape())};
   if (name == "shapes" || name == "output_shapes")
     for (const graph_def::Shape& shape : attribute.list().shape())
       node.component_shapes.push_back(dimensions_of(shape));

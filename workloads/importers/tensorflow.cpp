@@ -80,7 +80,7 @@ class TensorflowReader {
       if (!has_batch_first(nodes_[i])) continue;
       for (const TensorflowValue& output : checked(i, [&] { return given_by(i); })) {
         if (!output.shape || output.shape->empty()) continue;
-        has_open = has_open || output.shape->front() < 0;
+        has_open = has_open || output.shape->front() < 0 || has_positions_first(*output.shape);
         if (output.shape->front() > 0) stated.push_back(output.shape->front());
       }
     }
@@ -147,7 +147,11 @@ class TensorflowReader {
     return outputs;
   }
 
-  bool has_batch_first(const GraphDefNode& node) const {
+  /// A sequence whose positions are fixed and whose batch, the second axis, is open.
+  static bool has_positions_first(const GraphDefShape& shape) {
+    return shape.size() == 3 && shape[0] > 1 && shape[1] < 0;
+  }
+  static bool has_batch_first(const GraphDefNode& node) {
     return is_tensorflow_source(node.op) && !node.op.starts_with("Decode") && !node.op.starts_with("Read");
   }
 
@@ -180,6 +184,8 @@ class TensorflowReader {
     if (is_tensorflow_variable(node.op) || node.op == "Const") return add_constant(i);
     if (node.op == "ReadVariableOp" && add_read(i)) return;
     const auto& read = forward_.inputs(i);
+    for (const Tensor& input : read)
+      if (const auto end = ends_.find(key_of(input)); end != ends_.end()) return add_after_end(i, end->second);
     if (std::ranges::any_of(read, [&](const Tensor& input) { return has_samples(input); })) return add_operator(i);
     if (std::ranges::any_of(read, [&](const Tensor& input) { return is_open(input); })) {
       for (std::size_t k = 0; k < results_[i].size(); ++k) open_.insert(key_of({i, k}));
@@ -215,7 +221,7 @@ class TensorflowReader {
         graph_.add_constant(key, {});
       } else if (!shape || !node.op.starts_with("Placeholder")) {
         open_.insert(key);  // until something is computed of it
-      } else if (shape->front() >= 0 && shape->front() != batch_) {
+      } else if (shape->front() >= 0 && shape->front() != batch_ && !has_positions_first(*shape)) {
         graph_.add_constant(key, *shape);
         graph_.remark("placeholder " + in_quotes(node.name) + " is taken as a constant, as its first axis of " +
                       std::to_string(shape->front()) + " is not the batch");
@@ -229,10 +235,12 @@ class TensorflowReader {
   void add_input(const Tensor& tensor, GraphDefShape shape) {
     const std::string key = key_of(tensor);
     if (batch_ == 0 && !shape.empty()) set_batch(shape[0] < 0 ? kUnknownBatch : shape[0]);
+    const bool is_turned = has_positions_first(shape);
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       if (shape[axis] >= 0) continue;
-      shape[axis] = axis == 0 ? batch_ : kOpenSize;
-      if (axis > 0) open_axes_.insert(key);
+      const bool is_batch = axis == (is_turned ? 1U : 0U);
+      shape[axis] = is_batch ? batch_ : kOpenSize;
+      if (!is_batch) open_axes_.insert(key);
     }
     open_.erase(key);
     results_[tensor.node][tensor.output].shape = shape;
@@ -344,6 +352,26 @@ class TensorflowReader {
     }
   }
 
+  bool reads_parameters(std::size_t i) const {
+    const auto& inputs = forward_.inputs(i);
+    return has_weights(nodes_[i].op) ||
+           std::ranges::any_of(inputs, [&](const Tensor& input) { return graph_.is_parameter(key_of(input)); });
+  }
+
+  /// Operators whose shapes depend on the values, such as a choice among boxes, end the model, if none after them has
+  /// parameters.
+  void add_after_end(std::size_t i, std::size_t end) {
+    if (reads_parameters(i))
+      fail(nodes_[end], "its shape is not known: expected attributes _output_shapes (as_graph_def(add_shapes=True))");
+    for (std::size_t k = 0; k < results_[i].size(); ++k) ends_.emplace(key_of({i, k}), end);
+  }
+  bool has_known_shape(std::size_t i) const {
+    return std::ranges::all_of(results_[i], [](const TensorflowValue& value) {
+      return value.shape && std::all_of(value.shape->begin() + (value.shape->empty() ? 0 : 1), value.shape->end(),
+                                        [](std::int64_t size) { return size >= 0; });
+    });
+  }
+
   /// The shape of an output, which has to be known.
   GraphDefShape closed_shape(std::size_t i, std::size_t k) {
     std::optional<GraphDefShape>& shape = results_[i][k].shape;
@@ -375,7 +403,12 @@ class TensorflowReader {
       for (const std::size_t k : {0, 1}) graph_.add_alias(key_of({i, k}), key_of(inputs[0]));
       return;
     }
-    if (gives_no_floating_numbers(node) && !results_[i][0].shape) {
+    const bool is_norm = node.op.find("FusedBatchNorm") != std::string::npos;
+    if (!is_norm && !has_known_shape(i) && (node.op == "Where" || !gives_no_floating_numbers(node))) {
+      if (!ends_.contains(node.name) && !reads_parameters(i)) ++stops_[node.op];
+      return add_after_end(i, i);
+    }
+    if (gives_no_floating_numbers(node) && !has_known_shape(i)) {
       for (std::size_t k = 0; k < results_[i].size(); ++k) graph_.add_constant(key_of({i, k}), {});
       return;
     }
@@ -478,12 +511,17 @@ class TensorflowReader {
         peephole != node.integers.end() && peephole->second[0] != 0)
       fail(node, "peepholes are not supported");
     const GraphDefShape shape = closed_shape(i, 6);
-    graph_.add({.name = key_of({i, 6}),
+    // One bias for both products.
+    graph_.add({.name = node.name + "/products",
                 .type = "lstm",
-                .inputs = {key_of(inputs[1]), key_of(inputs[4]), key_of(inputs[8])},
+                .inputs = {key_of(inputs[1]), key_of(inputs[4])},
                 .shape = shape,
                 .hidden = shape.back(),
-                .has_bias = true});
+                .has_bias = false});
+    graph_.add({.name = key_of({i, 6}),
+                .type = "add",
+                .inputs = {node.name + "/products", key_of(inputs[8])},
+                .shape = shape});
     for (std::size_t k = 0; k < 6; ++k) graph_.add_alias(key_of({i, k}), key_of({i, 6}));
   }
 
@@ -497,6 +535,9 @@ class TensorflowReader {
       if (has_samples({end, 0})) outputs.push_back(nodes_[end].name);
     if (outputs.size() < forward_.ends().size()) outputs.clear();  // a loss is a number: the model ends before it
     for (const std::string& remark : forward_.remarks()) graph_.remark(remark);
+    for (const auto& [op, count] : stops_)
+      graph_.remark("the model ends before operators whose shapes are not known: " + std::to_string(count) + " " +
+                    shortened(op));
     if (!open_axes_.empty())
       graph_.remark("axes that the graph leaves open, but for the batch, are taken as 128: of " +
                     in_quotes(*open_axes_.begin()) +
@@ -515,6 +556,8 @@ class TensorflowReader {
   std::set<std::string> open_;    // tensors of samples before the model, or whose shape is not known
   std::set<std::string> random_;  // constants that were drawn
   std::set<std::string> open_axes_;
+  std::map<std::string, std::size_t> ends_;   // tensors behind the end of the model, by the node that ended it
+  std::map<std::string, std::size_t> stops_;  // operators that ended it
   std::int64_t batch_ = 0;
   std::size_t tensors_ = 0;
   double learned_ = 0;  // scalars of the variables that the model reads

@@ -19,6 +19,11 @@ constexpr std::string_view kMissing =
     "leave "
     "the weights out";
 
+constexpr std::string_view kLoop =
+    "it is part of a loop of the graph, whose number of turns no attribute tells: expected none (while_loop, "
+    "dynamic_rnn, "
+    "map_fn) between input and output";
+
 /// What a framework adds to the forward pass for training, or beside it.
 bool is_beside(const GraphDefNode& node) {
   const auto has = [&](const char* part) { return node.name.find(part) != std::string::npos; };
@@ -43,9 +48,7 @@ std::optional<std::string> reason_against(const GraphDefNode& node) {
   static const Names volumes{"Conv3D", "Conv3DBackpropInput", "Conv3DBackpropInputV2"};
   static const Names compiled{"TRTEngineOp", "XlaLaunch", "NeuronOp"};
   const std::string& op = node.op;
-  if (loops.contains(op))
-    return "it is part of a loop of the graph, whose number of turns no attribute tells: expected none (while_loop, "
-           "dynamic_rnn, map_fn) between input and output";
+  if (loops.contains(op)) return std::string{kLoop};
   if (choices.contains(op))
     return "it chooses between functions, which is not supported: expected a graph without tf.cond, as for inference";
   if (calls.contains(op)) return "it calls the function " + in_quotes(node.function) + ", which the file does not have";
@@ -121,6 +124,7 @@ bool is_tensorflow_source(std::string_view op) {
                          "FunctionBufferingResourceGetNext",
                          "BarrierTakeMany",
                          "InfeedDequeue",
+                         "TensorArrayGatherV3",  // of a loop without weights
                          "InfeedDequeueTuple"};
   return all.contains(op) || op.starts_with("QueueDequeue") || op.find("IteratorGetNext") != std::string_view::npos;
 }
@@ -154,6 +158,7 @@ TensorflowForward::TensorflowForward(std::string where, const GraphDefFile& file
     : where_{std::move(where)}, file_{file}, nodes_{file.nodes} {
   connect();
   find_learned();
+  find_loops();
   find_read();
   keep_needed_inputs();
   is_seen_.resize(nodes_.size());
@@ -161,6 +166,12 @@ TensorflowForward::TensorflowForward(std::string where, const GraphDefFile& file
   state_.resize(nodes_.size());
   for (const std::size_t end : ends_) order_before(end);
   find_identifiers();
+}
+
+/// Whether it hands something to a loop that has no weights, such as one that chooses among boxes: the model ends there.
+bool TensorflowForward::begins_loop(std::string_view op) const {
+  return !loops_have_weights_ && (op == "Enter" || op == "RefEnter" || op.starts_with("TensorArrayScatter") ||
+                                  op.starts_with("TensorArrayWrite"));
 }
 
 void TensorflowForward::fail(const GraphDefNode& node, const std::string& message) const {
@@ -184,12 +195,33 @@ void TensorflowForward::connect() {
     }
 }
 
+/// Whether what a turn of a loop computes has weights: before its NextIteration, after its Merge.
+void TensorflowForward::find_loops() {
+  std::vector<bool> is_seen(nodes_.size());
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].op.ends_with("NextIteration") && !is_beside(nodes_[i])) open.push_back(i);
+  while (!open.empty() && !loops_have_weights_) {
+    const std::size_t i = open.back();
+    open.pop_back();
+    if (is_seen[i]) continue;
+    is_seen[i] = true;
+    const std::string& op = nodes_[i].op;
+    loops_have_weights_ = is_tensorflow_product(op) || is_tensorflow_convolution(op) || is_tensorflow_variable(op) ||
+                          op.find("LSTM") != std::string::npos || op.find("GRU") != std::string::npos;
+    if (op.ends_with("Merge")) continue;
+    for (const Tensor& input : inputs_[i])
+      if (input.node != kNowhere) open.push_back(input.node);
+  }
+}
+
 /// What another node of the model reads.
 void TensorflowForward::find_read() {
   is_read_.resize(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (const Tensor& input : inputs_[i])
-      if (input.node != kNowhere && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op))
+      if (input.node != kNowhere && !is_beside(nodes_[i]) && !is_tensorflow_loss(nodes_[i].op) &&
+          !begins_loop(nodes_[i].op))
         is_read_[input.node] = true;
 }
 
@@ -210,6 +242,8 @@ void TensorflowForward::keep_needed_inputs() {
       if (scale == nodes_[i].integers.end() || scale->second[0] == 0) inputs.resize(4);
       inputs[1] = inputs[2] = inputs[0];
     }
+    if (is_tensorflow_lstm(op) && inputs.size() == 9)  // [length, x, states (2), w, w of peepholes (3), b]
+      for (const std::size_t place : {0, 2, 3, 5, 6, 7}) inputs[place] = inputs[1];
     if ((op == "Merge" || op == "RefMerge") && inputs.size() > 1) {
       inputs = {inputs[1]};
       ++conditions;
@@ -274,7 +308,8 @@ bool TensorflowForward::is_learned(std::size_t i) const {
   const GraphDefShape& shape = node.tensor->shape;
   if (shape.empty() || std::ranges::find(shape, 0) != shape.end()) return false;
   if (weights_.contains(i)) return true;
-  static const Names words{"Const", "x", "y", "mean", "std", "stddev", "epsilon"};  // names that TensorFlow gives
+  static const Names words{"Const",  "x",       "y",     "mean", "std",
+                           "stddev", "epsilon", "zeros", "ones"};  // names that TensorFlow gives
   return shape != GraphDefShape{1} && !is_moving_average(node.name) && !is_called(node.name, words);
 }
 
@@ -349,6 +384,8 @@ void TensorflowForward::order_before(std::size_t end) {
   std::vector<Step> stack;
   const auto enter = [&](std::size_t node) {
     state_[node] = 1;
+    const bool is_of_loop = loops_have_weights_ && nodes_[node].op == "TensorArrayGatherV3";
+    if (is_of_loop) fail(nodes_[node], std::string{kLoop});
     if (const auto reason = reason_against(nodes_[node])) fail(nodes_[node], *reason);
     stack.push_back({node});
   };

@@ -52,6 +52,8 @@ class TensorflowForward {
  private:
   [[noreturn]] void fail(const GraphDefNode& node, const std::string& message) const;
   void connect();
+  void find_loops();
+  bool begins_loop(std::string_view op) const;
   void find_read();
   void keep_needed_inputs();
   void find_learned();
@@ -73,7 +75,7 @@ class TensorflowForward {
   std::set<std::string> towers_;
   std::vector<bool> is_read_, is_seen_, looked_up_;
   std::vector<char> state_;  // 1: its inputs are being ordered, 2: it is in the order
-  bool has_variables_ = false, sees_products_ = false;
+  bool has_variables_ = false, sees_products_ = false, loops_have_weights_ = false;
   std::vector<std::size_t> ends_, order_;
   std::vector<std::string> remarks_;
 };

@@ -713,6 +713,14 @@ class Inference {
   }
   void image() { set(Shape{kOpen, kOpen, integer("channels", 0) > 0 ? integer("channels", 0) : kOpen}); }
 
+  /// Elements of an array, one after another.
+  void elements() {
+    if (node_.component_shapes.empty() || !node_.component_shapes[0]) return;
+    Shape y = *node_.component_shapes[0];
+    y.insert(y.begin(), kOpen);
+    set(y);
+  }
+
   /// Components of a queue or an iterator, each of a sample or, of queues that give several, with their number before.
   void components() {
     set_parts(std::max<std::size_t>(1, node_.component_shapes.size()));
@@ -790,6 +798,7 @@ class Inference {
       add(&Inference::size, "Size");
       add(&Inference::counted, "Range");
       add(&Inference::image, "DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg");
+      add(&Inference::elements, "TensorArrayGatherV3");
       add(&Inference::components,
           "IteratorGetNext IteratorGetNextSync FunctionBufferingResourceGetNext MultiDeviceIteratorGetNextFromShard");
       return table;

@@ -330,20 +330,49 @@ TEST_CASE("recurrent layers: unrolled cells and blocks; loops are refused by nam
       node("lstm", "BlockLSTM", {"n", "x", "zero", "zero", "w/read", "zero", "zero", "zero", "b/read"}) +
       variable("v", {16, 5}) + numbers("rows", {-1, 16}) + node("f", "Reshape", {"lstm:6", "rows"}) +
       node("y", "MatMul", {"f", "v/read"});
-  CHECK(refusal(block).starts_with("g.pbtxt: "));  // the batch is not the first axis: no silent count
-  CHECK(
-      refusal(input("x", {-1, 20, 8}) + node("while/Enter", "Enter", {"x"}) +
-              node("while/Merge", "Merge", {"while/Enter", "while/NextIteration"}) +
-              node("while/NextIteration", "NextIteration", {"while/Merge"}) +
-              node("while/Exit", "Exit", {"while/Merge"}) + variable("w", {8, 2}) +
-              node("y", "MatMul", {"while/Exit", "w/read"})) ==
-      "g.pbtxt: operator \"while/Exit\" (Exit): it is part of a loop of the graph, whose number of turns no attribute "
-      "tells: expected none (while_loop, dynamic_rnn, map_fn) between input and output");
+  CHECK(parameters(block) == 24 * 64 + 64 + 80);
+  CHECK(work(block) == 20 * (24 * 64 + 80));  // 20 positions first, then the batch
   for (const char* op :
        {"While", "If", "StatefulPartitionedCall", "CudnnRNN", "QuantizedConv2D", "Conv3D", "TRTEngineOp"})
     CHECK(refusal(input("x", {-1, 8}) + node("op", op, {"x"}) + variable("w", {8, 2}) +
                   node("y", "MatMul", {"op", "w/read"}))
               .starts_with("g.pbtxt: operator \"op\" (" + std::string{op} + "): "));
+}
+
+TEST_CASE("a loop with weights is refused; one that prepares pictures or chooses among boxes is left out") {
+  const auto loop = [](const std::string& name, const std::string& x, const std::string& body) {
+    return node(name + "/Enter", "Enter", {x}) +
+           node(name + "/Merge", "Merge", {name + "/Enter", name + "/NextIteration"}) +
+           node(name + "/cond", "LoopCond", {}) + node(name + "/Switch", "Switch", {name + "/Merge", name + "/cond"}) +
+           node(name + "/body", body, {name + "/Switch:1", body == "BiasAdd" ? "w/read" : "indices"}) +
+           node(name + "/NextIteration", "NextIteration", {name + "/body"}) +
+           node(name + "/Exit", "Exit", {name + "/Switch"}) +
+           node(name + "/all", "TensorArrayGatherV3", {"array", "indices", name + "/Exit"},
+                attribute("element_shape", "shape {" + dims({9, 9, 3}) + " }"));
+  };
+  const std::string rest =
+      variable("w", {3, 3, 3, 8}) + node("array", "TensorArrayV3", {}) + numbers("indices", {0, 1});
+  const std::string convolved =
+      node("c", "Conv2D", {"before/all", "w/read"}, window({1, 1, 1, 1}, "SAME")) + node("y", "Sigmoid", {"c"});
+  const std::string detector = input("image", {-1, -1, -1, 3}) + loop("before", "image", "ResizeBilinear") + rest +
+                               convolved + loop("after", "y", "NonMaxSuppressionV2") +
+                               node("boxes", "Identity", {"after/all"});
+  CHECK(parameters(detector) == 216);
+  CHECK(work(detector) == 9 * 9 * 216);
+  CHECK(refusal(input("image", {-1, -1, -1, 3}) + loop("before", "image", "MatMul") + rest + convolved) ==
+        "g.pbtxt: operator \"before/all\" (TensorArrayGatherV3): it is part of a loop of the graph, whose number of "
+        "turns no "
+        "attribute tells: expected none (while_loop, dynamic_rnn, map_fn) between input and output");
+  CHECK(refusal(input("x", {-1, 8}) + loop("rnn", "x", "BiasAdd") + rest + variable("v", {8, 2}) +
+                node("y", "MatMul", {"rnn/Exit", "v/read"}))
+            .starts_with("g.pbtxt: operator \"rnn/Exit\" (Exit): it is part of a loop"));
+  // What chooses by value gives an unknown number of boxes.
+  const ImportedModel choosing =
+      imported(input("x", {-1, 9, 9, 3}) + rest + node("c", "Conv2D", {"x", "w/read"}, window({1, 1, 1, 1}, "SAME")) +
+               node("chosen", "Where", {"c"}) + node("y", "GatherNd", {"c", "chosen"}));
+  CHECK(test::workload_of(choosing).parameters() == 216);
+  CHECK(choosing.remarks ==
+        std::vector<std::string>{"the model ends before operators whose shapes are not known: 1 Where"});
 }
 
 TEST_CASE("conditions give the branch that is taken if they are true") {
