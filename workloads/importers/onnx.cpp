@@ -294,7 +294,9 @@ class OnnxReader {
       graph_.add_constant(name, shape);
     if (count > kMostKnown) return;
     if (tensor.data_type() == kInt64 || tensor.data_type() == kInt32) values_.integers[name] = small_integers(tensor);
-    if (tensor.data_type() == kFloat) values_.numbers[name] = numbers_of<float, double>(tensor.raw_data());
+    if (tensor.data_type() != kFloat) return;
+    values_.numbers[name] = numbers_of<float, double>(tensor.raw_data());
+    if (tensor.raw_data().empty()) values_.numbers[name].assign(tensor.float_data().begin(), tensor.float_data().end());
   }
 
   void add_input(const onnx_model::ValueInfo& value) {
@@ -360,6 +362,11 @@ class OnnxReader {
                        "): " + error.what()};
     }
     if (is_recurrent(node.type)) return add_recurrent(node);
+    if (node.type == "ConstantOfShape") {
+      int& type = types_.try_emplace(node.outputs[0], kFloat).first->second;
+      for (const onnx_model::Attribute& attribute : proto.attribute())
+        if (attribute.name() == "value") type = attribute.t().data_type();
+    }
     types_[node.outputs[0]] = gives_integers(node) ? kInt64 : kFloat;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty() || (i > 0 && node.type != "Split")) continue;
