@@ -170,13 +170,12 @@ class OnnxReader {
   /// The ONNX project's light models have ConstantOfShape in the place of every large initializer, so also of scales and
   /// biases that are multiplied and added.
   void find_weights_of_light_models() {
-    std::set<std::string, std::less<>> initializers;
-    for (const onnx_model::Tensor& tensor : proto_.initializer()) initializers.insert(tensor.name());
+    for (const onnx_model::Tensor& tensor : proto_.initializer()) initializers_.insert(tensor.name());
     std::vector<std::string> made;
     bool is_light = false;
     for (const onnx_model::Node& node : proto_.node()) {
       if (node.op_type() != "ConstantOfShape" || node.output_size() != 1 || node.input_size() != 1) continue;
-      if (!initializers.contains(node.input(0))) continue;
+      if (!initializers_.contains(node.input(0))) continue;
       made.push_back(node.output(0));
       is_light = is_light || weights_.contains(node.output(0));
     }
@@ -386,9 +385,7 @@ class OnnxReader {
     if (states == nullptr || states->size() != 3)
       fail("expected weights of states [directions, gates x hidden, hidden]");
     for (const std::size_t i : {5, 6})
-      if (has(i) && std::ranges::any_of(proto_.initializer(),
-                                        [&](const onnx_model::Tensor& each) { return each.name() == node.inputs[i]; }))
-        has_initial_states_ = true;
+      if (has(i) && initializers_.contains(node.inputs[i])) has_initial_states_ = true;
     OnnxNode made = node;
     made.integers["hidden_size"] = {states->back()};
     made.inputs.resize(std::min<std::size_t>(made.inputs.size(), 4));
@@ -472,6 +469,7 @@ class OnnxReader {
   std::map<std::string, double> learned_;  // scalars of parameters
   std::map<std::string, int> types_;
   std::map<std::string, const onnx_model::Node*> producers_;
+  std::set<std::string, std::less<>> initializers_;
   std::set<std::string> weights_, settings_;       // values at places for them
   std::map<std::string, std::size_t> batch_axes_;  // of inputs
   std::size_t scalars_ = 0, made_weights_ = 0;

@@ -78,7 +78,7 @@ class Profile {
   }
   void connect(std::string_view from, std::string_view to, const std::string& place) {
     const std::size_t reader = find(to, place), read = find(from, place);
-    if (std::ranges::find(nodes[reader].inputs, read) != nodes[reader].inputs.end()) return;
+    if (!edges_.emplace(read, reader).second) return;
     nodes[reader].inputs.push_back(read);
     nodes[read].readers.push_back(reader);
   }
@@ -119,6 +119,7 @@ class Profile {
 
   std::string name_;
   std::map<std::string, std::size_t, std::less<>> index_;
+  std::set<std::pair<std::size_t, std::size_t>> edges_;
 };
 
 Node node_of(std::string_view id, std::string_view layer, std::string_view fields, const std::string& place) {
