@@ -20,7 +20,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kUnknownBatch = 13;  // tells the batch from other sizes and does not stay
-constexpr std::int64_t kOpenSize = 128;     // of another axis that the graph leaves open
+constexpr std::int64_t kOpenSize = 128;     // likely of another axis that the graph leaves open
 constexpr std::size_t kMostTensorflowNodes = 200'000;
 constexpr std::size_t kMostBatches = 4;
 constexpr std::size_t kMostTensors = 400'000;
@@ -64,8 +64,9 @@ class TensorflowReader {
       graph_.remark("functions that the graph calls stand in their places: " + std::to_string(file.calls));
   }
 
-  /// With an open axis of the batch taken as `batch`; 0: with what the first input has.
-  ImportedModel read(std::int64_t batch) {
+  /// With an open axis of the batch taken as `batch`, or as what the first input has if it is 0, and others as `open_size`.
+  ImportedModel read(std::int64_t batch, std::int64_t open_size) {
+    open_size_ = open_size;
     if (batch > 0) set_batch(batch);
     for (const std::size_t i : forward_.order()) add(i);
     return finish();
@@ -217,7 +218,7 @@ class TensorflowReader {
     for (std::size_t k = 0; k < results_[i].size(); ++k) {
       const std::string key = key_of({i, k});
       const std::optional<GraphDefShape>& shape = results_[i][k].shape;
-      if (shape && shape->empty()) {
+      if (shape && shape->empty() && node.op.starts_with("Placeholder")) {
         graph_.add_constant(key, {});
       } else if (!shape || !node.op.starts_with("Placeholder")) {
         open_.insert(key);  // until something is computed of it
@@ -239,7 +240,7 @@ class TensorflowReader {
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       if (shape[axis] >= 0) continue;
       const bool is_batch = axis == (is_turned ? 1U : 0U);
-      shape[axis] = is_batch ? batch_ : kOpenSize;
+      shape[axis] = is_batch ? batch_ : open_size_;
       if (!is_batch) open_axes_.insert(key);
     }
     open_.erase(key);
@@ -539,8 +540,8 @@ class TensorflowReader {
       graph_.remark("the model ends before operators whose shapes are not known: " + std::to_string(count) + " " +
                     shortened(op));
     if (!open_axes_.empty())
-      graph_.remark("axes that the graph leaves open, but for the batch, are taken as 128: of " +
-                    in_quotes(*open_axes_.begin()) +
+      graph_.remark("axes that the graph leaves open, but for the batch, are taken as " + std::to_string(open_size_) +
+                    ": of " + in_quotes(*open_axes_.begin()) +
                     (open_axes_.size() > 1 ? " and " + std::to_string(open_axes_.size() - 1) + " more" : ""));
     if (!forward_.has_variables())
       graph_.remark("the graph has no variables, so its constants of floating-point numbers are taken as learned");
@@ -558,7 +559,7 @@ class TensorflowReader {
   std::set<std::string> open_axes_;
   std::map<std::string, std::size_t> ends_;   // tensors behind the end of the model, by the node that ended it
   std::map<std::string, std::size_t> stops_;  // operators that ended it
-  std::int64_t batch_ = 0;
+  std::int64_t batch_ = 0, open_size_ = kOpenSize;
   std::size_t tensors_ = 0;
   double learned_ = 0;  // scalars of the variables that the model reads
   bool has_input_ = false;
@@ -626,6 +627,19 @@ std::optional<Form> form_of(const Source& source) {
   return std::nullopt;
 }
 
+/// Positions of sequences: those of which a cell of each reads one.
+std::vector<std::int64_t> open_sizes(const GraphDefFile& file, const TensorflowForward& forward) {
+  std::vector<std::int64_t> sizes{kOpenSize};
+  for (const std::size_t i : forward.order()) {
+    const auto parts = file.nodes[i].integers.find("num");
+    const bool has_parts =
+        file.nodes[i].op == "Unpack" && parts != file.nodes[i].integers.end() && parts->second[0] > 1;
+    if (has_parts && sizes.size() < 3 && std::ranges::find(sizes, parts->second[0]) == sizes.end())
+      sizes.push_back(parts->second[0]);
+  }
+  return sizes;
+}
+
 }  // namespace
 
 bool is_tensorflow_graph(const Source& source) { return form_of(source).has_value(); }
@@ -638,13 +652,14 @@ ImportedModel read_tensorflow_graph(const Source& source) {
   const TensorflowForward forward{source.name(), file};
   const std::vector<std::int64_t> batches = TensorflowReader{source, file, forward}.batches();
   std::optional<std::string> mistake;
-  for (const std::int64_t batch : batches) {
-    try {
-      return TensorflowReader{source, file, forward}.read(batch);
-    } catch (const InputError& error) {
-      if (!mistake) mistake = error.what();
+  for (const std::int64_t open_size : open_sizes(file, forward))
+    for (const std::int64_t batch : batches) {
+      try {
+        return TensorflowReader{source, file, forward}.read(batch, open_size);
+      } catch (const InputError& error) {
+        if (!mistake) mistake = error.what();
+      }
     }
-  }
   throw InputError{*mistake};
 }
 

@@ -166,6 +166,9 @@ TensorflowForward::TensorflowForward(std::string where, const GraphDefFile& file
   state_.resize(nodes_.size());
   for (const std::size_t end : ends_) order_before(end);
   find_identifiers();
+  const auto is_choice = [&](std::size_t i) { return nodes_[i].op.ends_with("Merge") && !inputs_[i].empty(); };
+  if (std::ranges::any_of(order_, is_choice))
+    remarks_.emplace_back("of conditions of the graph (tf.cond) the branch that is taken if they are true is read");
 }
 
 /// Whether it hands something to a loop that has no weights, such as one that chooses among boxes: the model ends there.
@@ -228,7 +231,6 @@ void TensorflowForward::find_read() {
 /// Of sources none but those of queues: what lies before them is the input pipeline. Of a condition the branch that is
 /// taken if it is true, which is the second one.
 void TensorflowForward::keep_needed_inputs() {
-  std::size_t conditions = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     std::vector<Tensor>& inputs = inputs_[i];
     const std::string& op = nodes_[i].op;
@@ -244,13 +246,8 @@ void TensorflowForward::keep_needed_inputs() {
     }
     if (is_tensorflow_lstm(op) && inputs.size() == 9)  // [length, x, states (2), w, w of peepholes (3), b]
       for (const std::size_t place : {0, 2, 3, 5, 6, 7}) inputs[place] = inputs[1];
-    if ((op == "Merge" || op == "RefMerge") && inputs.size() > 1) {
-      inputs = {inputs[1]};
-      ++conditions;
-    }
+    if ((op == "Merge" || op == "RefMerge") && inputs.size() > 1) { inputs = {inputs[1]}; }
   }
-  if (conditions > 0 && has_variables_)
-    remarks_.push_back("of conditions of the graph (tf.cond) the branch that is taken if they are true is read");
 }
 
 void TensorflowForward::find_learned() {

@@ -159,7 +159,8 @@ class Inference {
   void constant() {
     if (!node_.tensor) return;
     set(node_.tensor->shape);
-    if (!node_.tensor->values.empty()) outputs_[0].numbers = node_.tensor->values;
+    const bool is_empty = std::ranges::find(node_.tensor->shape, 0) != node_.tensor->shape.end();
+    if (is_empty || !node_.tensor->values.empty()) outputs_[0].numbers = node_.tensor->values;
   }
   void variable() {
     if (!node_.component_shapes.empty()) set(node_.component_shapes[0]);
@@ -412,6 +413,8 @@ class Inference {
     Shape y = *x;
     y.erase(y.begin() + static_cast<std::ptrdiff_t>(axis));
     if (parts < 1 || parts > static_cast<std::int64_t>(kMostParts)) fail(std::to_string(parts) + " parts");
+    if ((*x)[axis] >= 0 && (*x)[axis] != parts)
+      fail("makes " + std::to_string(parts) + " parts of an axis of " + std::to_string((*x)[axis]));
     set_parts(static_cast<std::size_t>(parts));
     const Numbers* all = numbers_of(0);
     for (std::size_t i = 0; i < outputs_.size(); ++i) {

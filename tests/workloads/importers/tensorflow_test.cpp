@@ -324,6 +324,23 @@ TEST_CASE("recurrent layers: unrolled cells and blocks; loops are refused by nam
   cells += node("y", "AddN", {"mu", "m1", "m2"});
   CHECK(parameters(cells) == 64);
   CHECK(work(cells) == 3 * 64);
+  // Positions that a queue counts; how many they are, the cells say.
+  const std::string corpus =
+      node("data", "Const", {},
+           type("INT32") + attribute("value", "tensor { dtype: DT_INT32 tensor_shape {" + dims({2, 100}) + " } }")) +
+      node("queue", "FIFOQueueV2", {}, attribute("shapes", "list { shape { } }")) +
+      node("i", "QueueDequeueV2", {"queue"}, attribute("component_types", "list { type: DT_INT32 }")) +
+      number("zero", 0) + number("two", 2) + number("three", 3) + node("from", "Mul", {"i", "three"}) +
+      node("to", "Add", {"from", "three"}) + node("begin", "Pack", {"zero", "from"}) +
+      node("end", "Pack", {"two", "to"}) + numbers("steps", {1, 1}) +
+      node("ids", "StridedSlice", {"data", "begin", "end", "steps"}, attribute("T", "type: DT_INT32")) +
+      variable("table", {50, 8}) + node("x", "Gather", {"table/read", "ids"}, attribute("Tparams", "type: DT_FLOAT"));
+  std::string counted = cells;
+  counted.replace(0, input("x", {-1, 3, 8}).size(), corpus);
+  CHECK(parameters(counted) == 400 + 64);
+  CHECK(work(counted) == 3 * 64);
+  CHECK(imported(counted).remarks[0] ==
+        "axes that the graph leaves open, but for the batch, are taken as 3: of \"ids\"");
   const std::string block =
       input("x", {20, -1, 8}) + number("n", 20) + constant("zero", {}) + variable("w", {8 + 16, 64}) +
       variable("b", {64}) +
