@@ -197,7 +197,7 @@ class TensorflowReader {
 
   /// A placeholder whose shape is not known and that is added or multiplied is a number, such as a rate of dropout.
   std::vector<const TensorflowValue*> with_scalars(std::size_t i, std::vector<const TensorflowValue*> inputs) const {
-    static const TensorflowValue kScalar{.shape = GraphDefShape{}};
+    static const TensorflowValue scalar{.shape = GraphDefShape{}};
     static const Names all{"Add",     "AddV2", "Sub",       "Mul",          "RealDiv",  "Div",  "Maximum", "Minimum",
                            "Greater", "Pow",   "LessEqual", "GreaterEqual", "SelectV2", "Less", "Pack"};
     if (!all.contains(nodes_[i].op)) return inputs;
@@ -206,7 +206,7 @@ class TensorflowReader {
     for (std::size_t k = 0; k < inputs.size() && has_shape; ++k) {
       const GraphDefNode& from = nodes_[forward_.inputs(i)[k].node];
       const bool is_placeholder = from.op.starts_with("Placeholder");
-      if (is_placeholder && (inputs[k] == nullptr || !inputs[k]->shape)) inputs[k] = &kScalar;
+      if (is_placeholder && (inputs[k] == nullptr || !inputs[k]->shape)) inputs[k] = &scalar;
     }
     return inputs;
   }

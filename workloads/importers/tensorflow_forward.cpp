@@ -319,7 +319,7 @@ std::vector<std::size_t> TensorflowForward::losses_of_one_tower() {
     ++count;
     if (towers_.insert(without_tower(nodes_[i].name)).second) losses.push_back(i);
   }
-  if (losses.size() < count) remarks_.push_back("of towers, one for each GPU, the first is taken");
+  if (losses.size() < count) remarks_.emplace_back("of towers, one for each GPU, the first is taken");
   return losses;
 }
 
