@@ -129,6 +129,29 @@ void FrameworkGraph::add_alias(const std::string& name, const std::string& of) {
   }
 }
 
+void FrameworkGraph::add_combined(const std::string& name, const std::vector<std::string>& of, const Shape& shape) {
+  constexpr std::size_t kMostCombined = 16;
+  Value made{Value::Kind::kConstant, shape, {}};
+  for (const std::string& each : of) {
+    const auto value = values_.find(each);
+    if (value == values_.end() || value->second.kind != Value::Kind::kParameter) continue;
+    std::vector<std::string> all = value->second.others;
+    all.insert(all.begin(), value->second.layer);
+    for (const std::string& parameter : all) {
+      if (made.kind == Value::Kind::kConstant) {
+        made.kind = Value::Kind::kParameter;
+        made.layer = parameter;
+      } else if (parameter != made.layer && std::ranges::find(made.others, parameter) == made.others.end()) {
+        made.others.push_back(parameter);
+      }
+    }
+  }
+  if (made.others.size() > kMostCombined)
+    throw InputError{where_ + ": " + in_quotes(name) +
+                     " is worked out of more than 16 parameters, which is not supported"};
+  values_[name] = made;
+}
+
 void FrameworkGraph::add_shaped_alias(const std::string& name, const std::string& of, const Shape& shape) {
   add_alias(name, of);
   values_[name].shape = shape;
@@ -208,8 +231,11 @@ void FrameworkGraph::add_elementwise(const FrameworkOperator& op, LayerKind kind
     is_shape_stated = is_shape_stated || sample_shape(name, value.shape) != sample;
   }
   for (const std::string& name : operands.parameters) {
-    const std::string parameter = parameter_layer(name);
-    if (tables_.contains(parameter)) layer.inputs.push_back(parameter);
+    std::vector<std::string> all = values_.at(name).others;
+    all.insert(all.begin(), values_.at(name).layer);
+    for (const std::string& each : all)
+      if (const std::string parameter = parameter_layer(each); tables_.contains(parameter))
+        layer.inputs.push_back(parameter);
   }
   if (is_shape_stated || !operands.parameters.empty()) layer.shape = sample;
   const bool is_single = kind == LayerKind::kActivation || kind == LayerKind::kDropout;
@@ -411,8 +437,7 @@ void FrameworkGraph::add_embedding(const FrameworkOperator& op, const Operands& 
   const std::string& table = operands.parameters[0];
   const Shape& shape = values_.at(table).shape;
   if (operands.tensors.empty()) {  // always the same rows
-    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(table).layer};
-    return;
+    return add_combined(op.name, {table}, op.shape);
   }
   if (shape.size() != 2) fail(op, "expected a table of rows");
   GraphLayer layer{.name = op.name,
@@ -522,10 +547,7 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
         all, [&](const std::string& name) { return count_of(values_.at(name).shape) == count_of(op.shape); });
     return same == all.end() ? add_constant(op.name, op.shape) : add_shaped_alias(op.name, *same, op.shape);
   }
-  if (operands.tensors.empty() && !is_lookup) {  // work on parameters alone
-    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(operands.parameters[0]).layer};
-    return;
-  }
+  if (operands.tensors.empty() && !is_lookup) return add_combined(op.name, operands.parameters, op.shape);
   if (op.shape.empty() && action != OperatorAction::kReduce) fail(op, "the shape of what it gives is not known");
   if (!op.equation.empty()) return add_einsum(op, operands);
   if (add_of_one_kind(op, action.value_or(OperatorAction::kUnknown), operands)) return;

@@ -56,6 +56,8 @@ class FrameworkGraph {
   void add(const FrameworkOperator& op);
   /// The value `name` is `of`.
   void add_alias(const std::string& name, const std::string& of);
+  /// What is worked out of parameters alone, such as their sum: it has those of all.
+  void add_combined(const std::string& name, const std::vector<std::string>& of, const FrameworkShape& shape);
   /// The same scalars in another shape.
   void add_shaped_alias(const std::string& name, const std::string& of, const FrameworkShape& shape);
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -76,7 +78,8 @@ class FrameworkGraph {
   struct Value {
     enum class Kind { kTensor, kParameter, kConstant } kind = Kind::kConstant;
     FrameworkShape shape{};
-    std::string layer{};  // of a tensor, or the parameter
+    std::string layer{};                // of a tensor, or the parameter
+    std::vector<std::string> others{};  // further parameters that went into it
   };
   struct Operands;  // of one operator, by what they are
 

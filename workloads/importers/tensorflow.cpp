@@ -78,6 +78,7 @@ class TensorflowReader {
     std::vector<std::int64_t> stated, all;
     bool has_open = false;
     for (const std::size_t i : forward_.order()) {
+      has_open = has_open || (nodes_[i].op == "PlaceholderWithDefault" && has_open_batch(nodes_[i]));
       if (!has_batch_first(nodes_[i])) continue;
       for (const TensorflowValue& output : checked(i, [&] { return given_by(i); })) {
         if (!output.shape || output.shape->empty()) continue;
@@ -183,6 +184,7 @@ class TensorflowReader {
     if ((tensors_ += results_[i].size()) > kMostTensors)
       throw InputError{source_.name() + ": more than 400000 tensors"};
     if (is_tensorflow_variable(node.op) || node.op == "Const") return add_constant(i);
+    if (node.op == "PlaceholderWithDefault" && add_input_with_default(i)) return;
     if (node.op == "ReadVariableOp" && add_read(i)) return;
     const auto& read = forward_.inputs(i);
     for (const Tensor& input : read)
@@ -230,6 +232,20 @@ class TensorflowReader {
         add_input({i, k}, *shape);
       }
     }
+  }
+
+  /// Whether a placeholder whose default does not come from samples is an input: if its batch is open.
+  bool add_input_with_default(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    for (const Tensor& input : forward_.inputs(i))
+      if (has_samples(input) || is_open(input)) return false;
+    if (!has_open_batch(node)) return false;
+    add_input({i, 0}, *node.component_shapes[0]);
+    return true;
+  }
+  static bool has_open_batch(const GraphDefNode& node) {
+    const auto& shapes = node.component_shapes;
+    return !shapes.empty() && shapes[0] && !shapes[0]->empty() && shapes[0]->front() < 0;
   }
 
   /// Axes that are open become sizes.
@@ -337,6 +353,8 @@ class TensorflowReader {
                          });
     const auto learned =
         std::ranges::find_if(inputs, [&](const Tensor& input) { return graph_.is_parameter(key_of(input)); });
+    std::vector<std::string> keys;
+    for (const Tensor& input : inputs) keys.push_back(key_of(input));
     for (std::size_t k = 0; k < results_[i].size(); ++k) {
       const std::string key = key_of({i, k});
       const GraphDefShape shape = results_[i][k].shape.value_or(GraphDefShape{});
@@ -347,7 +365,7 @@ class TensorflowReader {
       else if (node.op == "IdentityN" && k < inputs.size())
         graph_.add_alias(key, key_of(inputs[k]));
       else if (results_[i][k].shape && is_whole)
-        graph_.add_shaped_alias(key, key_of(*learned), shape);
+        graph_.add_combined(key, keys, shape);
       else
         graph_.add_alias(key, key_of(*learned));
     }
@@ -400,7 +418,8 @@ class TensorflowReader {
       for (std::size_t k = 0; k < inputs.size(); ++k) graph_.add_alias(key_of({i, k}), key_of(inputs[k]));
       return;
     }
-    if (node.op == "Switch" || node.op == "RefSwitch" || node.op == "Merge" || node.op == "RefMerge") {
+    static const Names passing{"Switch", "RefSwitch", "Merge", "RefMerge", "PlaceholderWithDefault"};
+    if (passing.contains(node.op)) {
       for (const std::size_t k : {0, 1}) graph_.add_alias(key_of({i, k}), key_of(inputs[0]));
       return;
     }

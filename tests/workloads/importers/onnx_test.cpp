@@ -309,6 +309,11 @@ TEST_CASE("layers have the parameters that operators before the outputs read") {
                               node("MatMul", {"x", "b"}, {"q"}) + node("Add", {"p", "q"}, {"y"}) +
                               weights("w", {16, 64}) + x);
         }) == "m.onnx: its layers have 512 parameters, the variables that they read 1024" + words);
+  // Tables that are added to each other before samples are.
+  CHECK(workload_of(imported_text(node("Add", {"p", "t"}, {"s"}) + node("Add", {"x", "s"}, {"z"}) +
+                                  node("MatMul", {"z", "w"}, {"y"}) + weights("p", {16}) + weights("t", {1, 16}) +
+                                  weights("w", {16, 4}) + x))
+            .parameters() == 16 + 16 + 64);
   // What no output depends on does not count.
   CHECK(workload_of(imported_text(node("MatMul", {"x", "a"}, {"y"}) + node("MatMul", {"x", "b"}, {"z"}) +
                                   weights("a", {16, 4}) + weights("b", {16, 64}) + x))

@@ -17,7 +17,7 @@ TensorflowValue numbers(const Numbers& list) {
 }
 TensorflowValue number(double value) { return {.shape = Shape{}, .numbers = Numbers{value}}; }
 
-std::vector<TensorflowValue> inferred(GraphDefNode node, const std::vector<TensorflowValue>& inputs) {
+std::vector<TensorflowValue> inferred(const GraphDefNode& node, const std::vector<TensorflowValue>& inputs) {
   std::vector<const TensorflowValue*> pointers;
   for (const TensorflowValue& input : inputs) pointers.push_back(&input);
   return infer_tensorflow(node, pointers);

@@ -134,8 +134,8 @@ TEST_CASE("a frozen graph has its constants as weights, by their places and name
   const auto normalised = [](const std::string& scale) {
     return input("x", {-1, 9, 9, 3}) + constant("w", {3, 3, 3, 8}) +
            node("c", "Conv2D", {"x", "w"}, window({1, 2, 2, 1}, "VALID")) + constant(scale, {8}) +
-           constant("b/beta", {8}) + constant("b/moving_mean", {8}) + constant("b/moving_variance", {8}) +
-           node("n", "FusedBatchNorm", {"c", scale, "b/beta", "b/moving_mean", "b/moving_variance"});
+           constant("b/beta", {8}) + constant("b/m", {8}) + constant("b/v", {8}) +
+           node("n", "FusedBatchNorm", {"c", scale, "b/beta", "b/m", "b/v"});
   };
   CHECK(parameters(normalised("b/gamma")) == 216 + 16);
   CHECK(parameters(normalised("b/Const")) == 216 + 8);
@@ -197,6 +197,10 @@ TEST_CASE("placeholders without a shape get it from what reads them, or are aske
                                        node("y", "Conv2D", {"x", "w"}, window({1, 1, 1, 1}, "SAME")));
   CHECK(test::workload_of(sized).forward_flops().value() == 2.0 * 128 * 128 * 24);
   CHECK(sized.remarks[0] == "axes that the graph leaves open, but for the batch, are taken as 128: of \"x\"");
+  // A placeholder with a default is an input, unless it stands for what was computed.
+  for (const std::string& from : {constant("d", {1, 256}), input("d", {-1, 256})})
+    CHECK(work(from + node("x", "PlaceholderWithDefault", {"d"}, type("FLOAT") + states({-1, 256})) +
+               variable("w", {256, 128}) + node("y", "MatMul", {"x", "w/read"})) == 256 * 128);
   // A mask is no batch; a batch that only a shape in the graph knows.
   const ImportedModel masked = imported(input("x", {-1, 256}) + input("mask", {256, 128}) + variable("w", {256, 128}) +
                                         node("m", "Mul", {"w/read", "mask"}) + node("y", "MatMul", {"x", "m"}));
@@ -254,7 +258,7 @@ TEST_CASE("of a training graph each weight counts once, without gradients, updat
   // A second head has parameters of its own, a second use of the first has none.
   const std::string head = variable("q", {288, 4}) + node("boxes", "MatMul", {"f", "q/read"}) +
                            node("train/q", "ApplyMomentum", {"q", "q", "q"});
-  CHECK(parameters(tower("") + head) == kParameters + 288 * 4);
+  CHECK(parameters(tower("") + head) == kParameters + std::int64_t{288} * 4);
   const ImportedModel twice = imported(tower("") + node("again", "MatMul", {"f", "m/read"}));
   CHECK(test::workload_of(twice).parameters() == kParameters);
   CHECK(twice.remarks ==
@@ -428,6 +432,14 @@ TEST_CASE("layers that do not have the weights that the graph reads are refused,
         "found none");
   CHECK(refusal(x + variable("w", {16, 4}) + node("a", "Add", {"x", "b"}) + node("b", "Relu", {"a"}) +
                 node("y", "MatMul", {"b", "w/read"})) == "g.pbtxt: operator \"a\" (Add): it waits for itself");
+}
+
+TEST_CASE("parameters that are added before samples are count all") {
+  const std::string graph = input("x", {-1, 6, 8}) + variable("p", {6, 8}) + variable("t", {1, 8}) +
+                            node("s", "Add", {"p/read", "t/read"}) + node("y", "Add", {"x", "s"}) +
+                            variable("w", {8, 4}) + numbers("rows", {-1, 8}) + node("r", "Reshape", {"y", "rows"}) +
+                            node("z", "MatMul", {"r", "w/read"});
+  CHECK(parameters(graph) == 48 + 8 + 32);
 }
 
 TEST_CASE("a checkpoint's .meta and a SavedModel have a graph, whose functions stand in the place of their calls") {
