@@ -155,15 +155,15 @@ Profile profile_of_text(const Source& source) {
     const std::string place = source.name() + ":" + std::to_string(++count);
     std::string_view text = trimmed(line);
     if (text.empty()) continue;
-    const std::size_t first = text.find(kSeparator);
     std::size_t last = text.rfind(kSeparator);
-    if (last != std::string_view::npos && last > first && text.substr(last + kSeparator.size()).starts_with(kStage)) {
+    if (last != std::string_view::npos && text.substr(last + kSeparator.size()).starts_with(kStage)) {
       profile.stages.insert(
           number_of(text.substr(last + kSeparator.size() + kStage.size()), kMostStages, place, "stage_id"));
       text = text.substr(0, last);
       last = text.rfind(kSeparator);
     }
-    if (first == std::string_view::npos)
+    const std::size_t first = text.find(kSeparator);
+    if (first == std::string_view::npos || (first < last && last < first + kSeparator.size()))
       throw InputError{place + ": expected \"node1 -- ...\"; found " + in_quotes(text)};
     const std::string_view id = text.substr(0, first), rest = text.substr(last + kSeparator.size());
     if (first == last)

@@ -111,6 +111,9 @@ TEST_CASE("a profile that cannot be read is refused by its line") {
   CHECK(error("activation_size=[40.0; 8.0], ", "") == "g:3: expected activation_size=... of \"node3\"");
   CHECK(error("Linear(in", "Dense(in") ==
         "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features");
+  CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- stage_id=1\n") ==
+        "g:5: expected \"node1 -- ...\"; found \"node1 --\"");
+  CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- x\n") == "g:5: expected \"node1 -- ...\"; found \"node1 -- -- x\"");
   CHECK(error("\tnode1 -- node2\n", "\tnode1\n") == "g:5: expected \"node1 -- ...\"; found \"node1\"");
 }
 
