@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "workloads/importers/operator_actions.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
@@ -127,6 +129,34 @@ void FrameworkGraph::add_alias(const std::string& name, const std::string& of) {
   }
 }
 
+void FrameworkGraph::add_combined(const std::string& name, const std::vector<std::string>& of, const Shape& shape) {
+  constexpr std::size_t kMostCombined = 16;
+  Value made{Value::Kind::kConstant, shape, {}};
+  for (const std::string& each : of) {
+    const auto value = values_.find(each);
+    if (value == values_.end() || value->second.kind != Value::Kind::kParameter) continue;
+    std::vector<std::string> all = value->second.others;
+    all.insert(all.begin(), value->second.layer);
+    for (const std::string& parameter : all) {
+      if (made.kind == Value::Kind::kConstant) {
+        made.kind = Value::Kind::kParameter;
+        made.layer = parameter;
+      } else if (parameter != made.layer && std::ranges::find(made.others, parameter) == made.others.end()) {
+        made.others.push_back(parameter);
+      }
+    }
+  }
+  if (made.others.size() > kMostCombined)
+    throw InputError{where_ + ": " + in_quotes(name) +
+                     " is worked out of more than 16 parameters, which is not supported"};
+  values_[name] = made;
+}
+
+void FrameworkGraph::add_shaped_alias(const std::string& name, const std::string& of, const Shape& shape) {
+  add_alias(name, of);
+  values_[name].shape = shape;
+}
+
 FrameworkGraph::Operands FrameworkGraph::operands_of(const FrameworkOperator& op) const {
   Operands operands;
   for (const std::string& input : op.inputs) {
@@ -187,6 +217,7 @@ std::string FrameworkGraph::parameter_layer(const std::string& name) {
   if (shape.empty()) shape = {1};
   std::string layer = write_part({.name = parameter, .kind = LayerKind::kParameter, .inputs = {}, .shape = shape});
   owners_[parameter] = layer;
+  tables_.insert(layer);
   return layer;
 }
 
@@ -200,11 +231,11 @@ void FrameworkGraph::add_elementwise(const FrameworkOperator& op, LayerKind kind
     is_shape_stated = is_shape_stated || sample_shape(name, value.shape) != sample;
   }
   for (const std::string& name : operands.parameters) {
-    const std::string parameter = parameter_layer(name);
-    const bool is_table = std::ranges::any_of(net_.layers, [&](const GraphLayer& each) {
-      return each.name == parameter && each.kind == LayerKind::kParameter;
-    });
-    if (is_table) layer.inputs.push_back(parameter);
+    std::vector<std::string> all = values_.at(name).others;
+    all.insert(all.begin(), values_.at(name).layer);
+    for (const std::string& each : all)
+      if (const std::string parameter = parameter_layer(each); tables_.contains(parameter))
+        layer.inputs.push_back(parameter);
   }
   if (is_shape_stated || !operands.parameters.empty()) layer.shape = sample;
   const bool is_single = kind == LayerKind::kActivation || kind == LayerKind::kDropout;
@@ -230,11 +261,11 @@ void FrameworkGraph::add_convolution(const FrameworkOperator& op, const Operands
                    .shape = sample_shape(op.name, op.shape),
                    .features = out,
                    .has_bias = operands.parameters.size() > 1};
-  const std::size_t first = layout_ == Layout::kNchw ? 2 : 0;  // axis of the kernel's height
+  const std::size_t first = weights_ == Layout::kNchw ? 2 : 0;  // axis of the kernel's height
   layer.window.height = w[first];
   layer.window.width = w.size() == 4 ? w[first + 1] : 1;
   layer.window.stride = op.stride.empty() ? 1 : op.stride[0];
-  const std::int64_t of_group = layout_ == Layout::kNchw ? w[1] : w[w.size() - 2];
+  const std::int64_t of_group = weights_ == Layout::kNchw ? w[1] : w[w.size() - 2];
   layer.groups = op.groups > 0 ? op.groups : (is_transposed ? out : in) / of_group;
   const std::int64_t positions = layer.window.height * layer.window.width;
   if (layer.groups < 1 || in % layer.groups != 0 || out % layer.groups != 0 ||
@@ -285,6 +316,53 @@ void FrameworkGraph::add_product(const FrameworkOperator& op, const Operands& op
              .reduction = reduction});
 }
 
+/// With weights a linear layer, of two tensors a product.
+void FrameworkGraph::add_einsum(const FrameworkOperator& op, const Operands& operands) {
+  std::string equation = op.equation;
+  std::erase_if(equation, [](char c) { return c == ' ' || c == '.'; });  // axes that "..." stands for stay as they are
+  const std::size_t comma = equation.find(','), arrow = equation.find("->");
+  if (op.inputs.size() != 2 || comma == std::string::npos || arrow == std::string::npos || comma > arrow)
+    fail(op, "expected an equation of two inputs, such as \"abc,cd->abd\"; found " + in_quotes(op.equation));
+  std::array letters{equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1)};
+  const std::string result = equation.substr(arrow + 2);
+  const auto has = [](const std::string& text, char c) { return text.find(c) != std::string::npos; };
+  // The product of axes of one input that are in the result or not, and in the other input or not.
+  const auto size_of = [&](std::size_t i, bool in_result, bool in_other) {
+    const Shape& shape = values_.at(op.inputs[i]).shape;
+    if (shape.size() < letters[i].size()) fail(op, "its equation has other axes than its inputs");
+    std::int64_t size = 1;
+    for (std::size_t axis = 0; axis < letters[i].size(); ++axis)
+      if (has(result, letters[i][axis]) == in_result && has(letters[1 - i], letters[i][axis]) == in_other)
+        size *= shape[axis];
+    return size;
+  };
+  if (operands.tensors.size() == 2) {
+    const std::size_t first = !result.empty() && has(letters[1], result.back()) ? 0 : 1;
+    return write(op, {.name = op.name,
+                      .kind = LayerKind::kProduct,
+                      .inputs = {values_.at(op.inputs[first]).layer, values_.at(op.inputs[1 - first]).layer},
+                      .shape = sample_shape(op.name, op.shape),
+                      .reduction = size_of(0, false, true)});
+  }
+  const std::string &x = tensor(op, operands, 0), &weights = parameter(op, operands, 0);
+  const std::size_t of_weights = op.inputs[0] == weights ? 0 : 1;
+  if (size_of(of_weights, true, true) != 1 || size_of(of_weights, false, false) != 1)
+    fail(op, "weights that have an axis of their input and of the result are not supported");
+  const std::int64_t in = size_of(of_weights, false, true), out = size_of(of_weights, true, false);
+  const std::int64_t scalars = count_of(sample_shape(x, values_.at(x).shape));
+  if (scalars % in != 0) fail(op, "its weights do not fit its input");
+  const std::string from = write_part({.name = op.name + "/input",
+                                       .kind = LayerKind::kReshape,
+                                       .inputs = {values_.at(x).layer},
+                                       .shape = {scalars / in, in}});
+  GraphLayer layer{
+      .name = op.name + "/linear", .kind = LayerKind::kLinear, .inputs = {from}, .features = out, .has_bias = false};
+  own(layer, weights);
+  const std::string linear = write_part(std::move(layer));
+  write(op,
+        {.name = op.name, .kind = LayerKind::kReshape, .inputs = {linear}, .shape = sample_shape(op.name, op.shape)});
+}
+
 void FrameworkGraph::add_norm(const FrameworkOperator& op, LayerKind kind, const Operands& operands) {
   const std::string& x = tensor(op, operands, 0);
   GraphLayer layer{.name = op.name,
@@ -324,7 +402,9 @@ void FrameworkGraph::add_pool(const FrameworkOperator& op, LayerKind kind, const
           write_part({.name = op.name + "/flat", .kind = LayerKind::kReshape, .inputs = {pooled}, .shape = to});
     return;
   }
-  if (to.size() != from.size()) return add_elementwise(op, LayerKind::kElementwise, operands);
+  const bool has_channels =
+      to.size() == from.size() && (layout_ == Layout::kNchw ? to.front() == channels : to.back() == channels);
+  if (!has_channels) return add_elementwise(op, LayerKind::kElementwise, operands);
   GraphLayer layer{.name = op.name, .kind = kind, .inputs = {values_.at(x).layer}, .shape = to};
   const std::size_t height = layout_ == Layout::kNchw ? 1 : 0;
   const auto size = [&](std::size_t i) {
@@ -357,8 +437,7 @@ void FrameworkGraph::add_embedding(const FrameworkOperator& op, const Operands& 
   const std::string& table = operands.parameters[0];
   const Shape& shape = values_.at(table).shape;
   if (operands.tensors.empty()) {  // always the same rows
-    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(table).layer};
-    return;
+    return add_combined(op.name, {table}, op.shape);
   }
   if (shape.size() != 2) fail(op, "expected a table of rows");
   GraphLayer layer{.name = op.name,
@@ -464,15 +543,13 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
   const bool is_lookup = action == OperatorAction::kEmbedding;
   if (op.has_integers && !is_lookup) {  // such as masks and positions: too little to count
     const auto& all = operands.tensors;
-    const auto same =
-        std::ranges::find_if(all, [&](const std::string& name) { return values_.at(name).shape == op.shape; });
-    return same == all.end() ? add_constant(op.name, op.shape) : add_alias(op.name, *same);
+    const auto same = std::ranges::find_if(
+        all, [&](const std::string& name) { return count_of(values_.at(name).shape) == count_of(op.shape); });
+    return same == all.end() ? add_constant(op.name, op.shape) : add_shaped_alias(op.name, *same, op.shape);
   }
-  if (operands.tensors.empty() && !is_lookup) {  // work on parameters alone
-    values_[op.name] = {Value::Kind::kParameter, op.shape, values_.at(operands.parameters[0]).layer};
-    return;
-  }
+  if (operands.tensors.empty() && !is_lookup) return add_combined(op.name, operands.parameters, op.shape);
   if (op.shape.empty() && action != OperatorAction::kReduce) fail(op, "the shape of what it gives is not known");
+  if (!op.equation.empty()) return add_einsum(op, operands);
   if (add_of_one_kind(op, action.value_or(OperatorAction::kUnknown), operands)) return;
   switch (action.value_or(OperatorAction::kUnknown)) {
     case OperatorAction::kUnknown:
@@ -510,12 +587,12 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
 }
 
 ImportedModel FrameworkGraph::finish(const Source& source, const std::string& kind,
-                                     const std::vector<std::string>& outputs) {
+                                     const std::vector<std::string>& outputs, std::optional<double> parameters) {
+  std::set<std::string_view> ends;
   for (const std::string& output : outputs) {
     const auto value = values_.find(output);
     if (value == values_.end() || value->second.kind != Value::Kind::kTensor) continue;
-    if (std::ranges::find(net_.outputs, value->second.layer) == net_.outputs.end())
-      net_.outputs.push_back(value->second.layer);
+    if (ends.insert(value->second.layer).second) net_.outputs.push_back(value->second.layer);
   }
   if (net_.layers.empty()) throw InputError{where_ + ": expected an input and operators; found none"};
   for (const auto& [type, count] : unknown_)
@@ -524,6 +601,14 @@ ImportedModel FrameworkGraph::finish(const Source& source, const std::string& ki
                        (type.second ? ", without the products with their parameters" : ""));
   ImportedModel imported{.model_file = model_file(source, kind, layer_graph_json(net_)), .remarks = remarks_};
   if (layout_ == Layout::kNhwc) imported.model_file["layout"] = "NHWC";
+  if (!parameters) return imported;
+  const ModelDescription model = read_model(where_, JsonReader{imported.model_file, where_});
+  const auto found = static_cast<double>(build_workload(model, 1, Precision::kFp32, where_).parameters());
+  if (found != *parameters)
+    throw InputError{where_ + ": its layers have " + std::to_string(std::llround(found)) +
+                     " parameters, the variables that they read " + std::to_string(std::llround(*parameters)) +
+                     ": expected variables that are weights as a whole; parts of them and products of two are not "
+                     "supported"};
   return imported;
 }
 

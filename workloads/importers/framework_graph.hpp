@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,14 +34,17 @@ struct FrameworkOperator {
   bool is_bidirectional = false;   // the same
   std::optional<bool> has_bias{};  // the same; none: as its parameters say, those of each layer and direction
   bool has_integers = false;       // gives integers or truth values
+  std::string equation{};          // of a sum of products, such as "abc,cd->abd"
 };
 
 /// Collects operators in their order.
 class FrameworkGraph {
  public:
-  /// `where` precedes errors. Weights of convolutions are [outputs, inputs, height, width] in layout NCHW and [height,
-  /// width, inputs, outputs] in NHWC.
-  FrameworkGraph(std::string where, Layout layout) : where_{std::move(where)}, layout_{layout} {}
+  /// `where` precedes errors. Weights of convolutions are [outputs, inputs, height, width] if their layout is NCHW and
+  /// [height, width, inputs, outputs] if it is NHWC.
+  FrameworkGraph(std::string where, Layout layout, Layout weights)
+      : where_{std::move(where)}, layout_{layout}, weights_{weights} {}
+  FrameworkGraph(std::string where, Layout layout) : FrameworkGraph{std::move(where), layout, layout} {}
 
   /// The size of the batch, before inputs are added; without it the first axis of the first input is the batch.
   void set_batch(std::int64_t batch) { batch_ = batch; }
@@ -52,6 +56,10 @@ class FrameworkGraph {
   void add(const FrameworkOperator& op);
   /// The value `name` is `of`.
   void add_alias(const std::string& name, const std::string& of);
+  /// What is worked out of parameters alone, such as their sum: it has those of all.
+  void add_combined(const std::string& name, const std::vector<std::string>& of, const FrameworkShape& shape);
+  /// The same scalars in another shape.
+  void add_shaped_alias(const std::string& name, const std::string& of, const FrameworkShape& shape);
   bool has(const std::string& name) const { return values_.contains(name); }
   /// The shape of a value; none if there is no such value.
   const FrameworkShape* shape_of(const std::string& name) const;
@@ -59,8 +67,10 @@ class FrameworkGraph {
   /// Whether one of the values is not the same for all samples.
   bool depends_on_samples(const std::vector<std::string>& names) const;
 
-  /// The model, from `source`, which is a `kind`. Without outputs it ends in all that nobody reads.
-  ImportedModel finish(const Source& source, const std::string& kind, const std::vector<std::string>& outputs);
+  /// The model, from `source`, which is a `kind`. Without outputs it ends in all that nobody reads. Throws InputError if
+  /// its layers do not have `parameters` scalars, those of all weights that it reads; none: that is not known.
+  ImportedModel finish(const Source& source, const std::string& kind, const std::vector<std::string>& outputs,
+                       std::optional<double> parameters = std::nullopt);
 
   void remark(const std::string& text) { remarks_.push_back(text); }
 
@@ -68,7 +78,8 @@ class FrameworkGraph {
   struct Value {
     enum class Kind { kTensor, kParameter, kConstant } kind = Kind::kConstant;
     FrameworkShape shape{};
-    std::string layer{};  // of a tensor, or the parameter
+    std::string layer{};                // of a tensor, or the parameter
+    std::vector<std::string> others{};  // further parameters that went into it
   };
   struct Operands;  // of one operator, by what they are
 
@@ -93,6 +104,7 @@ class FrameworkGraph {
   void add_convolution(const FrameworkOperator& op, const Operands& operands, bool is_transposed);
   void add_linear(const FrameworkOperator& op, const Operands& operands);
   void add_product(const FrameworkOperator& op, const Operands& operands);
+  void add_einsum(const FrameworkOperator& op, const Operands& operands);
   void add_norm(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
   void add_pool(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
   void add_rearranged(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
@@ -101,12 +113,13 @@ class FrameworkGraph {
   void add_recurrent(const FrameworkOperator& op, GraphLayer::Kind kind, const Operands& operands);
 
   std::string where_;
-  Layout layout_;
+  Layout layout_, weights_;
   std::int64_t batch_ = 0;
   LayerGraph net_;
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> owners_;  // of weights
   std::map<std::string, int, std::less<>> names_;           // of layers
+  std::set<std::string, std::less<>> tables_;               // layers that are parameters alone
   std::map<std::pair<std::string, bool>, int> unknown_;     // types; whether they have matrices of parameters
   std::vector<std::string> remarks_;
 };

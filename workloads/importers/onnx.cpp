@@ -56,8 +56,14 @@ bool is_recurrent(std::string_view type) { return type == "LSTM" || type == "GRU
 bool is_place_of_weights(std::string_view type, int i) {
   if (type == "MatMul" || type == "Gather") return type == "Gather" ? i == 0 : i <= 1;
   if (is_recurrent(type)) return (i >= 1 && i <= 3) || i == 7;
-  static const std::set<std::string_view> others{
-      "Conv", "ConvTranspose", "Gemm", "PRelu", "LayerNormalization", "InstanceNormalization", "GroupNormalization"};
+  static const std::set<std::string_view> others{"Conv",
+                                                 "ConvTranspose",
+                                                 "Gemm",
+                                                 "PRelu",
+                                                 "BatchNormalization",
+                                                 "LayerNormalization",
+                                                 "InstanceNormalization",
+                                                 "GroupNormalization"};
   return others.contains(type) && (i == 1 || i == 2);
 }
 
@@ -76,6 +82,9 @@ bool passes_weights_on(std::string_view type) {
   return all.contains(type);
 }
 
+/// Whether an operator's input `i` is a moving average, which no optimizer updates.
+bool is_place_of_averages(std::string_view type, int i) { return type == "BatchNormalization" && i >= 3; }
+
 /// Reads one model.
 class OnnxReader {
  public:
@@ -86,6 +95,7 @@ class OnnxReader {
     if (!proto_.sparse_initializer().empty()) throw InputError{source_.name() + ": sparse weights are not supported"};
     for (const onnx_model::Node& node : proto_.node()) refuse_inner_weights(node);
     find_places();
+    find_weights_of_light_models();
     find_batch_axes();
     for (const onnx_model::Tensor& tensor : proto_.initializer()) add_tensor(tensor.name(), tensor);
     for (const onnx_model::ValueInfo& value : proto_.input()) add_input(value);
@@ -97,6 +107,7 @@ class OnnxReader {
     for (const onnx_model::Node& node : proto_.node()) add_node(node);
     std::vector<std::string> outputs;
     for (const onnx_model::ValueInfo& value : proto_.output()) outputs.push_back(value.name());
+    const double parameters = count_parameters(outputs);
     if (scalars_ > 0)
       graph_.remark(std::to_string(scalars_) +
                     (scalars_ == 1 ? " scalar without an axis is taken as a constant, not as a parameter"
@@ -106,7 +117,7 @@ class OnnxReader {
       graph_.remark("weights that operators Constant or ConstantOfShape give are taken as parameters: " +
                     std::to_string(made_weights_));
     if (has_open_axis_) graph_.remark("axes that the model leaves open, but for the batch, are taken as 128");
-    return graph_.finish(source_, "ONNX model", outputs);
+    return graph_.finish(source_, "ONNX model", outputs, parameters);
   }
 
  private:
@@ -154,6 +165,44 @@ class OnnxReader {
           weights_.insert(node.input(i));
       }
     }
+  }
+
+  /// The ONNX project's light models have ConstantOfShape in the place of every large initializer, so also of scales and
+  /// biases that are multiplied and added.
+  void find_weights_of_light_models() {
+    for (const onnx_model::Tensor& tensor : proto_.initializer()) initializers_.insert(tensor.name());
+    std::vector<std::string> made;
+    bool is_light = false;
+    for (const onnx_model::Node& node : proto_.node()) {
+      if (node.op_type() != "ConstantOfShape" || node.output_size() != 1 || node.input_size() != 1) continue;
+      if (!initializers_.contains(node.input(0))) continue;
+      made.push_back(node.output(0));
+      is_light = is_light || weights_.contains(node.output(0));
+    }
+    for (const onnx_model::Node& node : proto_.node())
+      for (int i = 0; i < node.input_size(); ++i)
+        if (is_place_of_averages(node.op_type(), i)) settings_.insert(node.input(i));
+    for (const std::string& name : made)
+      if (is_light && !settings_.contains(name)) weights_.insert(name);
+  }
+
+  /// Scalars of all parameters that operators before the outputs read.
+  double count_parameters(const std::vector<std::string>& outputs) const {
+    std::set<std::string> needed{outputs.begin(), outputs.end()}, counted;
+    double parameters = 0;
+    for (auto node = proto_.node().rbegin(); node != proto_.node().rend(); ++node) {
+      if (std::ranges::none_of(node->output(), [&](const std::string& name) { return needed.contains(name); }))
+        continue;
+      for (int i = 0; i < node->input_size(); ++i) {
+        const std::string& name = node->input(i);
+        const bool is_setting = is_place_of_settings(node->op_type(), i) || is_place_of_averages(node->op_type(), i);
+        if (is_setting || name.empty()) continue;
+        needed.insert(name);
+        const auto own = learned_.find(name);
+        if (own != learned_.end() && counted.insert(name).second) parameters += own->second;
+      }
+    }
+    return parameters;
   }
 
   /// Recurrent layers of layout 0, the usual one, read [positions, batch, features]: so do inputs that lead to them.
@@ -218,6 +267,13 @@ class OnnxReader {
     return shape;
   }
 
+  void add_parameter(const std::string& name, const OnnxShape& shape) {
+    graph_.add_parameter(name, shape);
+    double count = 1;
+    for (const std::int64_t size : shape) count *= static_cast<double>(size);
+    learned_[name] = count;
+  }
+
   void add_tensor(const std::string& name, const onnx_model::Tensor& tensor) {
     const OnnxShape shape{tensor.dims().begin(), tensor.dims().end()};
     std::int64_t count = 1;
@@ -232,12 +288,14 @@ class OnnxReader {
     const bool may_be_learned = is_floating(tensor.data_type()) && count > 0 && !settings_.contains(name);
     if (may_be_learned && shape.empty()) ++scalars_;
     if (may_be_learned && !shape.empty())
-      graph_.add_parameter(name, shape);
+      add_parameter(name, shape);
     else
       graph_.add_constant(name, shape);
     if (count > kMostKnown) return;
     if (tensor.data_type() == kInt64 || tensor.data_type() == kInt32) values_.integers[name] = small_integers(tensor);
-    if (tensor.data_type() == kFloat) values_.numbers[name] = numbers_of<float, double>(tensor.raw_data());
+    if (tensor.data_type() != kFloat) return;
+    values_.numbers[name] = numbers_of<float, double>(tensor.raw_data());
+    if (tensor.raw_data().empty()) values_.numbers[name].assign(tensor.float_data().begin(), tensor.float_data().end());
   }
 
   void add_input(const onnx_model::ValueInfo& value) {
@@ -303,6 +361,11 @@ class OnnxReader {
                        "): " + error.what()};
     }
     if (is_recurrent(node.type)) return add_recurrent(node);
+    if (node.type == "ConstantOfShape") {
+      int& type = types_.try_emplace(node.outputs[0], kFloat).first->second;
+      for (const onnx_model::Attribute& attribute : proto.attribute())
+        if (attribute.name() == "value") type = attribute.t().data_type();
+    }
     types_[node.outputs[0]] = gives_integers(node) ? kInt64 : kFloat;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty() || (i > 0 && node.type != "Split")) continue;
@@ -322,9 +385,7 @@ class OnnxReader {
     if (states == nullptr || states->size() != 3)
       fail("expected weights of states [directions, gates x hidden, hidden]");
     for (const std::size_t i : {5, 6})
-      if (has(i) && std::ranges::any_of(proto_.initializer(),
-                                        [&](const onnx_model::Tensor& each) { return each.name() == node.inputs[i]; }))
-        has_initial_states_ = true;
+      if (has(i) && initializers_.contains(node.inputs[i])) has_initial_states_ = true;
     OnnxNode made = node;
     made.integers["hidden_size"] = {states->back()};
     made.inputs.resize(std::min<std::size_t>(made.inputs.size(), 4));
@@ -353,7 +414,12 @@ class OnnxReader {
     if (weights_.contains(name) && graph_.is_parameter(name))
       ++made_weights_;
     else
-      graph_.add_constant(name, values_.shapes[name]);
+      make_constant(name);
+  }
+
+  void make_constant(const std::string& name) {
+    learned_.erase(name);
+    graph_.add_constant(name, values_.shapes[name]);
   }
 
   void add_output(const OnnxNode& node, std::size_t i) {
@@ -373,7 +439,8 @@ class OnnxReader {
         .is_bidirectional = node.texts.contains("direction") && node.texts.at("direction") == "bidirectional",
         .has_bias =
             is_recurrent(node.type) ? std::optional{node.inputs.size() > 3 && !node.inputs[3].empty()} : std::nullopt,
-        .has_integers = types_[node.outputs[0]] == kInt64};
+        .has_integers = types_[node.outputs[0]] == kInt64,
+        .equation = node.type == "Einsum" && node.texts.contains("equation") ? node.texts.at("equation") : ""};
     bool is_known_input = false;
     for (const std::string& input : node.inputs) {
       const auto value = values_.shapes.find(input);
@@ -389,7 +456,7 @@ class OnnxReader {
     op.shape = shape->second;
     if (node.type == "ConstantOfShape" && weights_.contains(op.name) && !op.shape.empty()) {
       ++made_weights_;
-      return graph_.add_parameter(op.name, op.shape);
+      return add_parameter(op.name, op.shape);
     }
     if (std::ranges::find(op.shape, 0) != op.shape.end()) return graph_.add_constant(op.name, {});
     graph_.add(op);
@@ -399,8 +466,10 @@ class OnnxReader {
   const onnx_model::Graph& proto_;
   FrameworkGraph graph_;
   OnnxValues values_;
+  std::map<std::string, double> learned_;  // scalars of parameters
   std::map<std::string, int> types_;
   std::map<std::string, const onnx_model::Node*> producers_;
+  std::set<std::string, std::less<>> initializers_;
   std::set<std::string> weights_, settings_;       // values at places for them
   std::map<std::string, std::size_t> batch_axes_;  // of inputs
   std::size_t scalars_ = 0, made_weights_ = 0;

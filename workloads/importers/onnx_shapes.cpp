@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "workloads/importers/einsum.hpp"
 
 namespace rehearse {
 
@@ -394,14 +395,15 @@ class Inference {
           (axis == static_cast<std::int64_t>(x->size()) ? axis : static_cast<std::int64_t>(axis_of(axis, x->size())));
       return OnnxShape{count_of_axes(x->begin(), at), count_of_axes(at, x->end())};
     }
+    if (type == "Einsum") return shape(1) != nullptr ? einsum_shape(text("equation"), *x, *shape(1)) : std::nullopt;
     const auto axes = list("axes", 1);
     if (type == "Unsqueeze") return axes ? std::optional{with_axes(*x, *axes)} : std::nullopt;
     if (type == "Squeeze") return without_axes(*x, axes, false, true);
     if (type.starts_with("Reduce")) return without_axes(*x, axes, integer("keepdims", 1) != 0, false);
     if (type == "Expand") return integers(1) != nullptr ? std::optional{broadcast(*x, *integers(1))} : std::nullopt;
-    if (type == "DepthToSpace" || type == "SpaceToDepth" || type == "Tile" || type == "TopK" || type == "Einsum" ||
-        type == "ArgMax" || type == "NonMaxSuppression" || type == "GatherND" || type == "GatherElements" ||
-        type == "OneHot" || type == "Loop" || type == "If" || type == "Scan")
+    if (type == "DepthToSpace" || type == "SpaceToDepth" || type == "Tile" || type == "TopK" || type == "ArgMax" ||
+        type == "NonMaxSuppression" || type == "GatherND" || type == "GatherElements" || type == "OneHot" ||
+        type == "Loop" || type == "If" || type == "Scan")
       return std::nullopt;
     return of_all_inputs();
   }

@@ -35,7 +35,7 @@ constexpr std::array kRows{
         "size shape shapeof getattr arange range ones zeros full oneslike zeroslike fulllike dim len "
         "numel finfo constant constantofshape newones newzeros rand randn scalartensor tensor symsize "
         "assert assertasync placeholderwithdefault randomuniform randomuniformlike truncatednormal "
-        "randomstandardnormal item eyelike noop"},
+        "randomstandardnormal item eyelike noop fill rank shapen"},
     Row{Action::kIdentity,
         "identity to float half bfloat16 cast typeas detach clone alias liftfreshcopy stopgradient "
         "preventgradient tocopy checknumerics readvariableop stochasticdepth droppath cuda cpu"},
@@ -52,7 +52,11 @@ constexpr std::array kRows{
         "upsamplebilinear resizebilinear resizenearestneighbor lrn localresponsenorm cumsum roll flip "
         "square squareddifference scatter tile repeat expand expandas broadcastto repeatinterleave "
         "pixelshuffle depthtospace spacetodepth mod argmax topk gathernd gatherelements scatternd "
-        "fakequantize round floor ceil sign bitwisenot not equal greater less and or tril triu"},
+        "fakequantize round floor ceil sign bitwisenot not equal greater less and or tril triu onehot selectv "
+        "clipbyvalue log1p expm1 xdivy mulnonan fakequantwithminmaxvars fakequantwithminmaxargs "
+        "fakequantwithminmaxvarsperchannel accumulatenv mirrorpad padv reverse reversesequence cropandresize "
+        "resizebicubic resizearea spacetobatchnd matrixbandpart divnonan floordiv floormod invert l2loss "
+        "adjustcontrast"},
     Row{Action::kConcatenate, "cat concat concatenate stack pack hstack vstack"},
     Row{Action::kConvolution,
         "conv convolution depthwiseconv depthwiseconv2dnative conv2dsame conv2dstaticsamepadding"},
@@ -76,7 +80,7 @@ constexpr std::array kRows{
     Row{Action::kCopy, "contiguous"},
     Row{Action::kPart,
         "getitem select slice narrow chunk split splitwithsizes unbind stridedslice indexselect index "
-        "splitv tensorsplit takealongdim"},
+        "splitv tensorsplit takealongdim unpack unstack batchtospacend extractimagepatches"},
     Row{Action::kEmbedding, "embedding gather embeddingbag resourcegather embeddinglookup"},
     Row{Action::kAttention,
         "scaleddotproductattention scaleddotproductflashattention scaleddotproductefficientattention"},

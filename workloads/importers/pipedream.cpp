@@ -20,8 +20,9 @@ namespace {
 
 constexpr std::string_view kColumns = "node,layer,forward_ms,backward_ms,activation_bytes,parameter_bytes";
 constexpr std::string_view kSeparator = " -- ";
+constexpr std::string_view kStage = "stage_id=";
 constexpr std::size_t kMostNodes = 100'000;
-constexpr double kMostBytes = 1e12, kMostMilliseconds = 1e9;
+constexpr double kMostBytes = 1e12, kMostMilliseconds = 1e9, kMostStages = 1e5;
 
 struct Node {
   std::string id, layer, place;
@@ -77,7 +78,7 @@ class Profile {
   }
   void connect(std::string_view from, std::string_view to, const std::string& place) {
     const std::size_t reader = find(to, place), read = find(from, place);
-    if (std::ranges::find(nodes[reader].inputs, read) != nodes[reader].inputs.end()) return;
+    if (!edges_.emplace(read, reader).second) return;
     nodes[reader].inputs.push_back(read);
     nodes[read].readers.push_back(reader);
   }
@@ -107,6 +108,7 @@ class Profile {
   }
 
   std::vector<Node> nodes;
+  std::set<double> stages{};  // of PipeDream's own partition, if it was written
 
  private:
   std::size_t find(std::string_view id, const std::string& place) const {
@@ -117,6 +119,7 @@ class Profile {
 
   std::string name_;
   std::map<std::string, std::size_t, std::less<>> index_;
+  std::set<std::pair<std::size_t, std::size_t>> edges_;
 };
 
 Node node_of(std::string_view id, std::string_view layer, std::string_view fields, const std::string& place) {
@@ -150,10 +153,17 @@ Profile profile_of_text(const Source& source) {
   std::size_t count = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string place = source.name() + ":" + std::to_string(++count);
-    const std::string_view text = trimmed(line);
+    std::string_view text = trimmed(line);
     if (text.empty()) continue;
-    const std::size_t first = text.find(kSeparator), last = text.rfind(kSeparator);
-    if (first == std::string_view::npos)
+    std::size_t last = text.rfind(kSeparator);
+    if (last != std::string_view::npos && text.substr(last + kSeparator.size()).starts_with(kStage)) {
+      profile.stages.insert(
+          number_of(text.substr(last + kSeparator.size() + kStage.size()), kMostStages, place, "stage_id"));
+      text = text.substr(0, last);
+      last = text.rfind(kSeparator);
+    }
+    const std::size_t first = text.find(kSeparator);
+    if (first == std::string_view::npos || (first < last && last < first + kSeparator.size()))
       throw InputError{place + ": expected \"node1 -- ...\"; found " + in_quotes(text)};
     const std::string_view id = text.substr(0, first), rest = text.substr(last + kSeparator.size());
     if (first == last)
@@ -198,12 +208,20 @@ double argument(std::string_view layer, std::string_view name) {
   return value;
 }
 
+/// Without zeros at the end.
+std::string decimals(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
 /// Samples in a batch, from 4 bytes for each feature of a layer that names them.
 int batch_of(const Profile& profile, const std::string& name) {
   const auto whole = [](double bytes, double features) {
     const double batch = features > 0 ? bytes / (4 * features) : 0;
     return batch >= 1 && batch <= 65536 && std::floor(batch) == batch ? static_cast<int>(batch) : 0;
   };
+  std::string found;
   for (const Node& node : profile.nodes) {
     const std::string_view layer = node.layer;
     int batch = 0;
@@ -212,8 +230,13 @@ int batch_of(const Profile& profile, const std::string& name) {
     if (layer.starts_with("Linear(")) batch = whole(node.output(), argument(layer, "out_features="));
     if (layer.starts_with("View(")) batch = whole(node.output(), argument(layer, "View("));
     if (batch > 0) return batch;
+    const bool has_features = layer.starts_with("LSTM(") || layer.starts_with("Linear(") || layer.starts_with("View(");
+    if (found.empty() && has_features)
+      found = "; " + in_quotes(node.id) + " has " + decimals(node.output()) +
+              " bytes, which are not 4 for each of its features and of 1 to 65536 samples";
   }
-  throw InputError{name + ": no layer tells the batch: expected a Linear, View or LSTM layer with its features"};
+  throw InputError{name + ": no layer tells the batch: expected a Linear, View or LSTM layer with its features" +
+                   found};
 }
 
 Bytes whole_bytes(double bytes) { return Bytes{std::llround(bytes)}; }
@@ -261,8 +284,13 @@ ImportedModel read_pipedream_profile(const Source& source) {
                             .kept = whole_bytes(kept)});
   }
   if (timed.layers.empty()) throw InputError{source.name() + ": expected a layer besides inputs"};
-  return {.model_file = model_file(source, "PipeDream profile", timed_layers_json(timed)),
-          .remarks = {"times are those of one GPU, layer by layer, with a batch of " + std::to_string(batch)}};
+  std::vector<std::string> remarks{"times are those of one GPU, layer by layer, with a batch of " +
+                                   std::to_string(batch)};
+  if (!profile.stages.empty())
+    remarks.push_back(
+        "its partition into stages (stage_id) is not taken over: a scenario's strategy states its own; stages: " +
+        std::to_string(profile.stages.size()));
+  return {.model_file = model_file(source, "PipeDream profile", timed_layers_json(timed)), .remarks = remarks};
 }
 
 }  // namespace rehearse

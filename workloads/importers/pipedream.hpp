@@ -6,7 +6,8 @@
 
 namespace rehearse {
 
-/// Lines `node1 -- Conv2d(...) -- forward_compute_time=1.5, ..., parameter_size=0` and `node1 -- node2`, or a table of
+/// Lines `node1 -- Conv2d(...) -- forward_compute_time=1.5, ..., parameter_size=0`, perhaps with ` -- stage_id=0` behind
+/// them, and `node1 -- node2`, or a table of
 /// the nodes with that of the edges beside it: NAME.nodes.csv and NAME.edges.csv.
 bool is_pipedream_profile(const Source& source);
 

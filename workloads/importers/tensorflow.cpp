@@ -1,216 +1,685 @@
 #include "workloads/importers/tensorflow.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/varint.hpp"
 #include "workloads/importers/framework_graph.hpp"
 #include "workloads/importers/graph_def.hpp"
+#include "workloads/importers/tensorflow_forward.hpp"
+#include "workloads/importers/tensorflow_shapes.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr std::int64_t kUnknownBatch = 13;  // tells the batch from other sizes and does not stay
+constexpr std::int64_t kOpenSize = 128;     // likely of another axis that the graph leaves open
 constexpr std::size_t kMostTensorflowNodes = 200'000;
+constexpr std::size_t kMostBatches = 4;
+constexpr std::size_t kMostTensors = 400'000;
 
-bool is_text_graph(const Source& source) {
-  const std::size_t first = source.start().find_first_not_of(" \t\r\n");
-  return first != std::string::npos && source.start().compare(first, 4, "node") == 0 &&
-         source.start().find_first_not_of(" \t\r\n", first + 4) != std::string::npos &&
-         source.start()[source.start().find_first_not_of(" \t\r\n", first + 4)] == '{';
+using Names = std::set<std::string_view>;
+using Tensor = TensorflowForward::Tensor;
+
+bool is_random(const std::string& op) {
+  static const Names all{"RandomUniform",         "RandomStandardNormal",   "TruncatedNormal",
+                         "StatelessRandomNormal", "StatelessRandomUniform", "ParameterizedTruncatedNormal"};
+  return all.contains(op);
 }
 
-bool is_variable(const std::string& op) { return op == "Variable" || op == "VariableV2" || op == "VarHandleOp"; }
-
-bool is_input(const std::string& op) {
-  return op == "Placeholder" || op == "PlaceholderWithDefault" || op == "IteratorGetNext";
+bool is_reduction(const std::string& op) {
+  static const Names all{"Mean", "Sum", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"};
+  return all.contains(op);
 }
 
-/// What a framework adds to the forward pass for training, or beside it.
-bool is_beside(const GraphDefNode& node) {
-  const auto has = [&](const char* part) { return node.name.find(part) != std::string::npos; };
-  const auto begins = [&](const char* part) { return node.op.starts_with(part); };
-  return node.name.starts_with("gradients") || has("/gradients/") || has("Initializer/") || has("/initial_value") ||
-         has("save/") || begins("Apply") || begins("ResourceApply") || begins("Assign") || begins("Save") ||
-         begins("Restore") || node.op.ends_with("Grad") || node.op.ends_with("Summary") ||
-         node.op.find("SummaryV2") != std::string::npos || node.op == "NoOp";
+bool has_weights(const std::string& op) {
+  return is_tensorflow_convolution(op) || is_tensorflow_product(op) || is_tensorflow_lookup(op) ||
+         is_tensorflow_lstm(op);
+}
+
+/// Of operators with weights, the input that has samples.
+std::size_t place_of_samples(const std::string& op) {
+  if (op == "Conv2DBackpropInput") return 2;
+  return is_tensorflow_lookup(op) || is_tensorflow_lstm(op) ? 1 : 0;
 }
 
 /// Reads one graph.
 class TensorflowReader {
  public:
-  TensorflowReader(const Source& source, const std::vector<GraphDefNode>& nodes)
-      : source_{source}, graph_{source.name(), layout_of(nodes)}, layout_{layout_of(nodes)} {
-    const bool has_variables =
-        std::ranges::any_of(nodes, [](const GraphDefNode& node) { return is_variable(node.op); });
-    for (const GraphDefNode& node : nodes) {
-      by_name_[node.name] = &node;
-      if (node.op.starts_with("Gather") || node.op == "ResourceGather")
-        if (node.inputs.size() > 1) looked_up_.insert(std::string{producer_of(node.inputs[1])});
-    }
-    for (const GraphDefNode& node : nodes) visit(node, has_variables);
+  TensorflowReader(const Source& source, const GraphDefFile& file, const TensorflowForward& forward)
+      : source_{source},
+        nodes_{file.nodes},
+        forward_{forward},
+        layout_{layout_of(file.nodes)},
+        graph_{source.name(), layout_, Layout::kNhwc},
+        results_(file.nodes.size()) {
+    if (file.calls > 0)
+      graph_.remark("functions that the graph calls stand in their places: " + std::to_string(file.calls));
   }
 
-  ImportedModel read() { return graph_.finish(source_, "TensorFlow graph", logits_); }
+  /// With an open axis of the batch taken as `batch`, or as what the first input has if it is 0, and others as `open_size`.
+  ImportedModel read(std::int64_t batch, std::int64_t open_size) {
+    open_size_ = open_size;
+    if (batch > 0) set_batch(batch);
+    for (const std::size_t i : forward_.order()) add(i);
+    return finish();
+  }
+
+  /// Sizes that the batch may have, the likeliest first: an open first axis of an input, else that of the first input;
+  /// then those that other inputs and the shapes in the graph have.
+  std::vector<std::int64_t> batches() const {
+    std::vector<std::int64_t> stated, all;
+    bool has_open = false;
+    for (const std::size_t i : forward_.order()) {
+      has_open = has_open || (nodes_[i].op == "PlaceholderWithDefault" && has_open_batch(nodes_[i]));
+      if (!has_batch_first(nodes_[i])) continue;
+      for (const TensorflowValue& output : checked(i, [&] { return given_by(i); })) {
+        if (!output.shape || output.shape->empty()) continue;
+        has_open = has_open || output.shape->front() < 0 || has_positions_first(*output.shape);
+        if (output.shape->front() > 0) stated.push_back(output.shape->front());
+      }
+    }
+    for (const std::size_t i : forward_.order()) {
+      const bool is_shape_first = nodes_[i].op == "Conv2DBackpropInput" || is_random(nodes_[i].op);
+      const std::size_t place = is_shape_first ? 0 : nodes_[i].op == "Reshape" ? 1 : 2;
+      if (place == 2 || place >= forward_.inputs(i).size()) continue;
+      const std::optional<GraphDefTensor>& sizes = nodes_[forward_.inputs(i)[place].node].tensor;
+      if (sizes && sizes->values.size() > 1 && sizes->values[0] >= 2 && sizes->values[0] <= 65536)
+        stated.push_back(static_cast<std::int64_t>(sizes->values[0]));
+    }
+    if (has_open) all.push_back(kUnknownBatch);
+    for (const std::int64_t size : stated)
+      if (all.size() < kMostBatches && std::ranges::find(all, size) == all.end()) all.push_back(size);
+    if (all.empty()) all.push_back(0);
+    return all;
+  }
 
  private:
+  [[noreturn]] void fail(const GraphDefNode& node, const std::string& message) const {
+    throw InputError{source_.name() + ": operator " + in_quotes(node.name) + " (" + shortened(node.op) +
+                     "): " + message};
+  }
+
   static Layout layout_of(const std::vector<GraphDefNode>& nodes) {
     const bool is_first =
         std::ranges::any_of(nodes, [](const GraphDefNode& node) { return node.data_format == "NCHW"; });
     return is_first ? Layout::kNchw : Layout::kNhwc;
   }
 
-  /// A node after those that it reads: a GraphDef need not be in order.
-  void visit(const GraphDefNode& first, bool has_variables) {
-    std::vector<std::pair<const GraphDefNode*, std::size_t>> stack{{&first, 0}};
-    while (!stack.empty()) {
-      auto& [node, next] = stack.back();
-      if (next == 0 && !begun_.insert(node->name).second) {
-        stack.pop_back();
-        continue;
-      }
-      if (next < node->inputs.size() && !is_beside(*node)) {
-        const auto input = by_name_.find(producer_of(node->inputs[next++]));
-        if (input != by_name_.end() && !begun_.contains(input->first)) stack.emplace_back(input->second, 0);
-        continue;
-      }
-      const GraphDefNode& ready = *node;
-      stack.pop_back();
-      add(ready, has_variables);
+  std::string key_of(const Tensor& tensor) const {
+    const std::string& name = nodes_[tensor.node].name;
+    return tensor.output == 0 ? name : name + ":" + std::to_string(tensor.output);
+  }
+  const TensorflowValue* value_of(const Tensor& tensor) const {
+    const std::vector<TensorflowValue>& results = results_[tensor.node];
+    return tensor.output < results.size() ? &results[tensor.output] : nullptr;
+  }
+  bool is_open(const Tensor& tensor) const { return open_.contains(key_of(tensor)); }
+  bool has_samples(const Tensor& tensor) const { return graph_.depends_on_samples({key_of(tensor)}); }
+
+  /// What a source gives, as the file says it.
+  std::vector<TensorflowValue> given_by(std::size_t i) const {
+    const GraphDefNode& node = nodes_[i];
+    std::vector<const TensorflowValue*> inputs;
+    std::vector<TensorflowValue> outputs = infer_tensorflow(node, inputs);
+    if (!node.op.starts_with("QueueDequeue")) return outputs;
+    // The queue knows the shape of a sample, or of what was put in; the node says how many it takes.
+    const std::vector<Tensor>& read = forward_.inputs(i);
+    const std::vector<std::optional<GraphDefShape>> none;
+    const auto is_there = [&](std::size_t k) { return k < read.size() && read[k].node != TensorflowForward::kNowhere; };
+    const auto& shapes = is_there(0) ? nodes_[read[0].node].component_shapes : none;
+    const bool takes_many = node.op.find("Many") != std::string::npos || node.op.find("UpTo") != std::string::npos;
+    std::int64_t count = -1;
+    if (const bool is_exact = takes_many && node.op.find("Many") != std::string::npos; is_exact && is_there(1))
+      if (const auto& number = nodes_[read[1].node].tensor; number && number->values.size() == 1)
+        count = number->values[0] >= 1 && number->values[0] < 1e6 ? static_cast<std::int64_t>(number->values[0]) : -1;
+    outputs.resize(std::max(outputs.size(), shapes.size()));
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      if (outputs[k].shape || !shapes[k]) continue;
+      outputs[k].shape = shapes[k];
+      if (takes_many) outputs[k].shape->insert(outputs[k].shape->begin(), count);
+    }
+    return outputs;
+  }
+
+  /// A sequence whose positions are fixed and whose batch, the second axis, is open.
+  static bool has_positions_first(const GraphDefShape& shape) {
+    return shape.size() == 3 && shape[0] > 1 && shape[1] < 0;
+  }
+  static bool has_batch_first(const GraphDefNode& node) {
+    return is_tensorflow_source(node.op) && !node.op.starts_with("Decode") && !node.op.starts_with("Read");
+  }
+
+  void set_batch(std::int64_t batch) {
+    batch_ = batch;
+    graph_.set_batch(batch);
+  }
+
+  /// Runs `work` of node `i`, whose errors get its place.
+  template <class Work>
+  std::vector<TensorflowValue> checked(std::size_t i, Work work) const {
+    try {
+      return work();
+    } catch (const InputError& error) {
+      if (std::string_view{error.what()}.starts_with(source_.name())) throw;
+      fail(nodes_[i], error.what());
     }
   }
 
-  std::optional<FrameworkShape> shape_of(const GraphDefNode& node) const {
-    const bool is_stated = !node.shapes.empty() && node.shapes[0].has_value();
-    if (!is_stated) return std::nullopt;
-    FrameworkShape shape = node.shape;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] >= 1) continue;
-      if (i > 0) return std::nullopt;
-      shape[i] = kUnknownBatch;
-    }
-    return shape;
-  }
-
-  void add(const GraphDefNode& node, bool has_variables) {
-    if (is_beside(node)) return;
-    const auto shape = shape_of(node);
-    if (is_variable(node.op)) {
-      if (shape && !shape->empty()) graph_.add_parameter(node.name, *shape);
+  void add(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    if (is_tensorflow_loss(node.op)) return graph_.add_constant(node.name, {});
+    if (is_tensorflow_source(node.op)) return add_source(i);
+    if (has_weights(node.op)) find_samples(i);
+    std::vector<const TensorflowValue*> inputs;
+    for (const Tensor& input : forward_.inputs(i)) inputs.push_back(value_of(input));
+    results_[i] = checked(i, [&] { return infer_tensorflow(node, with_scalars(i, inputs)); });
+    if ((tensors_ += results_[i].size()) > kMostTensors)
+      throw InputError{source_.name() + ": more than 400000 tensors"};
+    if (is_tensorflow_variable(node.op) || node.op == "Const") return add_constant(i);
+    if (node.op == "PlaceholderWithDefault" && add_input_with_default(i)) return;
+    if (node.op == "ReadVariableOp" && add_read(i)) return;
+    const auto& read = forward_.inputs(i);
+    for (const Tensor& input : read)
+      if (const auto end = ends_.find(key_of(input)); end != ends_.end()) return add_after_end(i, end->second);
+    if (std::ranges::any_of(read, [&](const Tensor& input) { return has_samples(input); })) return add_operator(i);
+    if (std::ranges::any_of(read, [&](const Tensor& input) { return is_open(input); })) {
+      for (std::size_t k = 0; k < results_[i].size(); ++k) open_.insert(key_of({i, k}));
       return;
     }
-    if (is_input(node.op)) {
-      if (!shape || shape->empty()) return graph_.add_constant(node.name, {});
-      return graph_.add_input(node.name, *shape, looked_up_.contains(node.name));
-    }
-    if (node.op == "Const") {
-      const bool is_learned = !has_variables && shape && !shape->empty() && *shape != FrameworkShape{1};
-      if (is_learned) graph_.add_parameter(node.name, *shape);
-      return is_learned ? void() : graph_.add_constant(node.name, shape.value_or(FrameworkShape{}));
-    }
-    std::vector<std::string> inputs;
-    for (const std::string& input : node.inputs)
-      if (!input.starts_with('^')) inputs.emplace_back(producer_of(input));
-    if (node.op == "ReadVariableOp" && !inputs.empty()) {
-      if (!graph_.has(inputs[0]) && shape && !shape->empty()) graph_.add_parameter(inputs[0], *shape);
-      return graph_.add_alias(node.name, inputs[0]);
-    }
-    if (node.op.find("CrossEntropyWithLogits") != std::string::npos) {
-      if (!inputs.empty()) logits_.push_back(inputs[0]);
-      return graph_.add_constant(node.name, {});
-    }
-    add_operator(node, std::move(inputs), shape);
+    add_work_on_parameters(i);
   }
 
-  void add_operator(const GraphDefNode& node, std::vector<std::string> inputs, std::optional<FrameworkShape> shape) {
-    if (!graph_.depends_on_samples(inputs)) {  // work on parameters and constants
-      const auto learned =
-          std::ranges::find_if(inputs, [&](const std::string& name) { return graph_.is_parameter(name); });
-      if (learned != inputs.end()) return graph_.add_alias(node.name, *learned);
-      return graph_.add_constant(node.name, shape.value_or(FrameworkShape{}));
+  /// A placeholder whose shape is not known and that is added or multiplied is a number, such as a rate of dropout.
+  std::vector<const TensorflowValue*> with_scalars(std::size_t i, std::vector<const TensorflowValue*> inputs) const {
+    static const TensorflowValue scalar{.shape = GraphDefShape{}};
+    static const Names all{"Add",     "AddV2", "Sub",       "Mul",          "RealDiv",  "Div",  "Maximum", "Minimum",
+                           "Greater", "Pow",   "LessEqual", "GreaterEqual", "SelectV2", "Less", "Pack"};
+    if (!all.contains(nodes_[i].op)) return inputs;
+    const bool has_shape =
+        std::ranges::any_of(inputs, [](const TensorflowValue* value) { return value != nullptr && value->shape; });
+    for (std::size_t k = 0; k < inputs.size() && has_shape; ++k) {
+      const GraphDefNode& from = nodes_[forward_.inputs(i)[k].node];
+      const bool is_placeholder = from.op.starts_with("Placeholder");
+      if (is_placeholder && (inputs[k] == nullptr || !inputs[k]->shape)) inputs[k] = &scalar;
     }
-    if (!shape) shape = inferred(node, inputs);
-    if (!shape)
-      throw InputError{source_.name() + ": operator " + in_quotes(node.name) + " (" + shortened(node.op) +
-                       "): its shape is not known: expected attributes _output_shapes (as_graph_def(add_shapes=True))"};
-    FrameworkOperator op{.name = node.name, .type = node.op, .inputs = std::move(inputs), .shape = *shape};
+    return inputs;
+  }
+
+  void add_source(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    results_[i] = checked(i, [&] { return given_by(i); });
+    tensors_ += results_[i].size();
+    for (std::size_t k = 0; k < results_[i].size(); ++k) {
+      const std::string key = key_of({i, k});
+      const std::optional<GraphDefShape>& shape = results_[i][k].shape;
+      if (shape && shape->empty() && node.op.starts_with("Placeholder")) {
+        graph_.add_constant(key, {});
+      } else if (!shape || !node.op.starts_with("Placeholder")) {
+        open_.insert(key);  // until something is computed of it
+      } else if (shape->front() >= 0 && shape->front() != batch_ && !has_positions_first(*shape)) {
+        graph_.add_constant(key, *shape);
+        graph_.remark("placeholder " + in_quotes(node.name) + " is taken as a constant, as its first axis of " +
+                      std::to_string(shape->front()) + " is not the batch");
+      } else {
+        add_input({i, k}, *shape);
+      }
+    }
+  }
+
+  /// Whether a placeholder whose default does not come from samples is an input: if its batch is open.
+  bool add_input_with_default(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    for (const Tensor& input : forward_.inputs(i))
+      if (has_samples(input) || is_open(input)) return false;
+    if (!has_open_batch(node)) return false;
+    add_input({i, 0}, *node.component_shapes[0]);
+    return true;
+  }
+  static bool has_open_batch(const GraphDefNode& node) {
+    const auto& shapes = node.component_shapes;
+    return !shapes.empty() && shapes[0] && !shapes[0]->empty() && shapes[0]->front() < 0;
+  }
+
+  /// Axes that are open become sizes.
+  void add_input(const Tensor& tensor, GraphDefShape shape) {
+    const std::string key = key_of(tensor);
+    if (batch_ == 0 && !shape.empty()) set_batch(shape[0] < 0 ? kUnknownBatch : shape[0]);
+    const bool is_turned = has_positions_first(shape);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      if (shape[axis] >= 0) continue;
+      const bool is_batch = axis == (is_turned ? 1U : 0U);
+      shape[axis] = is_batch ? batch_ : open_size_;
+      if (!is_batch) open_axes_.insert(key);
+    }
+    open_.erase(key);
+    results_[tensor.node][tensor.output].shape = shape;
+    graph_.add_input(key, shape, forward_.is_looked_up(tensor.node));
+    has_input_ = true;
+  }
+
+  /// Of an operator with weights: what it reads as samples becomes an input of the model, if nothing before it is one.
+  void find_samples(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    const auto& inputs = forward_.inputs(i);
+    const std::size_t place = place_of_samples(node.op);
+    if (place >= inputs.size() || inputs.size() < 2) fail(node, "it has too few inputs");
+    const Tensor& from = inputs[place];
+    const std::size_t weights = node.op == "BlockLSTM" || node.op == "BlockLSTMV2" ? 4
+                                : place == 0                                       ? 1
+                                : place == 2                                       ? 1
+                                                                                   : 0;
+    if (weights >= inputs.size()) fail(node, "it has too few inputs");
+    const bool is_of_parameters = !has_samples(inputs[weights]) && !is_open(inputs[weights]);
+    const std::string key = key_of(from);
+    const bool is_fixed_table = is_tensorflow_convolution(node.op) && !is_open(from) && !has_samples(from);
+    if (!is_fixed_table && !is_open(from) && !random_.contains(key)) return;
+    if (!is_of_parameters) return;
+    const TensorflowValue* value = value_of(from);
+    if (value == nullptr) fail(node, "what it reads is not known");
+    GraphDefShape shape = value->shape.value_or(GraphDefShape{});
+    const TensorflowValue* table = value_of(inputs[weights]);
+    if (!value->shape) shape = shape_for(i, table);
+    if (is_tensorflow_convolution(node.op) && shape.size() == 4 && table != nullptr && table->shape &&
+        table->shape->size() == 4) {
+      std::int64_t& channels = shape[node.data_format == "NCHW" ? 1 : 3];
+      if (channels < 0) channels = (*table->shape)[node.op == "Conv2DBackpropInput" ? 3 : 2];
+    }
+    if (node.op == "MatMul" && shape.size() == 2 && shape[1] < 0 && table != nullptr && table->shape &&
+        table->shape->size() == 2)
+      shape[1] = (*table->shape)[node.transposes_second ? 1 : 0];
+    if (shape.empty()) fail(node, "its samples " + in_quotes(key) + " have no axis");
+    add_input(from, shape);
+  }
+
+  /// What an operator needs to read, where nothing else tells it.
+  GraphDefShape shape_for(std::size_t i, const TensorflowValue* weights) const {
+    const GraphDefNode& node = nodes_[i];
+    if (node.op == "MatMul" && !node.transposes_first && weights != nullptr && weights->shape &&
+        weights->shape->size() == 2)
+      return {-1, (*weights->shape)[node.transposes_second ? 1 : 0]};
+    const std::string name = key_of(forward_.inputs(i)[place_of_samples(node.op)]);
+    fail(node, "the shape of its input " + in_quotes(name) +
+                   " is not known: expected a shape in the graph, such as placeholder(tf.float32, [None, 224, 224, 3]) "
+                   "or as_graph_def(add_shapes=True)");
+  }
+
+  void add_constant(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    const std::optional<GraphDefShape>& shape = results_[i][0].shape;
+    if (forward_.is_learned(i)) {
+      graph_.add_parameter(node.name, *shape);
+      learned_ += count_of(*shape);
+      return;
+    }
+    graph_.add_constant(node.name, shape.value_or(GraphDefShape{}));
+  }
+
+  /// A resource may have its shape where it is read alone.
+  bool add_read(std::size_t i) {
+    const auto& inputs = forward_.inputs(i);
+    const GraphDefNode& node = nodes_[i];
+    if (inputs.empty() || !is_tensorflow_variable(nodes_[inputs[0].node].op) || !results_[i][0].shape) return false;
+    const GraphDefNode& variable = nodes_[inputs[0].node];
+    const GraphDefShape& shape = *results_[i][0].shape;
+    const bool is_known = !variable.component_shapes.empty();
+    const bool is_whole = !shape.empty() && std::ranges::all_of(shape, [](std::int64_t size) { return size > 0; });
+    if (is_known || !is_whole || graph_.is_parameter(variable.name)) return false;
+    graph_.add_parameter(variable.name, shape);
+    learned_ += count_of(shape);
+    graph_.add_alias(node.name, variable.name);
+    return true;
+  }
+
+  static double count_of(const GraphDefShape& shape) {
+    double count = 1;
+    for (const std::int64_t size : shape) count *= static_cast<double>(size);
+    return count;
+  }
+
+  /// Nothing that it reads depends on samples.
+  void add_work_on_parameters(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    const auto& inputs = forward_.inputs(i);
+    const bool is_made = is_random(node.op) || std::ranges::any_of(inputs, [&](const Tensor& input) {
+                           return random_.contains(key_of(input));
+                         });
+    const auto learned =
+        std::ranges::find_if(inputs, [&](const Tensor& input) { return graph_.is_parameter(key_of(input)); });
+    std::vector<std::string> keys;
+    for (const Tensor& input : inputs) keys.push_back(key_of(input));
+    for (std::size_t k = 0; k < results_[i].size(); ++k) {
+      const std::string key = key_of({i, k});
+      const GraphDefShape shape = results_[i][k].shape.value_or(GraphDefShape{});
+      if (is_made && learned == inputs.end()) random_.insert(key);
+      const bool is_whole = std::ranges::all_of(shape, [](std::int64_t size) { return size > 0; });
+      if (learned == inputs.end() || node.op == "Shape" || gives_no_floating_numbers(node))
+        graph_.add_constant(key, shape);
+      else if (node.op == "IdentityN" && k < inputs.size())
+        graph_.add_alias(key, key_of(inputs[k]));
+      else if (results_[i][k].shape && is_whole)
+        graph_.add_combined(key, keys, shape);
+      else
+        graph_.add_alias(key, key_of(*learned));
+    }
+  }
+
+  bool reads_parameters(std::size_t i) const {
+    const auto& inputs = forward_.inputs(i);
+    return has_weights(nodes_[i].op) ||
+           std::ranges::any_of(inputs, [&](const Tensor& input) { return graph_.is_parameter(key_of(input)); });
+  }
+
+  /// Operators whose shapes depend on the values, such as a choice among boxes, end the model, if none after them has
+  /// parameters.
+  void add_after_end(std::size_t i, std::size_t end) {
+    if (reads_parameters(i))
+      fail(nodes_[end], "its shape is not known: expected attributes _output_shapes (as_graph_def(add_shapes=True))");
+    for (std::size_t k = 0; k < results_[i].size(); ++k) ends_.emplace(key_of({i, k}), end);
+  }
+  bool has_known_shape(std::size_t i) const {
+    return std::ranges::all_of(results_[i], [](const TensorflowValue& value) {
+      return value.shape && std::all_of(value.shape->begin() + (value.shape->empty() ? 0 : 1), value.shape->end(),
+                                        [](std::int64_t size) { return size >= 0; });
+    });
+  }
+
+  /// The shape of an output, which has to be known.
+  GraphDefShape closed_shape(std::size_t i, std::size_t k) {
+    std::optional<GraphDefShape>& shape = results_[i][k].shape;
+    if (shape && !shape->empty() && shape->front() < 0) shape->front() = batch_;
+    if (!shape || std::ranges::any_of(*shape, [](std::int64_t size) { return size < 0; }))
+      fail(nodes_[i], "its shape is not known: expected attributes _output_shapes (as_graph_def(add_shapes=True))");
+    return *shape;
+  }
+
+  /// Whether the batch is among the axes that are gone: means over it are no values of samples.
+  bool reduces_batch(std::size_t i) const {
+    const auto& inputs = forward_.inputs(i);
+    if (!is_reduction(nodes_[i].op) || inputs.size() < 2) return false;
+    const TensorflowValue *x = value_of(inputs[0]), *axes = value_of(inputs[1]);
+    if (x == nullptr || !x->shape || axes == nullptr || !axes->numbers) return false;
+    const auto count = static_cast<double>(x->shape->size());
+    return std::ranges::any_of(*axes->numbers, [&](double axis) { return axis == 0 || axis == -count; });
+  }
+
+  void add_operator(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    const auto& inputs = forward_.inputs(i);
+    if (reduces_batch(i)) return graph_.add_constant(node.name, results_[i][0].shape.value_or(GraphDefShape{}));
+    if (node.op == "IdentityN") {
+      for (std::size_t k = 0; k < inputs.size(); ++k) graph_.add_alias(key_of({i, k}), key_of(inputs[k]));
+      return;
+    }
+    static const Names passing{"Switch", "RefSwitch", "Merge", "RefMerge", "PlaceholderWithDefault"};
+    if (passing.contains(node.op)) {
+      for (const std::size_t k : {0, 1}) graph_.add_alias(key_of({i, k}), key_of(inputs[0]));
+      return;
+    }
+    const bool is_norm = node.op.find("FusedBatchNorm") != std::string::npos;
+    if (!is_norm && !has_known_shape(i) && (node.op == "Where" || !gives_no_floating_numbers(node))) {
+      if (!ends_.contains(node.name) && !reads_parameters(i)) ++stops_[node.op];
+      return add_after_end(i, i);
+    }
+    if (gives_no_floating_numbers(node) && !has_known_shape(i)) {
+      for (std::size_t k = 0; k < results_[i].size(); ++k) graph_.add_constant(key_of({i, k}), {});
+      return;
+    }
+    if (is_tensorflow_lstm(node.op)) return add_lstm(i);
+    for (std::size_t k = 0; k < results_[i].size(); ++k) {
+      if (k > 0 && (node.op.starts_with("FusedBatchNorm") || node.op == "_FusedBatchNormEx")) break;  // statistics
+      FrameworkOperator op = operator_of(i, k);
+      const bool is_scalar = op.shape.empty();
+      if (is_scalar || std::ranges::find(op.shape, 0) != op.shape.end())
+        graph_.add_constant(op.name, op.shape);  // such as a loss
+      else
+        graph_.add(op);
+    }
+  }
+
+  FrameworkOperator operator_of(std::size_t i, std::size_t k) {
+    const GraphDefNode& node = nodes_[i];
+    FrameworkOperator op{
+        .name = key_of({i, k}), .type = node.op, .inputs = operands_of(i), .shape = closed_shape(i, k)};
+    op.has_integers = gives_no_floating_numbers(node) || (node.op.starts_with("TopK") && k == 1);
     const std::size_t height = layout_ == Layout::kNchw ? 2 : 1;
     if (node.strides.size() == 4) op.stride = {node.strides[height], node.strides[height + 1]};
-    if (node.op.starts_with("Depthwise")) {
+    if (const auto window = node.integers.find("ksize"); window != node.integers.end() && window->second.size() == 4)
+      op.kernel = {window->second[height], window->second[height + 1]};
+    if (const auto equation = node.texts.find("equation"); equation != node.texts.end())
+      op.equation = equation->second[0];
+    if (node.op.find("Depthwise") != std::string::npos) {
       const FrameworkShape* x = graph_.shape_of(op.inputs[0]);
-      if (x != nullptr && !x->empty()) op.groups = layout_ == Layout::kNchw && x->size() > 1 ? (*x)[1] : x->back();
+      if (x != nullptr && x->size() == 4) op.groups = layout_ == Layout::kNchw ? (*x)[1] : x->back();
     }
-    graph_.add(op);
+    return op;
   }
 
-  /// Of operators that keep the shape of their input, and of windows.
-  std::optional<FrameworkShape> inferred(const GraphDefNode& node, const std::vector<std::string>& inputs) const {
-    static const std::set<std::string> kept{"Relu",
-                                            "Relu6",
-                                            "Elu",
-                                            "Selu",
-                                            "Tanh",
-                                            "Sigmoid",
-                                            "Softmax",
-                                            "LeakyRelu",
-                                            "BiasAdd",
-                                            "FusedBatchNorm",
-                                            "FusedBatchNormV2",
-                                            "FusedBatchNormV3",
-                                            "Identity",
-                                            "LRN",
-                                            "Dropout"};
-    const FrameworkShape* x = inputs.empty() ? nullptr : graph_.shape_of(inputs[0]);
-    if (x == nullptr || x->empty()) return std::nullopt;
-    if (kept.contains(node.op)) return *x;
-    const FrameworkShape* weights = inputs.size() > 1 ? graph_.shape_of(inputs[1]) : nullptr;
-    if (weights == nullptr) return std::nullopt;
-    if (node.op == "MatMul" && x->size() == 2 && weights->size() == 2)
-      return FrameworkShape{(*x)[node.transposes_first ? 1 : 0], (*weights)[node.transposes_second ? 0 : 1]};
-    if ((node.op == "Add" || node.op == "AddV2") && (*x == *weights || weights->size() <= 1)) return *x;
-    if (node.op != "Conv2D" || x->size() != 4 || weights->size() != 4 || node.strides.size() != 4) return std::nullopt;
-    FrameworkShape y = *x;
-    const std::size_t height = layout_ == Layout::kNchw ? 2 : 1;
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::int64_t stride = node.strides[height + i];
-      const std::int64_t room = (*x)[height + i] - (node.padding == "VALID" ? (*weights)[i] : 1);
-      if (stride < 1 || room < 0) return std::nullopt;
-      y[height + i] = room / stride + 1;
-    }
-    y[layout_ == Layout::kNchw ? 1 : 3] = (*weights)[3];
-    return y;
+  /// What an operator reads, without axes, sizes and moving averages.
+  std::vector<std::string> operands_of(std::size_t i) const {
+    const GraphDefNode& node = nodes_[i];
+    const auto& inputs = forward_.inputs(i);
+    std::vector<std::size_t> places;
+    const auto flag = [&](const char* name) {
+      const auto found = node.integers.find(name);
+      return found != node.integers.end() && !found->second.empty() && found->second[0] != 0;
+    };
+    static const Names only_first{"Reshape",
+                                  "Transpose",
+                                  "ExpandDims",
+                                  "Squeeze",
+                                  "Pad",
+                                  "PadV2",
+                                  "MirrorPad",
+                                  "Slice",
+                                  "StridedSlice",
+                                  "Tile",
+                                  "ArgMax",
+                                  "SplitV",
+                                  "TopKV2",
+                                  "SpaceToBatchND",
+                                  "BatchToSpaceND",
+                                  "Unpack",
+                                  "OneHot",
+                                  "ResizeBilinear",
+                                  "ResizeNearestNeighbor",
+                                  "ResizeBicubic",
+                                  "CropAndResize",
+                                  "MaxPoolV2",
+                                  "BroadcastTo",
+                                  "ClipByValue",
+                                  "Cumsum",
+                                  "FakeQuantWithMinMaxVars",
+                                  "FakeQuantWithMinMaxVarsPerChannel",
+                                  "LRN",
+                                  "ReverseV2",
+                                  "ReverseSequence"};
+    if (node.op.starts_with("FusedBatchNorm") || node.op == "_FusedBatchNormEx")
+      places = {0, 1, 2};
+    else if (node.op == "BatchNormWithGlobalNormalization")
+      places = flag("scale_after_normalization") ? std::vector<std::size_t>{0, 4, 3} : std::vector<std::size_t>{0, 3};
+    else if (node.op == "Conv2DBackpropInput")
+      places = {2, 1};
+    else if (node.op == "Split")
+      places = {1};
+    else if (is_tensorflow_lookup(node.op))
+      places = {0, 1};
+    else if (is_reduction(node.op) || only_first.contains(node.op))
+      places = {0};
+    else
+      for (std::size_t k = 0; k < inputs.size(); ++k) places.push_back(k);
+    std::vector<std::string> names;
+    for (const std::size_t place : places)
+      if (place < inputs.size()) names.push_back(key_of(inputs[place]));
+    if (names.empty()) fail(node, "it has too few inputs");
+    return names;
+  }
+
+  /// BlockLSTM [length, x, states, outputs, w [inputs and hidden, 4 hidden], w of peepholes (3), b]; h is output 6.
+  void add_lstm(std::size_t i) {
+    const GraphDefNode& node = nodes_[i];
+    const auto& inputs = forward_.inputs(i);
+    if (inputs.size() < 9 || results_[i].size() < 7) fail(node, "expected 9 inputs with known shapes");
+    if (const auto peephole = node.integers.find("use_peephole");
+        peephole != node.integers.end() && peephole->second[0] != 0)
+      fail(node, "peepholes are not supported");
+    const GraphDefShape shape = closed_shape(i, 6);
+    // One bias for both products.
+    graph_.add({.name = node.name + "/products",
+                .type = "lstm",
+                .inputs = {key_of(inputs[1]), key_of(inputs[4])},
+                .shape = shape,
+                .hidden = shape.back(),
+                .has_bias = false});
+    graph_.add({.name = key_of({i, 6}),
+                .type = "add",
+                .inputs = {node.name + "/products", key_of(inputs[8])},
+                .shape = shape});
+    for (std::size_t k = 0; k < 6; ++k) graph_.add_alias(key_of({i, k}), key_of({i, 6}));
+  }
+
+  ImportedModel finish() {
+    if (!has_input_)
+      throw InputError{source_.name() +
+                       ": expected an input (Placeholder, IteratorGetNext, QueueDequeue...) before "
+                       "operators with weights; found none"};
+    std::vector<std::string> outputs;
+    for (const std::size_t end : forward_.ends())
+      if (has_samples({end, 0})) outputs.push_back(nodes_[end].name);
+    if (outputs.size() < forward_.ends().size()) outputs.clear();  // a loss is a number: the model ends before it
+    for (const std::string& remark : forward_.remarks()) graph_.remark(remark);
+    for (const auto& [op, count] : stops_)
+      graph_.remark("the model ends before operators whose shapes are not known: " + std::to_string(count) + " " +
+                    shortened(op));
+    if (!open_axes_.empty())
+      graph_.remark("axes that the graph leaves open, but for the batch, are taken as " + std::to_string(open_size_) +
+                    ": of " + in_quotes(*open_axes_.begin()) +
+                    (open_axes_.size() > 1 ? " and " + std::to_string(open_axes_.size() - 1) + " more" : ""));
+    if (!forward_.has_variables())
+      graph_.remark("the graph has no variables, so its constants of floating-point numbers are taken as learned");
+    return graph_.finish(source_, "TensorFlow graph", outputs, learned_);
   }
 
   const Source& source_;
-  FrameworkGraph graph_;
+  const std::vector<GraphDefNode>& nodes_;
+  const TensorflowForward& forward_;
   Layout layout_;
-  std::map<std::string, const GraphDefNode*, std::less<>> by_name_;
-  std::set<std::string, std::less<>> begun_, looked_up_;
-  std::vector<std::string> logits_;
+  FrameworkGraph graph_;
+  std::vector<std::vector<TensorflowValue>> results_;
+  std::set<std::string> open_;    // tensors of samples before the model, or whose shape is not known
+  std::set<std::string> random_;  // constants that were drawn
+  std::set<std::string> open_axes_;
+  std::map<std::string, std::size_t> ends_;   // tensors behind the end of the model, by the node that ended it
+  std::map<std::string, std::size_t> stops_;  // operators that ended it
+  std::int64_t batch_ = 0, open_size_ = kOpenSize;
+  std::size_t tensors_ = 0;
+  double learned_ = 0;  // scalars of the variables that the model reads
+  bool has_input_ = false;
 };
+
+/// The first word of a text, behind comments.
+std::string_view first_word(std::string_view text) {
+  while (true) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) return "";
+    text.remove_prefix(first);
+    if (text[0] != '#') break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  std::size_t end = 0;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+  const std::size_t next = text.find_first_not_of(" \t\r\n", end);
+  const bool opens = next != std::string_view::npos && (text[next] == '{' || text[next] == ':');
+  return opens ? text.substr(0, end) : "";
+}
+
+struct Form {
+  GraphDefForm form;
+  bool is_text;
+};
+
+/// The content of the first field of a message, if it has this number and a length; as much as is there.
+std::optional<std::string_view> first_field(std::string_view bytes, std::uint64_t number) {
+  const auto tag = take_varint(bytes);
+  if (tag != (number << 3U | 2U)) return std::nullopt;
+  const auto length = take_varint(bytes);
+  if (!length || *length == 0) return std::nullopt;
+  return bytes.substr(0, *length);
+}
+
+/// A node begins with its name and its operator.
+bool is_node(std::string_view bytes) {
+  const auto name = first_field(bytes, 1);
+  if (!name) return false;
+  const std::size_t rest = static_cast<std::size_t>(name->data() - bytes.data()) + name->size();
+  return rest >= bytes.size() || bytes[rest] == '\x12';
+}
+
+std::optional<Form> form_of(const Source& source) {
+  const std::string_view start = source.start();
+  const std::string_view word = first_word(start);
+  if (word == "node") return Form{GraphDefForm::kGraph, true};
+  if (word == "meta_info_def" || word == "graph_def") return Form{GraphDefForm::kMetaGraph, true};
+  if (word == "saved_model_schema_version" || word == "meta_graphs") return Form{GraphDefForm::kSavedModel, true};
+  if ((word == "library" || word == "versions") && start.find("\nnode {") != std::string_view::npos)
+    return Form{GraphDefForm::kGraph, true};
+  if (source.is_json()) return std::nullopt;
+  if (start.starts_with(std::string_view{"\x08\x01", 2}) && first_field(start.substr(2), 2))
+    return Form{GraphDefForm::kSavedModel, false};
+  const auto first = first_field(start, 1);
+  if (!first) return std::nullopt;
+  if (is_node(*first)) return Form{GraphDefForm::kGraph, false};
+  // A checkpoint's .meta begins with a list of operators, stripped_op_list = 2 of meta_info_def, perhaps after a version.
+  std::string_view info = *first;
+  if (const auto version = first_field(info, 1))
+    info.remove_prefix(static_cast<std::size_t>(version->data() - info.data()) + version->size());
+  const auto operators = first_field(info, 2);
+  const auto definition = operators ? first_field(*operators, 1) : std::nullopt;
+  if (definition && first_field(*definition, 1)) return Form{GraphDefForm::kMetaGraph, false};
+  return std::nullopt;
+}
+
+/// Positions of sequences: those of which a cell of each reads one.
+std::vector<std::int64_t> open_sizes(const GraphDefFile& file, const TensorflowForward& forward) {
+  std::vector<std::int64_t> sizes{kOpenSize};
+  for (const std::size_t i : forward.order()) {
+    const auto parts = file.nodes[i].integers.find("num");
+    const bool has_parts =
+        file.nodes[i].op == "Unpack" && parts != file.nodes[i].integers.end() && parts->second[0] > 1;
+    if (has_parts && sizes.size() < 3 && std::ranges::find(sizes, parts->second[0]) == sizes.end())
+      sizes.push_back(parts->second[0]);
+  }
+  return sizes;
+}
 
 }  // namespace
 
-bool is_tensorflow_graph(const Source& source) {
-  if (is_text_graph(source)) return true;
-  const std::string_view start = source.start();  // a node, whose name is a field with a length
-  if (source.is_json() || start.size() < 8 || start[0] != '\x0a') return false;
-  std::size_t at = 1;
-  while (at < 6 && (static_cast<unsigned char>(start[at]) & 0x80U) != 0) ++at;
-  ++at;
-  if (start[at] != '\x0a') return false;
-  const auto length = static_cast<unsigned char>(start[at + 1]);
-  if (length >= 0x80) return true;  // a long name
-  const std::size_t op = at + 2 + length;
-  return op < start.size() && start[op] == '\x12';
-}
+bool is_tensorflow_graph(const Source& source) { return form_of(source).has_value(); }
 
 ImportedModel read_tensorflow_graph(const Source& source) {
-  const std::vector<GraphDefNode> nodes = parse_graph_def(source.content(), is_text_graph(source), source.name());
-  if (nodes.size() > kMostTensorflowNodes) throw InputError{source.name() + ": more than 200000 nodes"};
-  return TensorflowReader{source, nodes}.read();
+  const std::optional<Form> form = form_of(source);
+  if (!form) throw InputError{source.name() + ": expected a GraphDef"};
+  const GraphDefFile file = parse_graph_def_file(source.content(), form->is_text, form->form, source.name());
+  if (file.nodes.size() > kMostTensorflowNodes) throw InputError{source.name() + ": more than 200000 nodes"};
+  const TensorflowForward forward{source.name(), file};
+  const std::vector<std::int64_t> batches = TensorflowReader{source, file, forward}.batches();
+  std::optional<std::string> mistake;
+  for (const std::int64_t open_size : open_sizes(file, forward))
+    for (const std::int64_t batch : batches) {
+      try {
+        return TensorflowReader{source, file, forward}.read(batch, open_size);
+      } catch (const InputError& error) {
+        if (!mistake) mistake = error.what();
+      }
+    }
+  throw InputError{*mistake};
 }
 
 }  // namespace rehearse

@@ -270,6 +270,85 @@ TEST_CASE("weights that Constant and ConstantOfShape give are parameters, and sa
   CHECK(light.remarks.size() == 1);
 }
 
+TEST_CASE("the ONNX project's light models have their weights from ConstantOfShape") {
+  // A convolution, a normalisation, a scale and a bias of channels, as Caffe2 exported DenseNet; sizes are initializers.
+  const auto made = [](const std::string& name, const std::vector<int>& sizes) {
+    std::string list;
+    for (const int size : sizes) list += " int64_data: " + std::to_string(size);
+    return "initializer { name: \"" + name + "__SHAPE\" data_type: 7 dims: " + std::to_string(sizes.size()) + list +
+           " } " +
+           node("ConstantOfShape", {name + "__SHAPE"}, {name},
+                "attribute { name: \"value\" t { data_type: 1 dims: 1 float_data: 0.5 } } ");
+  };
+  const std::string graph =
+      made("w", {8, 3, 3, 3}) + made("scale", {8}) + made("bias", {8}) + weights("mean", {8}) + made("variance", {8}) +
+      made("factor", {8}) + weights("offset", {8}) + made("dense", {10, 200}) + made("c", {10}) +
+      node("Conv", {"x", "w"}, {"a"}) + node("BatchNormalization", {"a", "scale", "bias", "mean", "variance"}, {"n"}) +
+      node("Unsqueeze", {"factor"}, {"f"}, integers_of("axes", {1, 2})) + node("Mul", {"n", "f"}, {"m"}) +
+      node("Unsqueeze", {"offset"}, {"o"}, integers_of("axes", {1, 2})) + node("Add", {"m", "o"}, {"s"}) +
+      node("Relu", {"s"}, {"r"}) + node("Reshape", {"r", "flat"}, {"v"}) +
+      "initializer { name: \"flat\" data_type: 7 dims: 2 int64_data: [1, -1] } " +
+      node("Gemm", {"v", "dense", "c"}, {"y"}, integer("transB", 1)) + input(value("x", {1, 3, 7, 7})) + output("y");
+  const ImportedModel light = imported_text(graph, 9);
+  CHECK(workload_of(light).parameters() == 216 + 16 + 16 + 2010);
+  CHECK(workload_of(light).forward_flops().value() == 2.0 * (25 * 216 + 2000));
+  CHECK(light.remarks ==
+        std::vector<std::string>{"weights that operators Constant or ConstantOfShape give are taken as parameters: 6"});
+}
+
+TEST_CASE("layers have the parameters that operators before the outputs read") {
+  const std::string x = input(value("x", {2, 16})) + output("y");
+  const std::string words =
+      ": expected variables that are weights as a whole; parts of them and products of two are not supported";
+  CHECK(test::error_of([&] {
+          (void)imported_text(node("MatMul", {"a", "b"}, {"w"}) + node("MatMul", {"x", "w"}, {"y"}) +
+                              weights("a", {16, 4}) + weights("b", {4, 64}) + x);
+        }) == "m.onnx: its layers have 1024 parameters, the variables that they read 320" + words);
+  CHECK(test::error_of([&] {
+          (void)imported_text(node("Split", {"w"}, {"a", "b"}, integer("axis", 1)) + node("MatMul", {"x", "a"}, {"p"}) +
+                              node("MatMul", {"x", "b"}, {"q"}) + node("Add", {"p", "q"}, {"y"}) +
+                              weights("w", {16, 64}) + x);
+        }) == "m.onnx: its layers have 512 parameters, the variables that they read 1024" + words);
+  // Tables that are added to each other before samples are.
+  CHECK(workload_of(imported_text(node("Add", {"p", "t"}, {"s"}) + node("Add", {"x", "s"}, {"z"}) +
+                                  node("MatMul", {"z", "w"}, {"y"}) + weights("p", {16}) + weights("t", {1, 16}) +
+                                  weights("w", {16, 4}) + x))
+            .parameters() == 16 + 16 + 64);
+  // What no output depends on does not count.
+  CHECK(workload_of(imported_text(node("MatMul", {"x", "a"}, {"y"}) + node("MatMul", {"x", "b"}, {"z"}) +
+                                  weights("a", {16, 4}) + weights("b", {16, 64}) + x))
+            .parameters() == 64);
+}
+
+TEST_CASE("scales of sizes may be numbers of their own or bytes") {
+  const std::string resize = node("Upsample", {"x", "scales"}, {"u"}) + node("Conv", {"u", "w"}, {"y"}) +
+                             weights("w", {8, 3, 1, 1}) + input(value("x", {2, 3, 4, 4})) + output("y");
+  for (const char* data :
+       {"float_data: [1, 1, 2, 2]", "raw_data: \"\\000\\000\\200?\\000\\000\\200?\\000\\000\\000@\\000\\000\\000@\""})
+    CHECK(workload_of(imported_text(resize + "initializer { name: \"scales\" data_type: 1 dims: 4 " + data + " } ", 9))
+              .forward_flops()
+              .value() == 2.0 * 64 * 24);
+}
+
+TEST_CASE("Einsum has the work of its equation") {
+  const auto equation = [](const std::string& text) { return "attribute { name: \"equation\" s: \"" + text + "\" } "; };
+  const std::string x = input(value("x", {2, 5, 12})) + output("y");
+  const Workload heads = workload_of(imported_text(node("Einsum", {"x", "w"}, {"h"}, equation("bsd,dnh->bsnh")) +
+                                                       node("Einsum", {"h", "h"}, {"s"}, equation("btnh,bfnh->bnft")) +
+                                                       node("Einsum", {"s", "h"}, {"c"}, equation("bnft,btnh->bfnh")) +
+                                                       node("Einsum", {"c", "o"}, {"y"}, equation("bfnh,nhd->bfd")) +
+                                                       weights("w", {12, 3, 4}) + weights("o", {3, 4, 12}) + x,
+                                                   12));
+  CHECK(heads.parameters() == 2 * 144);
+  CHECK(heads.forward_flops().value() == 2.0 * (2 * 5 * 144 + 2 * 5 * 5 * 12));
+  CHECK(
+      test::error_of([&] {
+        (void)imported_text(node("Einsum", {"x", "w"}, {"y"}, equation("bsd,dh->bsq")) + weights("w", {12, 4}) + x, 12);
+      }) == "m.onnx: operator \"y\" (Einsum): its equation gives an axis that no input has");
+  CHECK(shape_of({.type = "Einsum", .texts = {{"equation", "...ij,...jk->...ik"}}}, {{5, 2, 3}, {5, 3, 4}}) ==
+        OnnxShape{5, 2, 4});
+}
+
 TEST_CASE("initial states in the file are remarked, and graphs inside operators that compute are refused") {
   const ImportedModel model = imported_text(recurrent("GRU", {20, 2, 4}, "", {"", "", "h"}) + weights("h", {1, 2, 8}));
   CHECK(workload_of(model).parameters() == 288);

@@ -47,6 +47,33 @@ TEST_CASE("a profile of PipeDream is measured layers with what they pass on and 
   CHECK(workload.activation_bytes == Bytes{96});
 }
 
+TEST_CASE("a profile that PipeDream partitioned has the same layers, and its stages are remarked") {
+  std::string text = kProfile;
+  std::size_t stage = 0;
+  for (std::size_t end = text.find("\n"); stage < 4; end = text.find("\n", end + 1)) {
+    const std::string words = " -- stage_id=" + std::to_string(stage++ / 2);
+    text.insert(end, words);
+    end += words.size();
+  }
+  const ImportedModel partitioned = import_model(Source{"graph.txt", text});
+  CHECK(partitioned.model_file == import_model(Source{"graph.txt", kProfile}).model_file);
+  REQUIRE(partitioned.remarks.size() == 2);
+  CHECK(partitioned.remarks[1] ==
+        "its partition into stages (stage_id) is not taken over: a scenario's strategy states its own; stages: 2");
+  text.replace(text.find("stage_id=1"), 10, "stage_id=x");
+  CHECK(test::error_of([&] {
+          import_model(Source{"g", text});
+        }) == "g:3: stage_id: expected a number from 0 to 100000.000000; found \"x\"");
+  CHECK(test::error_of([&] {
+          import_model(
+              Source{"g",
+                     "node1 -- Linear(in_features=10, out_features=10, bias=True) -- forward_compute_time=1.015, "
+                     "backward_compute_time=1.155, activation_size=2048.000, parameter_size=440.000 -- stage_id=1\n"});
+        }) ==
+        "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features; \"node1\" has 2048 "
+        "bytes, which are not 4 for each of its features and of 1 to 65536 samples");
+}
+
 TEST_CASE("profiles of ten models have their published parameters") {
   struct Published {
     const char* model;
@@ -84,6 +111,9 @@ TEST_CASE("a profile that cannot be read is refused by its line") {
   CHECK(error("activation_size=[40.0; 8.0], ", "") == "g:3: expected activation_size=... of \"node3\"");
   CHECK(error("Linear(in", "Dense(in") ==
         "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features");
+  CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- stage_id=1\n") ==
+        "g:5: expected \"node1 -- ...\"; found \"node1 --\"");
+  CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- x\n") == "g:5: expected \"node1 -- ...\"; found \"node1 -- -- x\"");
   CHECK(error("\tnode1 -- node2\n", "\tnode1\n") == "g:5: expected \"node1 -- ...\"; found \"node1\"");
 }
 
