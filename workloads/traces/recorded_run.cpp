@@ -20,6 +20,8 @@ RunBuilder::RunBuilder(const KinetoTrace& trace) : trace_{trace} {
   run_.streams = trace.streams;
   run_.remarks = trace.remarks;
   calls_.resize(trace.threads.size());
+  launches_.resize(trace.threads.size());
+  inputs_.resize(trace.threads.size());
   busy_.resize(trace.threads.size());
   reached_.resize(trace.threads.size());
   with_bytes_.resize(trace.threads.size());
@@ -172,6 +174,8 @@ GpuSteps gpu_steps(const RecordedRun& run) {
   const auto mark = [&](std::size_t s) {
     return s < count ? run.steps[s].recorded_start : run.steps.back().recorded_end;
   };
+  std::vector<Nanoseconds> marks;
+  for (std::size_t s = 0; s <= count; ++s) marks.push_back(mark(s));
   constexpr Nanoseconds kNone = std::numeric_limits<Nanoseconds>::min();
   std::vector<std::int32_t> first(count + 1, -1), last(count + 1, -1);  // of what was launched in each, and afterwards
   std::vector<Nanoseconds> done(count + 1, kNone);  // by the GPU, of what was launched before a mark
@@ -182,8 +186,7 @@ GpuSteps gpu_steps(const RecordedRun& run) {
     if (launch.reason != Dependency::Reason::kLaunch) continue;
     const Nanoseconds called = operation_at(launch.earlier).recorded_end;
     const RecordedOperation& work = operation_at(launch.later);
-    std::size_t step = 0;
-    while (step <= count && mark(step) <= called) ++step;
+    const auto step = static_cast<std::size_t>(std::ranges::upper_bound(marks, called) - marks.begin());
     if (step <= count) done[step] = std::max(done[step], work.recorded_end);
     if (step == 0) continue;
     std::int32_t& earliest = first[step - 1];
