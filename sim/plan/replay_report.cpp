@@ -211,6 +211,8 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
                       .meetings = meetings_of(job, replay),
                       .unscaled = unscaled_share(job),
                       .remarks = job.remarks};
+  if (report.whole.replayed <= Seconds{} || (report.is_measured && report.whole.measured <= Seconds{}))
+    throw InputError{job.ranks.front().file_name + ": nothing in it takes any time: all durations are 0"};
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
     add_streams(report.streams, run, replay.ranks[r]);

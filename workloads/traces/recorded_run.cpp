@@ -31,7 +31,7 @@ RecordedRun RunBuilder::build() {
   find_gpu_work();
   find_threads();
   find_steps();
-  if (run_.steps.empty()) find_period_of_launches();
+  if (run_.steps.empty() && empty_steps_ == 0) find_period_of_launches();
   measure_latencies();
   measure_queue();
   add_host_work();
@@ -96,6 +96,7 @@ void RunBuilder::remark() {
       "waits of a stream do not say for which event: taken as for the latest to end on another stream, of what was "
       "launched before");
   say(full_, "kernels were ready while one of another stream filled the GPU: they wait for its end");
+  say(empty_steps_, "marked steps end at the date at which they begin: left out");
   say(unused_waits_, "waits of a stream for an event have no work on both sides");
   say(inputs_waited_for_, "silences of a thread before it copies to the GPU count as waits for samples");
   if (run_.steps.empty())
@@ -201,7 +202,10 @@ GpuSteps gpu_steps(const RecordedRun& run) {
   if (behind(count) - behind(from) <= std::max(most, kClearlyApart)) return {};
   GpuSteps steps{.first = first, .ends_with_last = first[count] < 0};
   if (steps.ends_with_last) steps.first[count] = last[count - 1];
-  return std::ranges::find(steps.first, -1) == steps.first.end() ? steps : GpuSteps{};
+  if (std::ranges::find(steps.first, -1) != steps.first.end()) return {};
+  for (std::size_t s = 0; s < count; ++s)
+    if (recorded_length(run, steps, s) <= 0) return {};
+  return steps;
 }
 
 Nanoseconds recorded_length(const RecordedRun& run, const GpuSteps& gpu, std::size_t step) {

@@ -242,7 +242,8 @@ class RunBuilder {
   std::int32_t loop_thread_ = 0;
   Nanoseconds begin_ = 0;
   std::unordered_map<EventIndex, std::size_t> step_of_launch_;  // calls with which one begins, if none is marked
-  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0;
+  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0,
+               empty_steps_ = 0;
 };
 
 }  // namespace rehearse

@@ -11,6 +11,8 @@ namespace {
 
 constexpr Nanoseconds kHandOverSilence = 30'000;  // a thread that is silent for less goes on by itself
 
+bool is_empty(const RecordedStep& step) { return step.recorded_end <= step.recorded_start; }
+
 }  // namespace
 
 void RunBuilder::find_threads() {
@@ -59,10 +61,17 @@ void RunBuilder::find_steps() {
     if (event(i).kind != Kind::kAnnotation || !name(i).starts_with("ProfilerStep#")) continue;
     if (run_.steps.empty()) loop_thread_ = event(i).lane;
     if (event(i).lane != loop_thread_) continue;
+    if (!run_.steps.empty() && event(i).start == run_.steps.back().recorded_start) {
+      ++empty_steps_;  // of two that begin together the longer one comes first
+      continue;
+    }
     if (!run_.steps.empty()) run_.steps.back().recorded_end = event(i).start;
     run_.steps.push_back({name(i), event(i).start, event(i).end()});
     begin_ = std::min(begin_, event(i).start);
   }
+  if (run_.steps.empty() || !is_empty(run_.steps.back())) return;
+  run_.steps.pop_back();
+  ++empty_steps_;
 }
 
 void RunBuilder::find_period_of_launches() {
@@ -85,10 +94,15 @@ void RunBuilder::find_period_of_launches() {
   }
   for (std::size_t i = period->first + best; i < sequence.size(); i += period->length) {
     if (!run_.steps.empty()) run_.steps.back().recorded_end = called(i);
+    if (!run_.steps.empty() && is_empty(run_.steps.back())) continue;  // launches of one date are of one step
     step_of_launch_.emplace(launch_.at(launched_[i]), run_.steps.size());
     run_.steps.push_back({"step " + std::to_string(run_.steps.size() + 1), called(i), called(i)});
   }
   run_.steps.pop_back();  // that may have no end
+  if (run_.steps.empty()) {
+    step_of_launch_.clear();
+    return;
+  }
   run_.remarks.push_back("no step is marked: " + std::to_string(period->length) +
                          " kernels and copies that repeat count as one, from launch to launch");
 }
