@@ -245,7 +245,7 @@ TEST_CASE("a stage's copies divide its update and what it keeps; copies in two s
   };
   CHECK(needed("none") == exactly(4 * 24e6));
   CHECK(needed("optimizer") == exactly(2.5 * 24e6));
-  CHECK(needed("gradients") == exactly(1.75 * 24e6 + 24e6));  // whole until they are reduced
+  CHECK(needed("gradients") == exactly(1.75 * 24e6 + 24e6));   // whole until they are reduced
   CHECK(needed("parameters") == exactly(24e6 + 24e6 + 24e6));  // gathered, and a whole gradient
   // The first stage has two thirds of the variables, and with its likes in 4 pipelines updates a quarter of them each.
   CHECK(seconds(with("none")) - seconds(with("optimizer")) == doctest::Approx(0.75 * 40e-3).epsilon(1e-6));
