@@ -76,26 +76,33 @@ std::vector<ReplayedClass> classes_of(const RecordedJob& job) {
 }
 
 void add_streams(std::vector<ReplayedStream>& streams, const RecordedRun& run, const ReplayedRank& replayed) {
-  for (std::size_t s = 0; s < run.streams.size(); ++s) {
-    ReplayedStream stream{.name = run.streams[s], .rank = run.rank};
+  struct Dates {
     Nanoseconds first = 0, last = 0;
     double busy = 0;
     Span span{Seconds{1e300}, Seconds{}};
     Seconds busy_replayed{};
-    for (std::size_t i = 0; i < run.operations.size(); ++i) {
-      const RecordedOperation& operation = run.operations[i];
-      if (!is_on_gpu(operation) || operation.lane != static_cast<std::int32_t>(s)) continue;
-      if (stream.kernels++ == 0) first = operation.recorded_start;
-      first = std::min(first, operation.recorded_start);
-      last = std::max(last, operation.recorded_end);
-      busy += static_cast<double>(operation.recorded_end - operation.recorded_start);
-      const Span& dates = replayed.operations[i];
-      span = {std::min(span.start, dates.start), std::max(span.end, dates.end)};
-      busy_replayed += dates.end - dates.start;
-    }
-    if (stream.kernels == 0) continue;
-    if (last > first) stream.busy_measured = busy / static_cast<double>(last - first);
-    if (span.end > span.start) stream.busy_replayed = busy_replayed / (span.end - span.start);
+  };
+  std::vector<Dates> dates_of(run.streams.size());
+  std::vector<std::int64_t> kernels(run.streams.size());
+  for (std::size_t i = 0; i < run.operations.size(); ++i) {
+    const RecordedOperation& operation = run.operations[i];
+    if (!is_on_gpu(operation)) continue;
+    const auto lane = static_cast<std::size_t>(operation.lane);
+    Dates& dates = dates_of[lane];
+    dates.first = kernels[lane]++ == 0 ? operation.recorded_start : std::min(dates.first, operation.recorded_start);
+    dates.last = std::max(dates.last, operation.recorded_end);
+    dates.busy += static_cast<double>(operation.recorded_end - operation.recorded_start);
+    const Span& span = replayed.operations[i];
+    dates.span = {std::min(dates.span.start, span.start), std::max(dates.span.end, span.end)};
+    dates.busy_replayed += span.end - span.start;
+  }
+  for (std::size_t s = 0; s < run.streams.size(); ++s) {
+    if (kernels[s] == 0) continue;
+    const Dates& dates = dates_of[s];
+    ReplayedStream stream{.name = run.streams[s], .rank = run.rank, .kernels = kernels[s]};
+    if (dates.last > dates.first) stream.busy_measured = dates.busy / static_cast<double>(dates.last - dates.first);
+    if (dates.span.end > dates.span.start)
+      stream.busy_replayed = dates.busy_replayed / (dates.span.end - dates.span.start);
     streams.push_back(std::move(stream));
   }
 }
@@ -211,6 +218,8 @@ ReplayReport replay_report(const RecordedJob& job, const Replay& replay) {
                       .meetings = meetings_of(job, replay),
                       .unscaled = unscaled_share(job),
                       .remarks = job.remarks};
+  if (report.whole.replayed <= Seconds{} || (report.is_measured && report.whole.measured <= Seconds{}))
+    throw InputError{job.ranks.front().file_name + ": nothing in it takes any time: all durations are 0"};
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RecordedRun& run = job.ranks[r];
     add_streams(report.streams, run, replay.ranks[r]);

@@ -69,8 +69,8 @@ void read_sharding(const JsonReader& json, AllReduceStrategy& strategy) {
     json.expect(strategy.prefetched_units >= 0 && strategy.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
 }
 
-/// Its micro-batches are the batches that a step accumulates.
-Pipeline read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective) {
+/// Its micro-batches are the batches that a step accumulates. Nothing if it has one stage: a worker with the whole model.
+std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
   const int workers = scenario.count(Role::kWorker);
   json.expect(pipeline.stages >= 1 && workers % pipeline.stages == 0, "stages",
@@ -85,7 +85,7 @@ Pipeline read_pipeline(const JsonReader& json, Scenario& scenario, Json& effecti
     effective["schedule"] = "1f1b";
   refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
-  return pipeline;
+  return pipeline.stages > 1 ? std::optional{pipeline} : std::nullopt;
 }
 
 AllReduceStrategy read_all_reduce(const JsonReader& json, Scenario& scenario, Json& effective) {
@@ -144,7 +144,7 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
   Strategy& strategy = scenario.training.strategy;
   GradientExchange& exchange = strategy.exchange;
   const bool is_pairwise = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
-  if (strategy.pipeline() == nullptr) {
+  if (!json.has("pipeline")) {
     exchange.accumulation_steps = json.optional<int>("accumulation_steps", 1);
     if (json.has("accumulation_steps"))
       json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= kMaxPasses, "accumulation_steps",

@@ -227,7 +227,10 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "the same batch in all groups with a pipeline", "it is that of a micro-batch in each of its stages"},
     {"a pipeline that accumulates twice",
-     [](const Subject& s) { return stated_of_strategy(s, pipeline_of(s) != nullptr, {"accumulation_steps"}); },
+     [](const Subject& s) {
+       const bool has_microbatches = stated_of_strategy(s, true, {"pipeline"}).has_value();
+       return stated_of_strategy(s, has_microbatches, {"accumulation_steps"});
+     },
      "none with a pipeline", "its \"microbatches\" are what a step accumulates"},
 
     // Exchange of gradients

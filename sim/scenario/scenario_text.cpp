@@ -170,7 +170,7 @@ constexpr std::string_view kProperties = R"json({
               "required": ["stages", "microbatches"],
               "additionalProperties": false,
               "properties": {
-                "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages" },
+                "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
                 "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
                 "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it; 0B: each goes by itself. Default: all_reduce 25MiB after a first one of 1MiB, as PyTorch's DDP; with sharding a block of the model, such as a transformer's layer, and what is outside of blocks as one, as FSDP; each by itself with cycle_time, partition_size, order priority or overlap forward, and with servers" },

@@ -20,6 +20,8 @@ RunBuilder::RunBuilder(const KinetoTrace& trace) : trace_{trace} {
   run_.streams = trace.streams;
   run_.remarks = trace.remarks;
   calls_.resize(trace.threads.size());
+  launches_.resize(trace.threads.size());
+  inputs_.resize(trace.threads.size());
   busy_.resize(trace.threads.size());
   reached_.resize(trace.threads.size());
   with_bytes_.resize(trace.threads.size());
@@ -29,7 +31,7 @@ RecordedRun RunBuilder::build() {
   find_gpu_work();
   find_threads();
   find_steps();
-  if (run_.steps.empty()) find_period_of_launches();
+  if (run_.steps.empty() && empty_steps_ == 0) find_period_of_launches();
   measure_latencies();
   measure_queue();
   add_host_work();
@@ -94,6 +96,7 @@ void RunBuilder::remark() {
       "waits of a stream do not say for which event: taken as for the latest to end on another stream, of what was "
       "launched before");
   say(full_, "kernels were ready while one of another stream filled the GPU: they wait for its end");
+  say(empty_steps_, "marked steps end at the date at which they begin: left out");
   say(unused_waits_, "waits of a stream for an event have no work on both sides");
   say(inputs_waited_for_, "silences of a thread before it copies to the GPU count as waits for samples");
   if (run_.steps.empty())
@@ -172,6 +175,8 @@ GpuSteps gpu_steps(const RecordedRun& run) {
   const auto mark = [&](std::size_t s) {
     return s < count ? run.steps[s].recorded_start : run.steps.back().recorded_end;
   };
+  std::vector<Nanoseconds> marks;
+  for (std::size_t s = 0; s <= count; ++s) marks.push_back(mark(s));
   constexpr Nanoseconds kNone = std::numeric_limits<Nanoseconds>::min();
   std::vector<std::int32_t> first(count + 1, -1), last(count + 1, -1);  // of what was launched in each, and afterwards
   std::vector<Nanoseconds> done(count + 1, kNone);  // by the GPU, of what was launched before a mark
@@ -182,8 +187,7 @@ GpuSteps gpu_steps(const RecordedRun& run) {
     if (launch.reason != Dependency::Reason::kLaunch) continue;
     const Nanoseconds called = operation_at(launch.earlier).recorded_end;
     const RecordedOperation& work = operation_at(launch.later);
-    std::size_t step = 0;
-    while (step <= count && mark(step) <= called) ++step;
+    const auto step = static_cast<std::size_t>(std::ranges::upper_bound(marks, called) - marks.begin());
     if (step <= count) done[step] = std::max(done[step], work.recorded_end);
     if (step == 0) continue;
     std::int32_t& earliest = first[step - 1];
@@ -198,7 +202,10 @@ GpuSteps gpu_steps(const RecordedRun& run) {
   if (behind(count) - behind(from) <= std::max(most, kClearlyApart)) return {};
   GpuSteps steps{.first = first, .ends_with_last = first[count] < 0};
   if (steps.ends_with_last) steps.first[count] = last[count - 1];
-  return std::ranges::find(steps.first, -1) == steps.first.end() ? steps : GpuSteps{};
+  if (std::ranges::find(steps.first, -1) != steps.first.end()) return {};
+  for (std::size_t s = 0; s < count; ++s)
+    if (recorded_length(run, steps, s) <= 0) return {};
+  return steps;
 }
 
 Nanoseconds recorded_length(const RecordedRun& run, const GpuSteps& gpu, std::size_t step) {

@@ -76,6 +76,20 @@ double sent(const Json& scenario) {
 
 }  // namespace
 
+TEST_CASE("a pipeline of one stage is a worker that accumulates its micro-batches") {
+  for (const char* algorithm : {"ring", "hierarchical"}) {
+    for (const char* overlap : {"backward", "forward"}) {
+      Json one = pipelined(4, {{"4MB"}, {"8MB"}}, 1, 3, "gpipe", "4B");
+      one["training"]["strategy"]["algorithm"] = algorithm;
+      one["training"]["strategy"]["overlap"] = overlap;
+      Json without = one;
+      without["training"]["strategy"].erase("pipeline");
+      without["training"]["strategy"]["accumulation_steps"] = 3;
+      CHECK(seconds(one) == seconds(without));
+    }
+  }
+}
+
 TEST_CASE("equal stages and a free network: a step takes m + p - 1 micro-batches, of which p - 1 are the bubble") {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (const int p : {1, 2, 4, 7})

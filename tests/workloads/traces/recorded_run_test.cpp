@@ -345,6 +345,49 @@ TEST_CASE("steps are those that are marked, or what repeats") {
   for (const RecordedStep& step : found.steps) CHECK(step.recorded_end - step.recorded_start == 1'000'000);
 }
 
+TEST_CASE("steps that end when they begin are left out, marked or not") {
+  Trace marked;
+  marked.call(0, "cudaLaunchKernel", 10, 5, 1).kernel(0, "k", 20, 10, 1);
+  marked.annotation("ProfilerStep#0", 0, 100).annotation("ProfilerStep#1", 100, 90);
+  marked.annotation("ProfilerStep#2", 100, 0).annotation("ProfilerStep#3", 200, 0);
+  const RecordedRun run = marked.run();
+  REQUIRE(run.steps.size() == 2);
+  CHECK(run.steps[1].name == "ProfilerStep#1");
+  CHECK(run.steps[1].recorded_end == 200'000);
+  CHECK(std::ranges::find(run.remarks, "2 marked steps end at the date at which they begin: left out") !=
+        run.remarks.end());
+  Trace at_once;
+  for (int i = 0; i < 20; ++i) at_once.call(0, "cudaLaunchKernel", 0, 0, i).kernel(0, "k", 0, 10, i);
+  CHECK(at_once.run().steps.empty());
+}
+
+TEST_CASE("what one call has started no later call with its correlation starts again") {
+  const RecordedRun run = Trace{}
+                              .call(0, "cudaLaunchKernel", 0, 5, 1)
+                              .call(0, "cudaLaunchKernel", 10, 5, 1)
+                              .kernel(0, "k1", 20, 10, 1)
+                              .kernel(0, "k2", 30, 10, 1)
+                              .run();
+  for (const Dependency& wait : run.dependencies)
+    if (wait.reason == Dependency::Reason::kLaunch)
+      CHECK(run.operations[static_cast<std::size_t>(wait.earlier)].recorded_end == 0);
+  CHECK(std::ranges::count(run.dependencies, Dependency::Reason::kLaunch, &Dependency::reason) == 2);
+  CHECK(std::ranges::count(run.operations, 10'000, &RecordedOperation::recorded_end) == 0);  // nothing at the second
+}
+
+TEST_CASE("a synchronization with the device waits for streams that its thread has not waited for") {
+  Trace trace;
+  trace.call(0, "cudaLaunchKernel", 0, 5, 1).kernel(0, "k1", 8, 12, 1);
+  trace.call(0, "cudaDeviceSynchronize", 10, 15);
+  trace.call(0, "cudaLaunchKernel", 30, 5, 2).kernel(1, "k2", 38, 62, 2);
+  trace.call(0, "cudaDeviceSynchronize", 40, 65);
+  trace.call(1, "cudaDeviceSynchronize", 110, 5);
+  const RecordedRun run = trace.run();
+  CHECK(reasons(run, host_until(run, 25)) == "thread, sync k1");
+  CHECK(reasons(run, host_until(run, 105)) == "thread, sync k2");  // of k1 the first has waited
+  CHECK(reasons(run, host_until(run, 115)) == "thread, sync k1, sync k2");
+}
+
 TEST_CASE("time without events is unexplained, but while samples are waited for") {
   const auto traced = [](const std::string& second) {
     return Trace{}

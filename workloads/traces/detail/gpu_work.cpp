@@ -30,7 +30,7 @@ void RunBuilder::find_gpu_work() {
     if (event(i).kind == Kind::kSync && event(i).waits_for >= 0) stated_waits_.emplace(event(i).correlation, i);
     if (!event(i).is_on_gpu()) continue;
     gpu_.push_back(i);
-    if (event(i).correlation >= 0) of_correlation_[event(i).correlation].push_back(i);
+    if (event(i).correlation >= 0) of_correlation_[event(i).correlation].work.push_back(i);
   }
   if (gpu_.empty()) throw InputError{trace_.file_name + ": has no kernel or copy on a GPU"};
 }
@@ -48,7 +48,7 @@ std::unordered_set<RunBuilder::EventIndex> RunBuilder::waiting_for_events() cons
         else
           told.insert(event(stated->second).lane);
       }
-      const std::span<const EventIndex> started = started_by(event(i));
+      const std::span<const EventIndex> started = started_by(i);
       if (started.empty()) continue;
       const bool waits = told.erase(event(started.front()).lane) > 0 || is_told;
       if (waits) waiting.insert(started.front());
@@ -102,7 +102,7 @@ bool RunBuilder::is_staged(std::span<const EventIndex> started) const {
 }
 
 bool RunBuilder::lasts_until_end(EventIndex call) const {
-  const std::span<const EventIndex> started = started_by(event(call));
+  const std::span<const EventIndex> started = started_by(call);
   if (started.empty()) return false;
   const KinetoEvent& last = event(started.back());
   const bool blocks = has(name(call), "Memcpy") && !has(name(call), "Async");
@@ -118,7 +118,7 @@ bool RunBuilder::lasts_until_end(EventIndex call) const {
 
 bool RunBuilder::may_wait(EventIndex call) const {
   if (frees_memory(name(call))) return event(call).duration > kClearlyApart;
-  return is_sync(name(call)) || is_staged(started_by(event(call))) || lasts_until_end(call);
+  return is_sync(name(call)) || is_staged(started_by(call)) || lasts_until_end(call);
 }
 
 void RunBuilder::add_gpu_work() {
@@ -154,69 +154,95 @@ void RunBuilder::add_gpu_work() {
       before_on_stream_.emplace(added, before->second);
       wait(std::exchange(before->second, added), added, Reason::kStream);
     }
-    if (launch != launch_.end()) on_stream_[work.lane].push_back({event(launch->second).start, added});
+    if (launch != launch_.end()) on_stream_[work.lane].launched.push_back({event(launch->second).start, added});
   }
-  for (auto& [stream, list] : on_stream_) std::ranges::stable_sort(list, {}, &Launched::when);
+  for (auto& [number, stream] : on_stream_) {
+    std::ranges::stable_sort(stream.launched, {}, &Launched::when);
+    std::vector<Nanoseconds> ends;
+    for (const Launched& launched : stream.launched)
+      ends.push_back(run_.operations[at(launched.operation)].recorded_end);
+    stream.ends = LowestDates{ends};
+  }
+}
+
+std::size_t RunBuilder::Stream::launched_by(Nanoseconds when) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(launched, when, {}, &Launched::when) - launched.begin());
 }
 
 RunBuilder::OperationIndex RunBuilder::latest_on(std::int32_t stream, Nanoseconds when, Nanoseconds ended) const {
-  const auto list = on_stream_.find(stream);
-  if (list == on_stream_.end()) return -1;
-  auto next = std::ranges::upper_bound(list->second, when, {}, &Launched::when);
-  while (next != list->second.begin()) {
-    --next;
-    if (run_.operations[at(next->operation)].recorded_end <= ended) return next->operation;
-  }
-  return -1;
+  const auto found = on_stream_.find(stream);
+  if (found == on_stream_.end()) return -1;
+  const auto place = found->second.ends.last_by(ended, found->second.launched_by(when));
+  return place ? found->second.launched[*place].operation : -1;
 }
 
 void RunBuilder::add_stream_waits() {
   std::map<std::int64_t, Nanoseconds> records;
   for (const KinetoEvent& call : trace_.events)
     if (call.kind == Kind::kCall && !stated_waits_.empty()) records.emplace(call.correlation, call.start);
-  for (const std::vector<EventIndex>& calls : calls_) {
-    std::vector<EventIndex> open;
-    for (const EventIndex i : calls) {
-      if (is_stream_wait(name(i))) {
-        const auto stated = stated_waits_.find(event(i).correlation);
-        if (stated == stated_waits_.end()) {
-          open.push_back(i);
+  std::vector<std::vector<InferredWait>> inferred;  // [threads]
+  std::vector<InferredWait*> all;
+  for (const std::vector<EventIndex>& calls : calls_) inferred.push_back(inferred_waits(calls));
+  for (std::vector<InferredWait>& waits : inferred)
+    for (InferredWait& wait : waits) all.push_back(&wait);
+  find_latest(std::move(all));
+  for (std::size_t thread = 0; thread < calls_.size(); ++thread) {
+    auto next = inferred[thread].begin();
+    for (const EventIndex i : calls_[thread]) {
+      if (const auto stated = stated_waits_.find(event(i).correlation);
+          is_stream_wait(name(i)) && stated != stated_waits_.end())
+        add_stated_wait(i, event(stated->second), records);
+      for (; next != inferred[thread].end() && next->launch == i; ++next) {
+        if (next->latest < 0) {
+          ++unused_waits_;
           continue;
         }
-        const KinetoEvent& sync = event(stated->second);
-        const auto record = records.find(sync.waits_for);
-        const auto list = on_stream_.find(sync.lane);
-        if (record == records.end() || list == on_stream_.end()) continue;
-        const OperationIndex earlier = latest_on(sync.on_stream, record->second, kAnyDate);
-        const auto later = std::ranges::upper_bound(list->second, event(i).start, {}, &Launched::when);
-        if (earlier >= 0 && later != list->second.end()) wait(earlier, later->operation, Reason::kEvent);
-        continue;
+        wait(next->latest, operation_.at(started_by(i).front()), Reason::kEvent);
+        ++inferred_waits_;
       }
-      const std::span<const EventIndex> started = started_by(event(i));
-      if (started.empty() || open.empty()) continue;
-      for (const EventIndex waiting : open) infer_wait(waiting, started.front());
-      open.clear();
     }
-    unused_waits_ += static_cast<std::int64_t>(open.size());
   }
 }
 
-void RunBuilder::infer_wait(EventIndex call, EventIndex waits) {
-  const OperationIndex later = operation_.at(waits);
-  OperationIndex latest = -1;
-  for (const auto& [stream, list] : on_stream_) {
-    if (stream == event(waits).lane) continue;
-    const OperationIndex candidate = latest_on(stream, event(call).start, event(waits).start + kClockError);
-    if (candidate >= 0 &&
-        (latest < 0 || run_.operations[at(candidate)].recorded_end > run_.operations[at(latest)].recorded_end))
-      latest = candidate;
+void RunBuilder::add_stated_wait(EventIndex call, const KinetoEvent& sync,
+                                 const std::map<std::int64_t, Nanoseconds>& records) {
+  const auto record = records.find(sync.waits_for);
+  const auto stream = on_stream_.find(sync.lane);
+  if (record == records.end() || stream == on_stream_.end()) return;
+  const OperationIndex earlier = latest_on(sync.on_stream, record->second, kAnyDate);
+  const std::size_t later = stream->second.launched_by(event(call).start);
+  if (earlier >= 0 && later < stream->second.launched.size())
+    wait(earlier, stream->second.launched[later].operation, Reason::kEvent);
+}
+
+std::vector<RunBuilder::InferredWait> RunBuilder::inferred_waits(const std::vector<EventIndex>& calls) {
+  std::vector<InferredWait> waits;
+  std::size_t complete = 0;  // so many of them have a launch
+  for (const EventIndex i : calls) {
+    if (is_stream_wait(name(i))) {
+      if (!stated_waits_.contains(event(i).correlation)) waits.push_back({.call = i});
+    } else if (!started_by(i).empty()) {
+      for (; complete < waits.size(); ++complete) waits[complete].launch = i;
+    }
   }
-  if (latest < 0) {
-    ++unused_waits_;
-    return;
+  unused_waits_ += static_cast<std::int64_t>(waits.size() - complete);
+  waits.resize(complete);
+  return waits;
+}
+
+void RunBuilder::find_latest(std::vector<InferredWait*> waits) const {
+  std::vector<LatestOfOthers::Work> ends;  // in the order of their launches
+  for (const EventIndex i : launched_) ends.push_back({event(i).end(), event(i).lane});
+  LatestOfOthers ended{ends};
+  std::ranges::stable_sort(waits, {}, [&](const InferredWait* wait) { return event(wait->call).start; });
+  std::size_t seen = 0;
+  for (InferredWait* wait : waits) {
+    while (seen < launched_.size() && event(launch_.at(launched_[seen])).start <= event(wait->call).start)
+      ended.add(seen++);
+    const KinetoEvent& waiting = event(started_by(wait->launch).front());
+    if (const auto latest = ended.latest(waiting.start + kClockError, waiting.lane))
+      wait->latest = operation_.at(launched_[*latest]);
   }
-  wait(latest, later, Reason::kEvent);
-  ++inferred_waits_;
 }
 
 void RunBuilder::add_full_gpu() {
@@ -224,42 +250,68 @@ void RunBuilder::add_full_gpu() {
   for (const Dependency& dependency : run_.dependencies)
     ready[at(dependency.later)] = std::max(ready[at(dependency.later)],
                                            run_.operations[at(dependency.earlier)].recorded_end + run_.lag(dependency));
-  std::vector<EventIndex> filling;  // in the order of their starts, those that may not have ended
-  for (const EventIndex i : gpu_) {
-    const KinetoEvent& work = event(i);
-    const OperationIndex operation = operation_.at(i);
-    std::erase_if(filling, [&](EventIndex k) { return event(k).end() + kClearlyApart < work.start; });
+  OpenWindows filling;  // dates at which what another kernel leaves free may begin
+  for (std::size_t place = 0; place < gpu_.size(); ++place) {
+    const KinetoEvent& work = event(gpu_[place]);
+    const OperationIndex operation = operation_.at(gpu_[place]);
+    filling.go_to(work.start);
     if (work.kind == Kind::kKernel && work.start > ready[at(operation)] + kClearlyApart) {
-      for (const EventIndex k : filling) {
-        const auto tail = static_cast<Nanoseconds>(kTail * static_cast<double>(event(k).duration));
-        if (event(k).lane == work.lane || std::abs(event(k).end() - work.start) > std::max(tail, kClearlyApart))
-          continue;
-        wait(operation_.at(k), operation, Reason::kFullGpu);
+      if (const auto first = filling.first_of_other(work.lane)) {
+        wait(operation_.at(gpu_[*first]), operation, Reason::kFullGpu);
         ++full_;
-        break;
       }
     }
-    if (work.kind == Kind::kKernel && work.warps >= kFullMultiprocessor) filling.push_back(i);
+    if (work.kind != Kind::kKernel || work.warps < kFullMultiprocessor) continue;
+    const auto tail = static_cast<Nanoseconds>(kTail * static_cast<double>(work.duration));
+    filling.add({work.end() - std::max(tail, kClearlyApart), work.end() + kClearlyApart, place, work.lane});
   }
 }
 
+std::vector<RunBuilder::OperationIndex> RunBuilder::ended_on_all(const KinetoEvent& call, Unawaited& unawaited,
+                                                                 bool is_free) const {
+  for (; unawaited.launched < launched_.size(); ++unawaited.launched) {
+    const EventIndex gpu = launched_[unawaited.launched];
+    if (event(launch_.at(gpu)).start > call.start) break;
+    unawaited.streams.insert(event(gpu).lane);
+  }
+  const Nanoseconds ended = call.end() + kClockError;
+  while (!unawaited.later.empty() && unawaited.later.begin()->first <= ended)
+    unawaited.streams.insert(unawaited.later.extract(unawaited.later.begin()).value().second);
+  if (is_free && !unawaited.later.empty()) return {};  // something has not ended: it did not wait
+  std::vector<OperationIndex> earlier;
+  std::vector<std::pair<Nanoseconds, std::int32_t>> later;
+  std::set<std::int32_t> again;  // of what has ended after the call, as clocks differ, the next call knows nothing
+  for (const std::int32_t number : unawaited.streams) {
+    const Stream& stream = on_stream_.at(number);
+    const std::size_t launched = stream.launched_by(call.start);
+    const auto place = stream.ends.last_by(ended, launched);
+    const std::size_t next = place ? *place + 1 : 0;
+    earlier.push_back(place ? stream.launched[*place].operation : -1);
+    if (next < launched) later.emplace_back(stream.ends.lowest(next, launched), number);
+    if (is_free && !later.empty()) return {};
+    if (place && run_.operations[at(earlier.back())].recorded_end > call.end()) again.insert(number);
+  }
+  unawaited.streams = std::move(again);
+  unawaited.later.insert(later.begin(), later.end());
+  return earlier;
+}
+
 void RunBuilder::add_syncs() {
+  std::unordered_map<std::int32_t, Unawaited> unawaited;  // [threads]
   for (const Waiting& waiting : waiting_) {
     const KinetoEvent& call = event(waiting.call);
-    const std::span<const EventIndex> started = started_by(call);
+    const std::span<const EventIndex> started = started_by(waiting.call);
     std::vector<OperationIndex> earlier;
     if (lasts_until_end(waiting.call)) {
       earlier.push_back(operation_.at(started.back()));
     } else if (!started.empty() && is_staged(started)) {
       earlier.push_back(staged(call, started.front()));
     } else if (may_wait(waiting.call)) {
-      bool is_all_done = true;
-      for (const auto& [stream, list] : on_stream_) {
-        if (!waits_for_all(name(waiting.call)) && stream != stream_of_sync(waiting.call)) continue;
-        earlier.push_back(latest_on(stream, call.start, call.end() + kClockError));
-        is_all_done = is_all_done && earlier.back() == latest_on(stream, call.start, kAnyDate);
-      }
-      if (frees_memory(name(waiting.call)) && !is_all_done) earlier.clear();  // it did not wait
+      const std::string& name_of_call = name(waiting.call);
+      if (waits_for_all(name_of_call))
+        earlier = ended_on_all(call, unawaited[call.lane], frees_memory(name_of_call));
+      else
+        earlier.push_back(latest_on(stream_of_sync(waiting.call), call.start, call.end() + kClockError));
     }
     for (const OperationIndex operation : earlier) returns_after(waiting.operation, operation, Reason::kSync);
     if (run_.queue_depth > 0 && !started.empty()) {
@@ -280,18 +332,17 @@ void RunBuilder::returns_after(OperationIndex call, OperationIndex earlier, Reas
 }
 
 void RunBuilder::add_gradients() {
+  if (gradients_.empty()) return;
+  std::vector<std::vector<EventIndex>> launches(launches_.size());  // [threads] but of collectives
+  for (std::size_t thread = 0; thread < launches_.size(); ++thread)
+    std::ranges::copy_if(launches_[thread], std::back_inserter(launches[thread]), [&](EventIndex call) {
+      return run_.operations[at(operation_.at(started_by(call).back()))].collective < 0;
+    });
   for (const EventIndex i : gradients_) {
-    const std::vector<EventIndex>& calls = calls_[at(event(i).lane)];
-    auto call = std::ranges::lower_bound(calls, event(i).end(), {}, [&](EventIndex c) { return event(c).start; });
-    OperationIndex after = -1;
-    while (after < 0 && call != calls.begin()) {
-      const std::span<const EventIndex> started = started_by(event(*--call));
-      if (started.empty()) continue;
-      const OperationIndex launched = operation_.at(started.back());
-      if (run_.operations[at(launched)].collective < 0) after = launched;
-    }
-    if (after < 0) continue;  // of work before the recording
-    run_.gradients.push_back({after, event(i).start, event(i).bytes});
+    const std::vector<EventIndex>& calls = launches[at(event(i).lane)];
+    const auto next = std::ranges::lower_bound(calls, event(i).end(), {}, [&](EventIndex c) { return event(c).start; });
+    if (next == calls.begin()) continue;  // of work before the recording
+    run_.gradients.push_back({operation_.at(started_by(*std::prev(next)).back()), event(i).start, event(i).bytes});
     run_.backward_thread = event(i).lane;
   }
 }

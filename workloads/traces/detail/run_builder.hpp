@@ -2,6 +2,7 @@
 // Makes a RecordedRun of a trace: threads.cpp adds what threads do, gpu_work.cpp what GPUs do and who waits for it.
 
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/traces/detail/dates.hpp"
 #include "workloads/traces/recorded_run.hpp"
 
 namespace rehearse {
@@ -44,7 +46,7 @@ class RunBuilder {
   struct Reached {
     OperationIndex last = -1;
     Nanoseconds when = 0;
-    std::vector<std::pair<Nanoseconds, OperationIndex>> sleeps;  // since when it was idle, after what
+    std::pair<Nanoseconds, OperationIndex> sleep;  // since when it was idle at last, after what
   };
   /// A call that returns when the GPU has come so far.
   struct Waiting {
@@ -54,10 +56,17 @@ class RunBuilder {
 
   const KinetoEvent& event(EventIndex index) const { return trace_.events[index]; }
   const std::string& name(EventIndex index) const { return trace_.names[at(event(index).name)]; }
-  std::span<const EventIndex> started_by(const KinetoEvent& call) const {
-    const auto found = of_correlation_.find(call.correlation);
-    if (call.correlation < 0 || found == of_correlation_.end()) return {};
-    return found->second;
+  /// What is on the GPU with one correlation.
+  struct Started {
+    std::vector<EventIndex> work;
+    EventIndex call = kNoCall;  // that started it: the first with this correlation
+  };
+  static constexpr EventIndex kNoCall = static_cast<EventIndex>(-1);
+
+  std::span<const EventIndex> started_by(EventIndex call) const {
+    const auto found = of_correlation_.find(event(call).correlation);
+    if (found == of_correlation_.end() || found->second.call != call) return {};
+    return found->second.work;
   }
 
   void find_gpu_work();
@@ -114,7 +123,7 @@ class RunBuilder {
   OperationIndex add_until(std::int32_t thread, Nanoseconds when);
 
   /// Who became idle last, while the thread was silent, and has been since.
-  const std::pair<Nanoseconds, OperationIndex>* waker(std::int32_t thread, Nanoseconds when) const;
+  const std::pair<Nanoseconds, OperationIndex>* waker(std::int32_t thread) const;
 
   void add_wake(std::int32_t thread, Nanoseconds when);
 
@@ -149,6 +158,14 @@ class RunBuilder {
     Nanoseconds when = 0;  // of the call
     OperationIndex operation = -1;
   };
+  /// What was launched on a stream whose launch is known, in the order of the calls.
+  struct Stream {
+    std::vector<Launched> launched;
+    LowestDates ends;  // as recorded
+
+    /// How many had been launched at that date.
+    std::size_t launched_by(Nanoseconds when) const;
+  };
   /// The latest that was launched on the stream before `when` and had ended by `ended`.
   OperationIndex latest_on(std::int32_t stream, Nanoseconds when, Nanoseconds ended) const;
 
@@ -156,12 +173,29 @@ class RunBuilder {
   /// waits for what was the latest to end, on another stream, of what had been launched before.
   void add_stream_waits();
 
-  void infer_wait(EventIndex call, EventIndex waits);
+  /// A call that tells a stream to wait for an event that is not stated, and what its thread launches next.
+  struct InferredWait {
+    EventIndex call = 0, launch = 0;
+    OperationIndex latest = -1;  // to end, of what was launched before the call on another stream; -1: nothing
+  };
+  /// Those of a thread, in the order of its calls.
+  std::vector<InferredWait> inferred_waits(const std::vector<EventIndex>& calls);
+  void find_latest(std::vector<InferredWait*> waits) const;
+  void add_stated_wait(EventIndex call, const KinetoEvent& sync, const std::map<std::int64_t, Nanoseconds>& records);
 
   /// Kernels that were ready, and began only when one on another stream that fills the GPU had all but ended.
   void add_full_gpu();
 
   void add_syncs();
+
+  /// What is left for a thread to wait for on all streams: of what it had already waited for its later work knows.
+  struct Unawaited {
+    std::size_t launched = 0;                              // of launched_, so many have been seen
+    std::set<std::int32_t> streams;                        // with work that it has not waited for
+    std::set<std::pair<Nanoseconds, std::int32_t>> later;  // the same, by the date at which the next of it ends
+  };
+  /// What the call waits for on all streams, by their numbers.
+  std::vector<OperationIndex> ended_on_all(const KinetoEvent& call, Unawaited& unawaited, bool is_free) const;
 
   /// The call's own time is what is left of it then.
   void returns_after(OperationIndex call, OperationIndex earlier, Reason reason);
@@ -173,12 +207,9 @@ class RunBuilder {
 
   /// The stream on which the thread has launched last; of a stated one that.
   std::int32_t stream_of_sync(EventIndex call) const {
-    const std::vector<EventIndex>& calls = calls_[at(event(call).lane)];
-    for (auto before = std::ranges::lower_bound(calls, call); before != calls.begin();) {
-      --before;
-      if (const auto started = started_by(event(*before)); !started.empty()) return event(started.front()).lane;
-    }
-    return -1;
+    const std::vector<EventIndex>& calls = launches_[at(event(call).lane)];
+    const auto after = std::ranges::lower_bound(calls, call);
+    return after == calls.begin() ? -1 : event(started_by(*std::prev(after)).front()).lane;
   }
 
   /// Sorts operations so that none waits for a later one.
@@ -192,24 +223,27 @@ class RunBuilder {
   RecordedRun run_;
   std::vector<EventIndex> gpu_;       // by start
   std::vector<EventIndex> launched_;  // those of them whose call is known, by its start
-  std::unordered_map<std::int64_t, std::vector<EventIndex>> of_correlation_;
+  std::unordered_map<std::int64_t, Started> of_correlation_;
   std::unordered_map<EventIndex, EventIndex> launch_;          // of what is on the GPU its call
   std::unordered_map<std::int64_t, EventIndex> stated_waits_;  // by the correlation of the call
   std::vector<std::vector<EventIndex>> calls_;                 // [threads]
+  std::vector<std::vector<EventIndex>> launches_;              // [threads] those of them that have started something
   std::vector<std::vector<EventIndex>> with_bytes_;            // [threads] what states the bytes of a payload
   std::vector<EventIndex> gradients_;                          // operators that complete a gradient
-  std::vector<EventIndex> inputs_;                             // annotations of getting samples
-  std::vector<std::vector<Interval>> busy_;                    // [threads]
-  std::vector<Reached> reached_;                               // [threads]
+  std::vector<std::vector<Interval>> inputs_;  // [threads] of getting samples: by start, until the latest end so far
+  std::vector<std::vector<Interval>> busy_;    // [threads]
+  std::vector<Reached> reached_;               // [threads]
+  std::set<std::pair<Nanoseconds, std::int32_t>> idle_;  // since when, and minus the thread
   std::vector<Waiting> waiting_;
   std::unordered_map<EventIndex, OperationIndex> began_;      // calls: the host operation that ends where they start
   std::unordered_map<EventIndex, OperationIndex> operation_;  // of what is on the GPU
   std::unordered_map<OperationIndex, OperationIndex> before_on_stream_;
-  std::map<std::int32_t, std::vector<Launched>> on_stream_;
+  std::map<std::int32_t, Stream> on_stream_;
   std::int32_t loop_thread_ = 0;
   Nanoseconds begin_ = 0;
   std::unordered_map<EventIndex, std::size_t> step_of_launch_;  // calls with which one begins, if none is marked
-  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0;
+  std::int64_t inputs_waited_for_ = 0, without_launch_ = 0, inferred_waits_ = 0, unused_waits_ = 0, full_ = 0,
+               empty_steps_ = 0;
 };
 
 }  // namespace rehearse

@@ -11,6 +11,8 @@ namespace {
 
 constexpr Nanoseconds kHandOverSilence = 30'000;  // a thread that is silent for less goes on by itself
 
+bool is_empty(const RecordedStep& step) { return step.recorded_end <= step.recorded_start; }
+
 }  // namespace
 
 void RunBuilder::find_threads() {
@@ -19,7 +21,10 @@ void RunBuilder::find_threads() {
   std::vector<Nanoseconds> call_end(trace_.threads.size(), std::numeric_limits<Nanoseconds>::min());
   for (EventIndex i = 0; i < trace_.events.size(); ++i) {
     const KinetoEvent& event = trace_.events[i];
-    if (event.kind == Kind::kAnnotation && has(name(i), "DataLoader")) inputs_.push_back(i);
+    if (event.kind == Kind::kAnnotation && has(name(i), "DataLoader")) {
+      std::vector<Interval>& inputs = inputs_[at(event.lane)];
+      inputs.push_back({event.start, inputs.empty() ? event.end() : std::max(event.end(), inputs.back().end)});
+    }
     if ((event.kind == Kind::kAnnotation || event.kind == Kind::kOperator) && event.bytes >= 0)
       with_bytes_[at(event.lane)].push_back(i);
     if (event.kind == Kind::kOperator && name(i) == "torch::autograd::AccumulateGrad") gradients_.push_back(i);
@@ -29,13 +34,17 @@ void RunBuilder::find_threads() {
       intervals.back().end = std::max(intervals.back().end, event.end());
     else
       intervals.push_back({event.start, event.end()});
-    const bool matters =
-        event.kind == Kind::kCall && (!started_by(event).empty() || is_sync(name(i)) || is_stream_wait(name(i)));
+    const auto started = of_correlation_.find(event.correlation);
+    const bool is_launch = started != of_correlation_.end() && started->second.call == kNoCall;
+    const bool matters = event.kind == Kind::kCall && (is_launch || is_sync(name(i)) || is_stream_wait(name(i)));
     if (event.kind == Kind::kOperator || matters) takes_part[at(event.lane)] = true;
     if (!matters || event.start < call_end[at(event.lane)]) continue;  // a call inside of one that matters
     call_end[at(event.lane)] = event.end();
     calls_[at(event.lane)].push_back(i);
-    for (const EventIndex gpu : started_by(event)) launch_.try_emplace(gpu, i);
+    if (!is_launch) continue;
+    launches_[at(event.lane)].push_back(i);
+    started->second.call = i;
+    for (const EventIndex gpu : started->second.work) launch_.emplace(gpu, i);
   }
   for (std::size_t thread = 0; thread < busy.size(); ++thread)
     if (takes_part[thread]) busy_[thread] = std::move(busy[thread]);
@@ -52,10 +61,17 @@ void RunBuilder::find_steps() {
     if (event(i).kind != Kind::kAnnotation || !name(i).starts_with("ProfilerStep#")) continue;
     if (run_.steps.empty()) loop_thread_ = event(i).lane;
     if (event(i).lane != loop_thread_) continue;
+    if (!run_.steps.empty() && event(i).start == run_.steps.back().recorded_start) {
+      ++empty_steps_;  // of two that begin together the longer one comes first
+      continue;
+    }
     if (!run_.steps.empty()) run_.steps.back().recorded_end = event(i).start;
     run_.steps.push_back({name(i), event(i).start, event(i).end()});
     begin_ = std::min(begin_, event(i).start);
   }
+  if (run_.steps.empty() || !is_empty(run_.steps.back())) return;
+  run_.steps.pop_back();
+  ++empty_steps_;
 }
 
 void RunBuilder::find_period_of_launches() {
@@ -78,10 +94,15 @@ void RunBuilder::find_period_of_launches() {
   }
   for (std::size_t i = period->first + best; i < sequence.size(); i += period->length) {
     if (!run_.steps.empty()) run_.steps.back().recorded_end = called(i);
+    if (!run_.steps.empty() && is_empty(run_.steps.back())) continue;  // launches of one date are of one step
     step_of_launch_.emplace(launch_.at(launched_[i]), run_.steps.size());
     run_.steps.push_back({"step " + std::to_string(run_.steps.size() + 1), called(i), called(i)});
   }
   run_.steps.pop_back();  // that may have no end
+  if (run_.steps.empty()) {
+    step_of_launch_.clear();
+    return;
+  }
   run_.remarks.push_back("no step is marked: " + std::to_string(period->length) +
                          " kernels and copies that repeat count as one, from launch to launch");
 }
@@ -118,22 +139,15 @@ RunBuilder::OperationIndex RunBuilder::add_until(std::int32_t thread, Nanosecond
   return added;
 }
 
-const std::pair<Nanoseconds, RunBuilder::OperationIndex>* RunBuilder::waker(std::int32_t thread,
-                                                                            Nanoseconds when) const {
-  const std::pair<Nanoseconds, OperationIndex>* latest = nullptr;
-  for (std::size_t other = 0; other < busy_.size(); ++other) {
-    if (other == at(thread) || reached_[other].sleeps.empty()) continue;
-    const auto next = std::ranges::upper_bound(busy_[other], when, {}, &Interval::start);
-    if (next == busy_[other].begin() || std::prev(next)->end > when) continue;  // at work
-    const auto& sleep = reached_[other].sleeps.back();
-    if (reached_[at(thread)].last >= 0 && sleep.first <= reached_[at(thread)].when) continue;
-    if (latest == nullptr || sleep.first > latest->first) latest = &sleep;
-  }
-  return latest;
+const std::pair<Nanoseconds, RunBuilder::OperationIndex>* RunBuilder::waker(std::int32_t thread) const {
+  if (idle_.empty()) return nullptr;
+  const std::pair<Nanoseconds, OperationIndex>& latest = reached_[at(-idle_.rbegin()->second)].sleep;
+  return reached_[at(thread)].last >= 0 && latest.first <= reached_[at(thread)].when ? nullptr : &latest;
 }
 
 void RunBuilder::add_wake(std::int32_t thread, Nanoseconds when) {
-  const auto* by = waker(thread, when);
+  idle_.erase({reached_[at(thread)].sleep.first, -thread});
+  const auto* by = waker(thread);
   if (by == nullptr) {
     const OperationIndex added = add_until(thread, when);
     RecordedOperation& silence = run_.operations[at(added)];
@@ -157,16 +171,15 @@ void RunBuilder::add_wake(std::int32_t thread, Nanoseconds when) {
 }
 
 bool RunBuilder::is_input(std::int32_t thread, Nanoseconds start, Nanoseconds end) const {
-  return std::ranges::any_of(inputs_, [&](EventIndex i) {
-    return event(i).lane == thread && event(i).start <= start + kClockError && event(i).end() >= end - kClockError;
-  });
+  const std::vector<Interval>& inputs = inputs_[at(thread)];
+  const auto later = std::ranges::upper_bound(inputs, start + kClockError, {}, &Interval::start);
+  return later != inputs.begin() && std::prev(later)->end >= end - kClockError;
 }
 
 bool RunBuilder::copies_samples_after(std::int32_t thread, Nanoseconds when) const {
-  const std::vector<EventIndex>& calls = calls_[at(thread)];
-  auto call = std::ranges::lower_bound(calls, when, {}, [&](EventIndex i) { return event(i).start; });
-  while (call != calls.end() && started_by(event(*call)).empty()) ++call;
-  return call != calls.end() && has(name(started_by(event(*call)).front()), "HtoD");
+  const std::vector<EventIndex>& calls = launches_[at(thread)];
+  const auto call = std::ranges::lower_bound(calls, when, {}, [&](EventIndex i) { return event(i).start; });
+  return call != calls.end() && has(name(started_by(*call).front()), "HtoD");
 }
 
 void RunBuilder::add_host_work() {
@@ -177,7 +190,8 @@ void RunBuilder::add_host_work() {
         add_wake(point.thread, point.when);
         break;
       case Point::Kind::kSleep:
-        reached.sleeps.emplace_back(point.when, add_until(point.thread, point.when));
+        reached.sleep = {point.when, add_until(point.thread, point.when)};
+        idle_.emplace(point.when, -point.thread);
         break;
       case Point::Kind::kStep:
         begin_step(point.event, add_until(point.thread, point.when));
@@ -203,7 +217,7 @@ void RunBuilder::add_call(const Point& point) {
   began_.emplace(point.event, before);
   if (const auto step = step_of_launch_.find(point.event); step != step_of_launch_.end())
     begin_step(step->second, before);
-  const std::span<const EventIndex> started = started_by(call);
+  const std::span<const EventIndex> started = started_by(point.event);
   if (!may_wait(point.event) && (started.empty() || run_.queue_depth == 0)) return;
   const OperationIndex rest = add_until(point.thread, std::max(call.end(), call.start));
   run_.operations[at(rest)].name = call.name;
