@@ -33,7 +33,8 @@ TEST_CASE("a message of n bytes has n + header + ceil(n / chunk) chunk headers o
 }
 
 TEST_CASE("messaging is written as it is read, and mistakes are named") {
-  const Messaging messaging = read(R"({"source": "made up", "chunk": "1MiB", "chunk_header": "4B", "message_header": "96B",
+  const Messaging messaging =
+      read(R"({"source": "made up", "chunk": "1MiB", "chunk_header": "4B", "message_header": "96B",
     "request": "64B", "coordination": "54B", "coordination_period": "1ms"})");
   CHECK(messaging.coordination_period == Seconds{1e-3});
   Json again = to_json(messaging);
