@@ -122,7 +122,9 @@ TEST_CASE("a target that the scenario cannot have is refused, one outside of the
         "/training/target/loss: expected a loss above the convergence model's floor of 0.5; found 0.5");
   Json scenario = trained(1, {{"loss", 1}});
   scenario["workload"].erase("convergence");
-  CHECK(test::problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
+  CHECK(test::problem_of(scenario) ==
+        "/training/target/loss: expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its "
+        "training; found none, and model \"inline\" has none of its own");
   CHECK(test::resolved(trained(4, {{"loss", 1}})).warnings.size() + 1 ==
         test::resolved(trained(5, {{"loss", 1}})).warnings.size());
 }

@@ -288,7 +288,7 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
   scenario["workload"].erase("convergence");
   request.scenario = scenario.dump();
   CHECK(problem_of<InputError>(request) ==
-        "/workload: expected \"convergence\", which rehearse calibrate writes; found none");
+        "/workload: expected \"convergence\" in the workload, which rehearse calibrate fits to logs");
   request = request_for(0.8, 2600);
   request.price = PriceSource::kSpot;
   request.candidates[0].usd_per_hour.reset();

@@ -210,11 +210,11 @@ TEST_CASE("a run's folder has captures, or tables of the same packets, a log, an
 
 namespace {
 
-/// Three workers whose step takes 10 ms, in which the first sends the second `messages` messages of 1000 B in all.
-RunRecord recorded(const Messaging& messaging, std::int64_t messages) {
+/// Workers whose step takes 10 ms, in which the first sends the second `messages` messages of 1000 B in all.
+RunRecord recorded(const Messaging& messaging, std::int64_t messages, int workers = 3) {
   RunRecord record;
   record.messaging = messaging;
-  record.machines.resize(3);
+  record.machines.resize(static_cast<std::size_t>(workers));
   const Span step{Seconds{}, Seconds{0.01}};
   record.recorder.messages.push_back({.from = {0, 0},
                                       .to = {1, 0},
@@ -222,7 +222,7 @@ RunRecord recorded(const Messaging& messaging, std::int64_t messages) {
                                       .arrival = Seconds{0.011},
                                       .size = Bytes{1000},
                                       .messages = messages});
-  for (const int worker : {0, 1, 2}) record.recorder.steps.push_back({.machine = worker, .span = step});
+  for (int worker = 0; worker < workers; ++worker) record.recorder.steps.push_back({.machine = worker, .span = step});
   return record;
 }
 
@@ -258,6 +258,8 @@ TEST_CASE("every worker sends ceil(log2 w) messages to agree, once a step or onc
     CHECK(payload_from(messages_of(recorded(once, 1)), worker) == data + 2 * 54);
     CHECK(payload_from(messages_of(recorded(often, 1)), worker) == data + 2 * 10 * 54);
   }
+  for (const auto& [workers, rounds] : {std::pair{2, 1}, std::pair{4, 2}, std::pair{5, 3}, std::pair{8, 3}})
+    CHECK(payload_from(messages_of(recorded(once, 1, workers)), workers - 1) == rounds * 54);
   RunRecord longer = recorded(often, 1);
   for (StepSpan& step : longer.recorder.steps) step.span.end = Seconds{0.05};
   CHECK(payload_from(messages_of(longer), 2) == 2 * 50 * 54);
