@@ -447,8 +447,9 @@ class Fitter {
   }
 
   /// The 5th and 95th percentile, a little wider for few errors so that another one lies between them as often.
-  static Interval middle_90(const std::vector<double>& errors) {
-    const double count = static_cast<double>(errors.size());
+  /// `independent`: errors, or what several errors share, such as sessions of measuring; of few these are all errors.
+  static Interval middle_90(const std::vector<double>& errors, std::size_t independent) {
+    const auto count = static_cast<double>(independent);
     const double outside = std::max(0.0, 100 - 95 * (count + 1) / count);
     return {percentile(errors, outside), percentile(errors, 100 - outside)};
   }
@@ -477,7 +478,10 @@ class Fitter {
     const Eigen::VectorXd deviations = (by_values.array() + uncertainty.residual * uncertainty.residual).sqrt();
     std::vector<double> errors;
     for (const Unseen& one : unseen) errors.push_back(one.error / deviations[static_cast<Eigen::Index>(one.row)]);
-    const Interval all = middle_90(errors);
+    std::set<std::vector<std::string>> folds;
+    for (const Unseen& one : unseen) folds.insert(one.fold);
+    const bool shares = !fit.left_out_for_interval.empty();
+    const Interval all = middle_90(errors, shares ? folds.size() : errors.size());
     uncertainty.low = all.low;
     uncertainty.high = all.high;
     for (const Eigen::VectorXd& component : components) {
@@ -491,7 +495,8 @@ class Fitter {
       std::vector<double> others;
       for (std::size_t j = 0; j < unseen.size(); ++j)
         if (unseen[j].fold != unseen[i].fold) others.push_back(errors[j]);
-      const Interval interval = middle_90(others.empty() ? errors : others);
+      const std::vector<double>& known = others.empty() ? errors : others;
+      const Interval interval = middle_90(known, shares ? std::max<std::size_t>(1, folds.size() - 1) : known.size());
       inside += errors[i] >= interval.low && errors[i] <= interval.high ? 1 : 0;
     }
     fit.interval_coverage = static_cast<double>(inside) / static_cast<double>(unseen.size());
