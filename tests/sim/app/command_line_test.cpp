@@ -462,7 +462,7 @@ TEST_CASE("list and schema print what the catalogs hold") {
   }
   const std::string messaging = rehearse_with("list messaging").out;
   CHECK(messaging.starts_with("gloo "));
-  CHECK(messaging.find("9B before each 16384B") != std::string::npos);
+  CHECK(messaging.find("9B before each 16KiB") != std::string::npos);
   const std::string topologies = rehearse_with("list topologies").out;
   CHECK(topologies.starts_with("star               one non-blocking switch for each region\n"));
   CHECK(topologies.find("\ndgx-1-v100         inside a machine: NVIDIA DGX-1 with Tesla V100") != std::string::npos);
