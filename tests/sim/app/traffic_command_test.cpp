@@ -38,18 +38,19 @@ TEST_CASE("a ring of four sends 1.5 S by each worker, 6 S in all, a step; its pe
   const Json traffic = traffic_of(out);
   const auto payload = traffic["total"]["payload_B"].get<double>(), of_run = traffic["run_payload_B"].get<double>();
   constexpr double kFrames = 1 + 9.0 / 16384;  // gRPC's
-  CHECK(of_run == doctest::Approx(12 * 6 * kResnet50 * kFrames).epsilon(1e-4));
+  CHECK(of_run > 12 * 6 * kResnet50 * kFrames);
+  CHECK(of_run < 12 * 6 * kResnet50 * kFrames * 1.001);  // and 60 B of each message
   // Each of the gradients' 24 messages in a step is asked for with 260 B.
   CHECK(std::fmod(payload - of_run, 12 * 24 * 260) == 0);
   CHECK(payload - of_run > 0);
   double sent_by_first = 0;
   for (const Json& pair : traffic["matrix"])
     if (pair["from"] == "10.0.0.1") sent_by_first += pair["payload_B"].get<double>();
-  CHECK(sent_by_first == doctest::Approx(12 * 1.5 * kResnet50 * kFrames).epsilon(1e-3));
+  CHECK(sent_by_first == doctest::Approx(12 * 1.5 * kResnet50 * kFrames).epsilon(4e-3));
   CHECK(traffic["period_s"].get<double>() == doctest::Approx(traffic["step_time_s"].get<double>()).epsilon(0.01));
   // Headers and acknowledgements are (66 + 33) bytes for each 1448.
   CHECK(traffic["data_per_step_B"].get<double>() ==
-        doctest::Approx(6 * kResnet50 * kFrames * (1 + 99.0 / 1448)).epsilon(2e-3));
+        doctest::Approx(6 * kResnet50 * kFrames * (1 + 99.0 / 1448)).epsilon(4e-3));
 }
 
 TEST_CASE("a tree of four uses six directed pairs; the run's captures have the run's traffic") {
@@ -223,8 +224,9 @@ TEST_CASE("frameworks differ in what they send besides gradients, and more where
   const Outcome outcome = rehearse_with("traffic " + (folder / "sweep.json").string() + " --quiet --json");
   CAPTURE(outcome.err);
   REQUIRE(outcome.exit_code == 0);
+  const Json runs = parse_json(outcome.out, "traffic")["runs"];
   std::map<std::string, double> sent;  // of ResNet-50, of each setting
-  for (const Json& run : parse_json(outcome.out, "traffic")["runs"])
+  for (const Json& run : runs)
     if (run["name"].get<std::string>().ends_with("tum/resnet50"))
       sent[run["framework"].get<std::string>() + std::to_string(run["batch_named"].get<int>())] =
           run["data_per_step_B"].get<double>();
