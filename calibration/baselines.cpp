@@ -306,11 +306,11 @@ class Comparer {
 
   std::vector<BaselineFold> of_fit(std::string& known_rows) const {
     std::vector<BaselineFold> folds;
-    for (const auto& [key, members] : folds_of(study_)) {
+    for (const auto& [key, members] : folds_of(study_, study_.cross_validate)) {
       const FoldKey& left_out = key;
       folds.push_back({.predicted = members, .known = seen_rows([&](const Study& other, const StudyRow& row) {
                                                return row.use == RowUse::kStepTime ||
-                                                      !is_left_out(study_, left_out, other, row);
+                                                      !is_left_out(study_, study_.cross_validate, left_out, other, row);
                                              })});
     }
     known_rows = "rows with another";

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -103,7 +104,10 @@ class Fitter {
       fit.predicted.push_back(error_statistics(studies_[s], fit.validation.back(), RowUse::kPredicted));
     }
     stage_ = "simulations for the cross-validation";
-    cross_validate(fit, minimum);
+    fit.cross_validated = leave_out(minimum, [](const Study& study) { return study.cross_validate; });
+    fit.left_out_for_interval = leave_out(minimum, [](const Study& study) {
+      return study.cross_validate.empty() ? std::vector<std::string>{} : study.interval_by;
+    });
     stage_ = "simulations for the intervals";
     find_uncertainty(fit, minimum);
     fit.simulations = simulator_.simulations();
@@ -299,18 +303,22 @@ class Fitter {
     return all;
   }
 
-  std::vector<Fold> folds() const {
+  /// What of a study is left out in turn; empty: nothing.
+  using Columns = std::function<std::vector<std::string>(const Study&)>;
+
+  std::vector<Fold> folds(const Columns& columns_of) const {
     std::vector<Fold> folds;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
-      if (studies_[s].cross_validate.empty()) continue;
+      const std::vector<std::string> columns = columns_of(studies_[s]);
+      if (columns.empty()) continue;
       std::vector<std::size_t> of_study;  // [rows of the study] indices of all rows
       for (const std::size_t i : every_row())
         if (simulator_.rows()[i].study == s) of_study.push_back(i);
-      for (const auto& [key, members] : folds_of(studies_[s])) {
+      for (const auto& [key, members] : folds_of(studies_[s], columns)) {
         Fold fold{.study = s, .members = {}, .counts = counts_, .at = {}};
         for (const std::size_t row : members) fold.members.push_back(of_study[row]);
         for (const std::size_t i : every_row())
-          if (is_left_out(studies_[s], key, study(i), row(i))) fold.counts[static_cast<Eigen::Index>(i)] = 0;
+          if (is_left_out(studies_[s], columns, key, study(i), row(i))) fold.counts[static_cast<Eigen::Index>(i)] = 0;
         folds.push_back(std::move(fold));
       }
     }
@@ -360,9 +368,10 @@ class Fitter {
     }
   }
 
-  void cross_validate(Fit& fit, const LinearModel& minimum) {
-    if (values_.size() == 0) return;
-    std::vector<Fold> all = folds();
+  std::vector<CrossValidation> leave_out(const LinearModel& minimum, const Columns& columns_of) {
+    if (values_.size() == 0) return {};
+    std::vector<Fold> all = folds(columns_of);
+    if (all.empty()) return {};
     refit(all, minimum);
     std::vector<Eigen::VectorXd> points;
     std::vector<std::vector<std::size_t>> rows;
@@ -375,17 +384,20 @@ class Fitter {
     for (std::size_t f = 0; f < all.size(); ++f)
       for (std::size_t k = 0; k < rows[f].size(); ++k)
         held_out[static_cast<Eigen::Index>(rows[f][k])] = predicted[f][static_cast<Eigen::Index>(k)];
+    std::vector<CrossValidation> results;
     for (std::size_t s = 0; s < studies_.size(); ++s) {
-      if (studies_[s].cross_validate.empty()) continue;
+      const std::vector<std::string> columns = columns_of(studies_[s]);
+      if (columns.empty()) continue;
       CrossValidation result{.study = studies_[s].name,
-                             .left_out_by = studies_[s].cross_validate,
+                             .left_out_by = columns,
                              .rows = validation_rows(s, held_out),
                              .all = {},
                              .groups = {}};
       result.all = error_statistics(studies_[s], result.rows);
       result.groups = group_statistics(studies_[s], result.rows);
-      fit.cross_validated.push_back(std::move(result));
+      results.push_back(std::move(result));
     }
+    return results;
   }
 
   /// A row that was predicted without having been seen.
@@ -395,23 +407,27 @@ class Fitter {
     double error = 0;               // ln(predicted / measured)
   };
 
+  /// Null: the study has none.
+  static const CrossValidation* validation_of(const std::string& study, const std::vector<CrossValidation>& all) {
+    const auto found = std::ranges::find(all, study, &CrossValidation::study);
+    return found == all.end() ? nullptr : &*found;
+  }
+
   std::vector<Unseen> unseen_rows(const Fit& fit) const {
     std::vector<Unseen> unseen;
     for (const std::size_t i : every_row()) {
       const auto [s, r] = simulator_.rows()[i];
-      const auto found = std::find_if(
-          fit.cross_validated.begin(), fit.cross_validated.end(),
-          [&, name = studies_[s].name](const CrossValidation& validation) { return validation.study == name; });
-      const bool is_cross_validated = found != fit.cross_validated.end();
-      if (row(i).use == RowUse::kStepTime || (!is_cross_validated && row(i).use == RowUse::kFitted)) continue;
+      const CrossValidation* validation = validation_of(studies_[s].name, fit.left_out_for_interval);
+      if (validation == nullptr) validation = validation_of(studies_[s].name, fit.cross_validated);
+      if (row(i).use == RowUse::kStepTime || (validation == nullptr && row(i).use == RowUse::kFitted)) continue;
       Unseen one{.row = i, .fold = {study(i).name}, .error = 0};
-      if (is_cross_validated) {
-        const auto key = fold_key(row(i), studies_[s].cross_validate);
+      if (validation != nullptr) {
+        const auto key = fold_key(row(i), validation->left_out_by);
         one.fold.insert(one.fold.end(), key.begin(), key.end());
       } else {
         one.fold.push_back(std::to_string(i));
       }
-      one.error = std::log1p((is_cross_validated ? found->rows[r] : fit.validation[s][r]).error_pct / 100);
+      one.error = std::log1p((validation != nullptr ? validation->rows[r] : fit.validation[s][r]).error_pct / 100);
       unseen.push_back(std::move(one));
     }
     return unseen;
@@ -431,8 +447,9 @@ class Fitter {
   }
 
   /// The 5th and 95th percentile, a little wider for few errors so that another one lies between them as often.
-  static Interval middle_90(const std::vector<double>& errors) {
-    const double count = static_cast<double>(errors.size());
+  /// `independent`: errors, or what several errors share, such as sessions of measuring; of few these are all errors.
+  static Interval middle_90(const std::vector<double>& errors, std::size_t independent) {
+    const auto count = static_cast<double>(independent);
     const double outside = std::max(0.0, 100 - 95 * (count + 1) / count);
     return {percentile(errors, outside), percentile(errors, 100 - outside)};
   }
@@ -461,7 +478,10 @@ class Fitter {
     const Eigen::VectorXd deviations = (by_values.array() + uncertainty.residual * uncertainty.residual).sqrt();
     std::vector<double> errors;
     for (const Unseen& one : unseen) errors.push_back(one.error / deviations[static_cast<Eigen::Index>(one.row)]);
-    const Interval all = middle_90(errors);
+    std::set<std::vector<std::string>> folds;
+    for (const Unseen& one : unseen) folds.insert(one.fold);
+    const bool shares = !fit.left_out_for_interval.empty();
+    const Interval all = middle_90(errors, shares ? folds.size() : errors.size());
     uncertainty.low = all.low;
     uncertainty.high = all.high;
     for (const Eigen::VectorXd& component : components) {
@@ -475,7 +495,8 @@ class Fitter {
       std::vector<double> others;
       for (std::size_t j = 0; j < unseen.size(); ++j)
         if (unseen[j].fold != unseen[i].fold) others.push_back(errors[j]);
-      const Interval interval = middle_90(others.empty() ? errors : others);
+      const std::vector<double>& known = others.empty() ? errors : others;
+      const Interval interval = middle_90(known, shares ? std::max<std::size_t>(1, folds.size() - 1) : known.size());
       inside += errors[i] >= interval.low && errors[i] <= interval.high ? 1 : 0;
     }
     fit.interval_coverage = static_cast<double>(inside) / static_cast<double>(unseen.size());

@@ -49,6 +49,7 @@ struct Fit {
   std::vector<std::vector<ValidationRow>> validation;  // [studies][rows] with the fitted profile
   std::vector<ErrorStatistics> in_sample, predicted;   // [studies] of these, seen by the fit or not
   std::vector<CrossValidation> cross_validated;        // studies that ask for it
+  std::vector<CrossValidation> left_out_for_interval;  // those whose interval_by is not their cross_validate
   /// From rows that were predicted without having been seen: cross-validated ones, and those that their study does not
   /// fit; from the fitted rows if there are none. `residual`: the larger of the deviation of the fitted rows, and of what
   /// the uncertainty of the values does not explain of the unseen ones.

@@ -121,7 +121,7 @@ def fit_without(study, column, left_out, profile, rehearse):
         return True
     smaller = without_comments(study)
     smaller["exclude"] = smaller.get("exclude", []) + [{"where": {column: left_out}, "reason": "predicted"}]
-    for key in ("cross_validate", "leave_out_of"):
+    for key in ("cross_validate", "interval_by", "leave_out_of"):
         smaller["fit"].pop(key, None)
     profile.parent.mkdir(parents=True, exist_ok=True)
     scratch = profile.with_suffix(".study.json")
@@ -327,8 +327,9 @@ def print_left_out():
             continue
         spread = fit["spread"]
         rows = sum(study["cross_validated"]["rows"] for study in studies)
-        ends = [study["cross_validated_error_quantiles"] for study in studies]
-        label = " or ".join(sorted({", ".join(study["left_out_by"]) for study in studies}))
+        others = [study.get("interval_left_out_by", {}) for study in studies]
+        ends = [other.get("error_quantiles", study["cross_validated_error_quantiles"]) for study, other in zip(studies, others)]
+        label = " or ".join(sorted({", ".join(other.get("columns", study["left_out_by"])) for study, other in zip(studies, others)}))
         pools[label].append((file.stem, rows, fit["interval_coverage"], spread["residual"] * (spread["high"] - spread["low"]),
                              statistics.mean(one["p95"] - one["p5"] for one in ends)))
     print("| left out of a fit, each value in turn | profiles | rows | inside, % | high / low | width / spread |")

@@ -239,6 +239,9 @@ void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
   if (!study.free.empty() || json.has("where")) mark(study, json, "where", RowUse::kFitted, table);
   if (json.has("step_times")) mark(study, json, "step_times", RowUse::kStepTime, table);
   study.cross_validate = read_columns(json, "cross_validate", table);
+  study.interval_by = read_columns(json, "interval_by", table);
+  json.expect(study.interval_by.empty() || !study.cross_validate.empty(), "interval_by",
+              "\"cross_validate\" beside it");
   if (json.has("leave_out_of")) {
     const auto scope = json.required<std::string>("leave_out_of");
     json.expect(scope == "all_studies" || scope == "this_study", "leave_out_of", "\"all_studies\" or \"this_study\"");

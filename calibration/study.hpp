@@ -105,7 +105,10 @@ struct Study {
   /// Label of the framework that a predicted computation runs in, instead of the one that finds the step times; empty: that one.
   std::string predicted_framework;
   std::vector<std::string> cross_validate;  // columns whose combinations are left out in turn
-  bool leaves_out_of_all_studies = true;    // otherwise other studies keep their rows of the same combination
+  /// Columns whose combinations are left out in turn for the errors that the interval is made of: what a new row may share
+  /// with none of those fitted, such as the session in which rows were measured. Empty: those of cross_validate.
+  std::vector<std::string> interval_by;
+  bool leaves_out_of_all_studies = true;  // otherwise other studies keep their rows of the same combination
 };
 
 /// Studies of a set whose errors are told in one line.

@@ -67,6 +67,7 @@ std::string study_schema() {
       "where": { "$ref": "#/$defs/filter", "description": "rows that the fit sees (default: all)" },
       "step_times": { "$ref": "#/$defs/filter", "description": "rows whose step times go into the profile as they are" },
       "cross_validate": { "$ref": "#/$defs/columns", "description": "rows with one value of these are left out in turn" },
+      "interval_by": { "$ref": "#/$defs/columns", "description": "the same for the errors that the interval is made of: what a new row may share with none of those fitted, such as the session of measuring; default: as cross_validate" },
       "leave_out_of": { "enum": ["all_studies", "this_study"] } } }
   })json");
 }

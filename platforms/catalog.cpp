@@ -248,7 +248,8 @@ bool Catalog::read_platforms(const fs::path& folder) {
     for (const auto& [kind, entries] :
          {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
           std::pair{"interconnects", &interconnects_}, std::pair{"spot_pools", &spot_pools_},
-          std::pair{"storage", &storage_}, std::pair{"prediction_errors", &prediction_errors_}}) {
+          std::pair{"storage", &storage_}, std::pair{"messaging", &messaging_},
+          std::pair{"prediction_errors", &prediction_errors_}}) {
       if (!json.has(kind)) continue;
       for (const auto& [name, entry] : json.child(kind).items())
         (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
@@ -290,6 +291,10 @@ JsonReader Catalog::interconnect(const std::string& name, const JsonReader& aske
 
 StoragePrice Catalog::storage(const std::string& name, const JsonReader& asked_by) const {
   return read_storage_price(name, find("storage", storage_, name, asked_by));
+}
+
+Messaging Catalog::messaging(const std::string& name, const JsonReader& asked_by) const {
+  return read_messaging(name, find("messaging", messaging_, name, asked_by));
 }
 
 PriceHistory Catalog::price_history(const std::string& name, const JsonReader& asked_by) const {
@@ -352,6 +357,7 @@ std::vector<std::string> Catalog::instance_names() const { return keys_of(instan
 std::vector<std::string> Catalog::interconnect_names() const { return keys_of(interconnects_); }
 std::vector<std::string> Catalog::price_history_names() const { return keys_of(price_histories_); }
 std::vector<std::string> Catalog::spot_pool_names() const { return keys_of(spot_pools_); }
+std::vector<std::string> Catalog::messaging_names() const { return keys_of(messaging_); }
 std::vector<std::string> Catalog::region_names() const {
   std::set<std::string> names;
   for (const auto& [ends, link] : links_) names.insert({ends.first, ends.second});

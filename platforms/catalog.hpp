@@ -2,7 +2,8 @@
 // What is known about machines, models and calibrated software, by name. Start here to read platforms/.
 //
 // A catalog folder holds   *.json            catalog files: "accelerators", "instances", "interconnects",
-//                                            "region_links", "spot_pools", "storage", "prediction_errors"
+//                                            "region_links", "spot_pools", "storage", "messaging",
+//                                            "prediction_errors"
 //                          prices/*.json     price histories (platforms/price.hpp)
 //                          models/**.json    model files, named by their path: models/mine/net.json is "mine/net"
 //                          profiles/*.json   calibration profiles
@@ -18,6 +19,7 @@
 
 #include "platforms/accelerator.hpp"
 #include "platforms/instance.hpp"
+#include "platforms/messaging.hpp"
 #include "platforms/price.hpp"
 #include "platforms/region_link.hpp"
 #include "sim/base/json.hpp"
@@ -55,6 +57,7 @@ class Catalog {
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
   JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
   StoragePrice storage(const std::string& name, const JsonReader& asked_by) const;
+  Messaging messaging(const std::string& name, const JsonReader& asked_by) const;
   /// Reads the file, which may be large. Throws InputError for an unknown name or a malformed file.
   PriceHistory price_history(const std::string& name, const JsonReader& asked_by) const;
   /// The link between two regions, or inside one; nullptr if the catalogs have none.
@@ -71,6 +74,7 @@ class Catalog {
   std::vector<std::string> interconnect_names() const;
   std::vector<std::string> price_history_names() const;
   std::vector<std::string> spot_pool_names() const;
+  std::vector<std::string> messaging_names() const;
   std::vector<std::string> region_names() const;
   std::vector<std::string> model_names() const;
   std::vector<std::string> profile_names() const;
@@ -98,6 +102,7 @@ class Catalog {
   Entries instances_;
   Entries interconnects_;
   Entries storage_;
+  Entries messaging_;
   Entries prediction_errors_;
   std::map<std::string, std::filesystem::path> price_histories_;
   Entries spot_pools_;

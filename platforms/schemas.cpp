@@ -192,6 +192,20 @@ std::string storage_schema() {
   })json");
 }
 
+std::string messaging_schema() {
+  return object_schema({.title = "Rehearse messaging", .required = {"source"}},
+                       R"json({
+    "name": { "type": "string", "description": "of one inside a scenario; one of a catalog is named by its key" },
+    "chunk": { "$ref": "#/$defs/size", "default": "0B", "description": "data behind one header; 0B: all of a message" },
+    "chunk_header": { "$ref": "#/$defs/size", "default": "0B", "description": "before each chunk, at most 1MiB" },
+    "message_header": { "$ref": "#/$defs/size", "default": "0B", "description": "once for each message, at most 1MiB" },
+    "request": { "$ref": "#/$defs/size", "default": "0B", "description": "that the receiver sends for each message: counted as traffic, takes no time" },
+    "coordination": { "$ref": "#/$defs/size", "default": "0B", "description": "payload of each of the ceil(log2 w) messages by which every one of w workers agrees with the others on what is ready: counted as traffic, takes no time" },
+    "coordination_period": { "$ref": "#/$defs/time", "default": "0s", "description": "from one agreement to the next; 0s: one in each step" },
+    "source": { "type": "string" }
+  })json");
+}
+
 std::string spot_pool_schema() {
   return object_schema({.title = "Rehearse spot pool", .required = {"source", "lifetime"}},
                        R"json({
@@ -231,7 +245,8 @@ std::string catalog_schema() {
     "accelerators": )json" +
                          entries("accelerator") + R"(, "instances": )" + entries("instance") +
                          R"(, "interconnects": )" + entries("interconnect") + R"(, "spot_pools": )" +
-                         entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"json(,
+                         entries("spot_pool") + R"(, "storage": )" + entries("storage") + R"(, "messaging": )" +
+                         entries("messaging") + R"json(,
     "region_links": { "type": "array", "items": { "$ref": "#/$defs/region_link" } },
     "prediction_errors": { "type": "object", "description": "by kind of prediction; written by calibration/prediction_errors.py", "additionalProperties": {
       "type": "object", "required": ["rows", "sources", "median", "low", "high"], "additionalProperties": false, "properties": {
@@ -244,6 +259,7 @@ std::string catalog_schema() {
                       {"interconnect", interconnect_schema},
                       {"spot_pool", spot_pool_schema},
                       {"storage", storage_schema},
+                      {"messaging", messaging_schema},
                       {"region_link", region_link_schema}});
 }
 

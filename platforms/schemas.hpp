@@ -13,6 +13,7 @@ std::string interconnect_schema();
 std::string region_link_schema();
 std::string spot_pool_schema();
 std::string storage_schema();
+std::string messaging_schema();
 
 /// Whole files.
 std::string catalog_schema();

@@ -91,4 +91,25 @@ Convergence read_convergence(const JsonReader& json) {
   return model;
 }
 
+std::string convergence_schema() {
+  return R"json({
+  "type": "object",
+  "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",
+  "required": ["batch_slope", "batch_intercept", "floor", "weighted_batch", "workers", "source"],
+  "oneOf": [{ "required": ["offset"] }, { "required": ["initial_loss"] }],
+  "additionalProperties": false,
+  "properties": {
+    "offset": { "type": "number", "minimum": 0 },
+    "initial_loss": { "type": "number" },
+    "batch_slope": { "type": "number" },
+    "batch_intercept": { "type": "number" },
+    "spread_offset": { "type": "number" },
+    "floor": { "type": "number", "minimum": 0 },
+    "weighted_batch": { "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2, "description": "smallest and largest b that the fit has seen" },
+    "workers": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "the same of n" },
+    "source": { "type": "string" }
+  }
+})json";
+}
+
 }  // namespace rehearse

@@ -52,5 +52,7 @@ double updates_to_loss(const Convergence& model, double numerator, double loss);
 
 /// Throws InputError.
 Convergence read_convergence(const JsonReader& json);
+/// JSON Schema of what it reads.
+std::string convergence_schema();
 
 }  // namespace rehearse

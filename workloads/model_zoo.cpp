@@ -272,6 +272,16 @@ const std::map<std::string, Family>& families() {
   return all;
 }
 
+void read_convergence_of(ModelDescription& model, const JsonReader& json) {
+  if (!json.has("missing")) {
+    model.convergence = read_convergence(json);
+    return;
+  }
+  model.no_convergence = json.required<std::string>("missing");
+  json.expect(!model.no_convergence.empty(), "missing", "why there is none");
+  json.reject_unknown_keys();
+}
+
 }  // namespace
 
 ModelDescription read_model(std::string name, JsonReader json) {
@@ -282,7 +292,9 @@ ModelDescription read_model(std::string name, JsonReader json) {
                          .input = {},
                          .classes = 0,
                          .layout = Layout::kNchw,
-                         .structure = {}};
+                         .structure = {},
+                         .convergence = {},
+                         .no_convergence = {}};
   (void)json.optional<std::string>("name", "");  // inline models are named this way
   const JsonReader structure = json.child("structure");
   const auto family_name = structure.required<std::string>("family");
@@ -305,8 +317,16 @@ ModelDescription read_model(std::string name, JsonReader json) {
   model.structure = family->second.read(structure);
   if (family->second.classes > 0) model.classes = read_size(structure, "classes", family->second.classes);
   structure.reject_unknown_keys();
+  if (json.has("convergence")) read_convergence_of(model, json.child("convergence"));
   json.reject_unknown_keys();
   return model;
+}
+
+std::string no_convergence_message(const ModelDescription& model) {
+  return "expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its training; found none" +
+         (model.no_convergence.empty()
+              ? ", and model " + in_quotes(model.name) + " has none of its own"
+              : ". That of model " + in_quotes(model.name) + " is missing: " + model.no_convergence);
 }
 
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
@@ -331,6 +351,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
 
 namespace {
 
+constexpr std::string_view kConvergence = "@convergence@";
 constexpr std::string_view kModelSchema = R"({
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "title": "Rehearse model",
@@ -350,6 +371,11 @@ constexpr std::string_view kModelSchema = R"({
     "input": { "type": "array", "items": { "type": "integer", "minimum": 1, "maximum": 65536 }, "minItems": 3, "maxItems": 3,
                "description": "[height, width, channels] of one sample, for images" },
     "layout": { "enum": ["NCHW", "NHWC"], "default": "NCHW", "description": "for images" },
+    "convergence": {
+      "description": "as a scenario's workload has it, which goes before this one; or { \"missing\": why there is none although losses were published }",
+      "anyOf": [
+        { "type": "object", "required": ["missing"], "additionalProperties": false, "properties": { "missing": { "type": "string", "minLength": 1 } } },
+        @convergence@ ] },
     "structure": {
       "type": "object",
       "oneOf": [
@@ -617,6 +643,12 @@ constexpr std::string_view kModelSchema = R"({
 
 }  // namespace
 
-std::string_view model_schema() { return kModelSchema; }
+std::string_view model_schema() {
+  static const std::string text = [] {
+    std::string schema{kModelSchema};
+    return schema.replace(schema.find(kConvergence), kConvergence.size(), convergence_schema());
+  }();
+  return text;
+}
 
 }  // namespace rehearse

@@ -3,12 +3,14 @@
 // graph.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "sim/base/json.hpp"
+#include "workloads/convergence.hpp"
 #include "workloads/graph_builder.hpp"
 #include "workloads/image_families.hpp"
 #include "workloads/layer_graph.hpp"
@@ -87,10 +89,15 @@ struct ModelDescription {
   int classes = 0;         // features of the dense layer that ends an image family's network
   Layout layout = Layout::kNchw;
   ModelStructure structure;
+  std::optional<Convergence> convergence;  // that its publication states; a scenario's own goes before it
+  std::string no_convergence;              // why there is none although losses were published; empty: none were
 };
 
 /// Reads a model file's object. Throws InputError.
 ModelDescription read_model(std::string name, JsonReader json);
+
+/// That a workload of the model needs coefficients of its own for a loss, and what is known about the model's.
+std::string no_convergence_message(const ModelDescription& model);
 
 /// Throws InputError, starting with `place` (where the model was named), for sizes out of range.
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place);

@@ -127,6 +127,11 @@ Json fit_record(const Fit& fit, const FittedRows& fitted) {
     studies.push_back(study_record(s, fit, fitted));
     for (const CrossValidation& validation : fit.cross_validated)
       if (validation.study == fitted.studies[s].name) add_to(studies.back(), validation);
+    for (const CrossValidation& validation : fit.left_out_for_interval)
+      if (validation.study == fitted.studies[s].name)
+        studies.back()["interval_left_out_by"] = Json{{"columns", validation.left_out_by},
+                                                      {"mape", rounded(validation.all.mape)},
+                                                      {"error_quantiles", error_quantiles(validation.rows)}};
   }
   if (fit.uncertainty.residual > 0) {
     Json components = Json::array();

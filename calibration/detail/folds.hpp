@@ -15,11 +15,12 @@ using FoldKey = std::vector<std::string>;
 
 FoldKey fold_key(const StudyRow& row, const std::vector<std::string>& columns);
 
-/// The rows (indices) of each combination, but those that give step times.
-std::map<FoldKey, std::vector<std::size_t>> folds_of(const Study& study);
+/// The rows (indices) of each combination of `columns`, but those that give step times.
+std::map<FoldKey, std::vector<std::size_t>> folds_of(const Study& study, const std::vector<std::string>& columns);
 
-/// Whether the fit for fold `key` of `study` must not see `row` of `other`: it is of that combination, and one of the
+/// Whether the fit for fold `key`, of `columns`, of `study` must not see `row` of `other`: it is of that combination, and one of the
 /// study's own rows, or another study's with the same columns if the study leaves those out, too.
-bool is_left_out(const Study& study, const FoldKey& key, const Study& other, const StudyRow& row);
+bool is_left_out(const Study& study, const std::vector<std::string>& columns, const FoldKey& key, const Study& other,
+                 const StudyRow& row);
 
 }  // namespace rehearse

@@ -20,6 +20,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/collective/collective.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
@@ -32,8 +33,9 @@ struct ListCommand {
 
 void add_options(Options options, ListCommand& command) {
   options
-      .add_option("KIND", command.kind,
-                  "gpus, instances, interconnects, regions, models, profiles, spot_pools, topologies or algorithms")
+      .add_option(
+          "KIND", command.kind,
+          "gpus, instances, interconnects, regions, models, profiles, spot_pools, messaging, topologies or algorithms")
       .required();
   options.add_flag("--json", command.common.prints_json, "Print an array of objects instead of lines");
   add_catalogs(options, command.common);
@@ -147,6 +149,34 @@ Entry describe_profile(const Catalog& catalog, const std::string& name) {
           std::move(json)};
 }
 
+/// The name, and what is known of its loss.
+Entry describe_model(const Catalog& catalog, const std::string& name) {
+  const ModelDescription model = read_model(name, catalog.model(name, asked_by(name)));
+  const bool is_missing = !model.no_convergence.empty();
+  return {{name, model.convergence ? "has coefficients of convergence"
+                 : is_missing      ? "convergence is missing: " + model.no_convergence
+                                   : ""},
+          {{"name", name},
+           {"has_convergence", model.convergence.has_value()},
+           {"no_convergence", is_missing ? Json(model.no_convergence) : Json{}}}};
+}
+
+/// What it adds to data, and where that is from.
+Entry describe_messaging(const Catalog& catalog, const std::string& name) {
+  const Messaging messaging = catalog.messaging(name, asked_by(name));
+  const auto of = [](Bytes size, const char* what) {
+    return size == Bytes{} ? std::string{} : to_text(size) + " " + what;
+  };
+  const std::string period =
+      messaging.coordination_period == Seconds{} ? "in each step" : "every " + to_text(messaging.coordination_period);
+  Json json = to_json(messaging);
+  return {
+      {name, of(messaging.message_header, "for a message"),
+       of(messaging.chunk_header, ("before each " + to_text(messaging.chunk)).c_str()), of(messaging.request, "asked"),
+       of(messaging.coordination, ("agreed on " + period).c_str()), messaging.source},
+      std::move(json)};
+}
+
 std::vector<Entry> plain(const std::vector<std::string>& names) {
   std::vector<Entry> entries;
   for (const std::string& name : names) entries.push_back({{name}, {{"name", name}}});
@@ -206,14 +236,15 @@ void print_aligned(const std::vector<Entry>& entries) {
 }
 
 using ListKind = std::vector<Entry> (*)(const Catalog&);
-constexpr std::array<Named<ListKind>, 9> kKinds{
+constexpr std::array<Named<ListKind>, 10> kKinds{
     {{"gpus", [](const Catalog& c) { return described(c, c.accelerator_names(), describe_gpu); }},
      {"instances", [](const Catalog& c) { return described(c, c.instance_names(), describe_instance); }},
      {"interconnects", [](const Catalog& c) { return plain(c.interconnect_names()); }},
      {"regions", [](const Catalog& c) { return plain(c.region_names()); }},
-     {"models", [](const Catalog& c) { return plain(c.model_names()); }},
+     {"models", [](const Catalog& c) { return described(c, c.model_names(), describe_model); }},
      {"profiles", [](const Catalog& c) { return described(c, c.profile_names(), describe_profile); }},
      {"spot_pools", [](const Catalog& c) { return plain(c.spot_pool_names()); }},
+     {"messaging", [](const Catalog& c) { return described(c, c.messaging_names(), describe_messaging); }},
      {"topologies", describe_topologies},
      {"algorithms", describe_algorithms}}};
 

@@ -34,6 +34,7 @@ std::span<const SchemaKind> schema_kinds() {
       SchemaKind{"region_link", region_link_schema},
       SchemaKind{"spot_pool", spot_pool_schema},
       SchemaKind{"storage", storage_schema},
+      SchemaKind{"messaging", messaging_schema},
       SchemaKind{"prices", price_history_schema},
       SchemaKind{"study", study_schema},
       SchemaKind{"study_set", study_set_schema},

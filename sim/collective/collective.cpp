@@ -488,7 +488,8 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
 }
 
 Bytes message_size(const CollectivePhase& phase, Bytes payload) {
-  return std::max(Bytes{1}, Bytes{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts});
+  const Bytes data{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts};
+  return phase.messaging.on_wire(std::max(Bytes{1}, data));
 }
 
 namespace {

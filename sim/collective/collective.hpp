@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "platforms/collective_algorithm.hpp"
+#include "platforms/messaging.hpp"
 #include "platforms/profile.hpp"
 #include "platforms/topology.hpp"
 #include "sim/base/collective_kind.hpp"
@@ -38,12 +39,13 @@ struct LinkSteps {
 /// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees).
 struct CollectivePhase {
   std::vector<PathIndex> edges;
-  std::int64_t parts = 1;  // size = ceil(pieces * payload / parts)
+  std::int64_t parts = 1;  // size = messaging.on_wire(ceil(pieces * payload / parts))
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;
   std::int64_t sections = 1;  // of as many messages each, of which all have arrived at a rank before it begins the next
   int hops = 1;
-  LinkSteps steps{};  // that a message takes part in, one after another
+  LinkSteps steps{};      // that a message takes part in, one after another
+  Messaging messaging{};  // where any of its messages leaves a machine
 };
 
 using CollectivePlan = std::vector<CollectivePhase>;
@@ -104,7 +106,7 @@ const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm);
 /// std::invalid_argument if there is the word.
 CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm);
 
-/// Bytes of one message: ceil(pieces * payload / parts).
+/// Bytes of one message: messaging.on_wire(ceil(pieces * payload / parts)).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
 /// Whether all phases are the same again if machines are counted `block` further, of `machines` in a circle, and cross

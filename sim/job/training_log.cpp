@@ -126,6 +126,7 @@ HostWork host_work_of(const ComputePlan& plan, int passes) {
 RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   RunRecord record;
   record.machines = cluster_.site.machines;
+  record.messaging = cluster_.site.scenario.messaging;
   window_.describe(record, end);
   record.end = end;
   record.drained = std::max(end, cluster_.clock.now());

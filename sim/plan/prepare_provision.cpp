@@ -194,8 +194,7 @@ class Preparation {
 
   void check_training(const Scenario& scenario) const {
     if (!scenario.convergence)
-      throw InputError{request_.scenario_file +
-                       ": /workload: expected \"convergence\", which rehearse calibrate writes; found none"};
+      throw InputError{request_.scenario_file + ": /workload: " + no_convergence_message(scenario.model)};
   }
 
   void fill_model(const std::vector<Scenario>& alone) {

@@ -60,7 +60,11 @@ namespace {
 class MethodList {
  public:
   MethodList(const Site& site, const std::vector<Endpoint>& gpus, Network& network, CollectiveKind kind)
-      : gpus_{gpus}, network_{network}, kind_{kind}, group_{site.group(gpus.front().machine)} {
+      : gpus_{gpus},
+        network_{network},
+        messaging_{site.scenario.messaging},
+        kind_{kind},
+        group_{site.group(gpus.front().machine)} {
     const Interconnect& inside = group_.interconnect;
     parameters_ = &site.scenario.profile.collectives.on(inside.name, inside.generation);
     has_own_ = std::any_of(parameters_->protocols.begin(), parameters_->protocols.end(),
@@ -99,7 +103,10 @@ class MethodList {
   bool add(CollectiveAlgorithm algorithm, const std::optional<CollectiveProtocol>& protocol) {
     const bool is_in_gpu_order = protocol && protocol->is_in_gpu_order;
     const auto [plan, is_new] = plans_.try_emplace({algorithm, is_in_gpu_order});
-    if (is_new) plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
+    if (is_new) {
+      plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
+      add_messaging(plan->second.second);
+    }
     const auto& [number, phases] = plan->second;
     if (phases.empty() && gpus_.size() > 1) return false;
     methods_.push_back({protocol.value_or(CollectiveProtocol{}), phases, gpus_.size(), number});
@@ -107,8 +114,17 @@ class MethodList {
     return true;
   }
 
+  void add_messaging(CollectivePlan& plan) const {
+    for (CollectivePhase& phase : plan)
+      if (std::any_of(phase.edges.begin(), phase.edges.end(), [&](PathIndex edge) {
+            return network_.topology().crosses_network(network_.source(edge), network_.destination(edge));
+          }))
+        phase.messaging = messaging_;
+  }
+
   const std::vector<Endpoint>& gpus_;
   Network& network_;
+  const Messaging& messaging_;
   CollectiveKind kind_;
   const Group& group_;
   const CollectiveParameters* parameters_ = nullptr;

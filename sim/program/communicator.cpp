@@ -126,7 +126,8 @@ void Communicator::record(Seconds start) {
                                         start + on_wire + latency,
                                         each * phase.repeat,
                                         Bytes{},
-                                        true});
+                                        true,
+                                        phase.repeat});
     }
     start += timer.round(p, on_wire_) * repeat;
   }

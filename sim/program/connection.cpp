@@ -36,6 +36,8 @@ Connection::~Connection() {
 }
 
 void Connection::send(Message message) {
+  if (cluster_.site.topology.crosses_network(cluster_.network.source(path_), cluster_.network.destination(path_)))
+    message.size = cluster_.site.scenario.messaging.on_wire(message.size);
   queue_.push_back(message);
   if (queue_.size() == 1) start_next();
 }

@@ -28,7 +28,7 @@ class Connection : private Pinned {
   /// Cuts what is under way: a message that has not arrived is lost, and one that has not left counts for nothing.
   ~Connection();
 
-  /// The message waits for its turn; on_arrival runs when it has arrived, the latency after its last byte has left.
+  /// The message, as Scenario::messaging makes it, waits for its turn; on_arrival runs when it has arrived, the latency after its last byte has left.
   void send(Message message);
   Seconds latency() const { return latency_; }
   /// The clock for what is to happen only while the connection is there.

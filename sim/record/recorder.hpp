@@ -71,6 +71,7 @@ struct MessageSpan {
   Bytes size{};
   Bytes retransmitted{};  // besides, within on_wire
   bool is_of_collective = false;
+  std::int64_t messages = 1;  // that the span stands for, one after another
 };
 
 /// A link over which a machine's NICs, or its GPUs, receive or send.

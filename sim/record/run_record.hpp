@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "platforms/messaging.hpp"
 #include "sim/base/units.hpp"
 #include "sim/record/recorder.hpp"
 #include "sim/resources/tcp_loss.hpp"
@@ -105,6 +106,7 @@ struct RunRecord {
   std::vector<MachineIndex> recorded_by;  // [machines]
   std::vector<int> stands_for;            // [machines] workers for which each does that recorded steps there
   Seconds drained{};                      // when the last message of dropped or late work had ended; >= end
+  Messaging messaging;                    // of the scenario
   Recorder recorder;
   std::uint64_t fingerprint = 0;
   std::uint64_t events = 0;

@@ -58,6 +58,11 @@ TcpParameters read_tcp(const JsonReader& json) {
   return tcp;
 }
 
+Messaging read_messaging_of(const JsonReader& json, const Catalog& catalog) {
+  if (json.is_string()) return catalog.messaging(json.as<std::string>(), json);
+  return read_messaging(name_of_inline(json), without_name(json));
+}
+
 void write_loss(const Scenario& scenario, Json& network) {
   const TcpParameters& tcp = scenario.tcp;
   network["packet_loss"] = scenario.packet_loss;
@@ -88,6 +93,7 @@ void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scen
       }
     scenario.packet_loss = read_packet_loss(network);
     if (network.has("tcp")) scenario.tcp = read_tcp(network.child("tcp"));
+    if (network.has("messaging")) scenario.messaging = read_messaging_of(network.child("messaging"), catalog);
     network.reject_unknown_keys();
   }
   std::set<std::string> regions;
@@ -109,6 +115,7 @@ void read_network(const JsonReader& json, const Catalog& catalog, Scenario& scen
   effective["network"] = to_json(scenario.fabric);
   if (scenario.loses_packets() || (json.has("network") && json.child("network").has("tcp")))
     write_loss(scenario, effective["network"]);
+  if (!scenario.messaging.source.empty()) effective["network"]["messaging"] = to_json(scenario.messaging);
   effective["network"]["links"] = std::move(effective_links);
   if (scenario.hop_latency) effective["network"]["hop_latency"] = to_text(*scenario.hop_latency);
 }

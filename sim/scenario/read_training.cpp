@@ -169,7 +169,7 @@ void read_target(const JsonReader& json, Scenario& scenario) {
     json.fail("expected \"loss\" or \"samples\"; found " + std::string{target.loss ? "both" : "neither"});
   if (target.samples) json.expect(*target.samples >= 1 && *target.samples <= 1e18, "samples", "1 to 1e18 samples");
   if (target.loss) {
-    if (!scenario.convergence) json.fail("loss", "expected \"convergence\" in the workload; found none");
+    if (!scenario.convergence) json.fail("loss", no_convergence_message(scenario.model));
     json.expect(*target.loss > scenario.convergence->floor && *target.loss <= 1e12, "loss",
                 "a loss above the convergence model's floor of " + to_text(scenario.convergence->floor));
   }

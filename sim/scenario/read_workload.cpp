@@ -72,7 +72,8 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     json.expect(*samples_per_epoch >= 1 && *samples_per_epoch <= kMaxSamples, "samples_per_epoch",
                 "1 to 1000000000000000 samples");
   }
-  if (json.has("convergence")) scenario.convergence = read_convergence(json.child("convergence"));
+  scenario.convergence =
+      json.has("convergence") ? read_convergence(json.child("convergence")) : scenario.model.convergence;
   refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
   scenario.workload =

@@ -15,6 +15,7 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/fleet_trace.hpp"
 #include "platforms/instance.hpp"
+#include "platforms/messaging.hpp"
 #include "platforms/prediction_kind.hpp"
 #include "platforms/price.hpp"
 #include "platforms/profile.hpp"
@@ -317,6 +318,7 @@ struct Scenario {
   std::optional<Seconds> hop_latency;
   double packet_loss = 0;  // share of the packets that leave a machine
   TcpParameters tcp;
+  Messaging messaging;            // of all messages between machines
   std::vector<RegionLink> links;  // every pair of regions in use, and each region with itself
   Training training;
   Profile profile;

@@ -43,24 +43,7 @@ constexpr std::string_view kProperties = R"json({
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
-        "convergence": {
-          "type": "object",
-          "description": "loss after j updates by n asynchronous workers: (batch_slope b + batch_intercept) sqrt((R + spread_offset) n) / (j + offset) + floor; b: samples per update, R: 0 for one worker, sqrt(1 - 1/n) for equal ones; without spread_offset R + spread_offset is 1; with initial_loss the offset is such that all start from it",
-          "required": ["batch_slope", "batch_intercept", "floor", "weighted_batch", "workers", "source"],
-          "oneOf": [{ "required": ["offset"] }, { "required": ["initial_loss"] }],
-          "additionalProperties": false,
-          "properties": {
-            "offset": { "type": "number", "minimum": 0 },
-            "initial_loss": { "type": "number" },
-            "batch_slope": { "type": "number" },
-            "batch_intercept": { "type": "number" },
-            "spread_offset": { "type": "number" },
-            "floor": { "type": "number", "minimum": 0 },
-            "weighted_batch": { "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2, "description": "smallest and largest b that the fit has seen" },
-            "workers": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "the same of n" },
-            "source": { "type": "string" }
-          }
-        }
+        "convergence": {}
       }
     },
     "cluster": {
@@ -133,6 +116,7 @@ constexpr std::string_view kProperties = R"json({
                 "recovery": { "enum": ["rack", "duplicate_acks"], "default": "rack", "description": "rack: one later packet is enough, and a probe comes before the time-out (RFC 8985); duplicate_acks: neither, and a packet that is lost again waits for the time-out (RFC 6675)" },
                 "congestion": { "enum": ["cubic", "reno"], "default": "cubic" },
                 "connections": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1, "description": "that share each message" } } },
+            "messaging": { "description": "what the workers' library sends besides data: a name (rehearse list messaging) or an object of the catalog's form; by default nothing", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/messaging" }] },
             "links": { "type": "array", "description": "between regions, or inside one; override the catalogs", "items": { "$ref": "#/$defs/region_link" } }
           }
         }
@@ -257,11 +241,14 @@ std::string scenario_schema() {
                    {"instance", instance_schema},
                    {"spot_pool", spot_pool_schema},
                    {"storage", storage_schema},
+                   {"messaging", messaging_schema},
                    {"price_history", price_history_schema},
                    {"profile", profile_schema},
                    {"region_link", region_link_schema}});
   Json schema = parse_json(text, "schema of scenarios");
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
+  schema["properties"]["workload"]["properties"]["convergence"] =
+      parse_json(convergence_schema(), "schema of convergence");
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
   network["allOf"] = fabric["allOf"];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "sim/base/csv.hpp"
@@ -20,11 +21,13 @@ constexpr int kMostLanes = 50;
 
 std::int64_t to_ns(double seconds) { return std::llround(seconds * static_cast<double>(kNanosecondsPerSecond)); }
 
-std::int64_t segments_of(std::int64_t payload) { return (payload + kMss - 1) / kMss; }
+std::int64_t segments_of(const Message& message) {
+  return (message.payload_bytes + message.packet_bytes - 1) / message.packet_bytes;
+}
 
 /// Packets that send a part of the message again.
 std::int64_t packets_again(const Message& message) {
-  const std::int64_t most = std::min<std::int64_t>(kMss, message.payload_bytes);
+  const std::int64_t most = std::min<std::int64_t>(message.packet_bytes, message.payload_bytes);
   return most == 0 ? 0 : (message.retransmitted_bytes + most - 1) / most;
 }
 
@@ -44,6 +47,59 @@ std::vector<Message> in_order(std::vector<Message> messages) {
   return messages;
 }
 
+int packet_of(Bytes message) { return static_cast<int>(std::clamp<std::int64_t>(message.value(), 1, kMss)); }
+
+/// A step's agreements: ceil(log2 workers) messages of each of them, to those 1, 2, 4, ... further.
+void add_coordination(const RunRecord& record, std::vector<Message>& messages) {
+  const Messaging& messaging = record.messaging;
+  if (messaging.coordination == Bytes{}) return;
+  const auto steps_of = [&](std::size_t machine) {  // the machine whose steps were recorded for it
+    const MachineIndex other = machine < record.recorded_by.size() ? record.recorded_by[machine] : -1;
+    return other < 0 ? static_cast<MachineIndex>(machine) : other;
+  };
+  std::map<MachineIndex, std::set<int>> gpus;
+  for (const StepSpan& step : record.recorder.steps) gpus[step.machine].insert(step.gpu);
+  std::vector<Endpoint> workers;
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    const auto known = gpus.find(steps_of(m));
+    if (record.machines[m].role != Role::kWorker || known == gpus.end()) continue;
+    for (const int gpu : known->second) workers.push_back({static_cast<MachineIndex>(m), gpu});
+  }
+  for (const StepSpan& step : record.recorder.steps) {
+    const double start = step.span.start.value(), end = step.span.end.value(),
+                 period = messaging.coordination_period.value();
+    const auto agreements = period > 0 ? static_cast<std::int64_t>((end - start) / period) : 1;
+    if (agreements == 0) continue;
+    for (std::size_t w = 0; w < workers.size(); ++w) {
+      if (steps_of(static_cast<std::size_t>(workers[w].machine)) != step.machine || workers[w].gpu != step.gpu)
+        continue;
+      for (std::size_t further = 1; further < workers.size(); further *= 2) {
+        const Endpoint to = workers[(w + further) % workers.size()];
+        if (to.machine == workers[w].machine) continue;
+        messages.push_back({.from = workers[w],
+                            .to = to,
+                            .unit = -1,
+                            .step = step.step,
+                            .start_s = start,
+                            .end_s = end,
+                            .arrival_s = end,
+                            .payload_bytes = agreements * messaging.coordination.value(),
+                            .packet_bytes = packet_of(messaging.coordination)});
+      }
+    }
+  }
+}
+
+/// What the receiver of a message, or of `count` one after another, sends while they are on their way.
+Message request_for(Message message, std::int64_t count, Bytes request) {
+  std::swap(message.from, message.to);
+  message.arrival_s = message.end_s;
+  message.payload_bytes = count * request.value();
+  message.retransmitted_bytes = 0;
+  message.packet_bytes = packet_of(request);
+  return message;
+}
+
 }  // namespace
 
 std::vector<Message> messages_of(const RunRecord& record, std::size_t most) {
@@ -54,17 +110,21 @@ std::vector<Message> messages_of(const RunRecord& record, std::size_t most) {
   const auto crosses_network = [&](Endpoint from, Endpoint to) {
     return from.machine != to.machine && (domain_of(from) < 0 || domain_of(from) != domain_of(to));
   };
-  for (const MessageSpan& span : record.recorder.messages)
-    if (crosses_network(span.from, span.to))
-      messages.push_back({.from = span.from,
-                          .to = span.to,
-                          .unit = span.unit,
-                          .step = span.step,
-                          .start_s = span.on_wire.start.value(),
-                          .end_s = span.on_wire.end.value(),
-                          .arrival_s = span.arrival.value(),
-                          .payload_bytes = span.size.value(),
-                          .retransmitted_bytes = span.retransmitted.value()});
+  for (const MessageSpan& span : record.recorder.messages) {
+    if (!crosses_network(span.from, span.to)) continue;
+    messages.push_back({.from = span.from,
+                        .to = span.to,
+                        .unit = span.unit,
+                        .step = span.step,
+                        .start_s = span.on_wire.start.value(),
+                        .end_s = span.on_wire.end.value(),
+                        .arrival_s = span.arrival.value(),
+                        .payload_bytes = span.size.value(),
+                        .retransmitted_bytes = span.retransmitted.value()});
+    if (record.messaging.request > Bytes{})
+      messages.push_back(request_for(messages.back(), span.messages, record.messaging.request));
+  }
+  add_coordination(record, messages);
   messages = in_order(std::move(messages));
   if (messages.size() <= most) return messages;
   const double end = messages[most].start_s;
@@ -80,11 +140,11 @@ std::vector<std::string> machine_names(const RunRecord& record) {
 
 std::string messages_csv(const std::vector<Message>& messages, const std::vector<std::string>& machines) {
   CsvWriter csv{{"from", "from_gpu", "to", "to_gpu", "unit", "step", "start_s", "end_s", "arrival_s", "size_B",
-                 "retransmitted_B"}};
+                 "retransmitted_B", "packet_B"}};
   for (const Message& m : messages)
     csv.row({machines[static_cast<std::size_t>(m.from.machine)], m.from.gpu,
              machines[static_cast<std::size_t>(m.to.machine)], m.to.gpu, m.unit, m.step, m.start_s, m.end_s,
-             m.arrival_s, m.payload_bytes, m.retransmitted_bytes});
+             m.arrival_s, m.payload_bytes, m.retransmitted_bytes, m.packet_bytes});
   return csv.text();
 }
 
@@ -95,7 +155,7 @@ std::vector<Message> messages_in(const CsvTable& table, const std::vector<std::s
   for (std::size_t m = 0; m < machines.size(); ++m) index_of.emplace(machines[m], static_cast<MachineIndex>(m));
   std::vector<Message> messages;
   messages.reserve(table.row_count());
-  const bool says_retransmitted = table.has_column("retransmitted_B");
+  const bool says_retransmitted = table.has_column("retransmitted_B"), says_packets = table.has_column("packet_B");
   for (const CsvRow& row : table.rows()) {
     const auto endpoint = [&](const char* machine, const char* gpu) {
       const auto known = index_of.find(row.text(machine));
@@ -127,6 +187,13 @@ std::vector<Message> messages_in(const CsvTable& table, const std::vector<std::s
     };
     message.payload_bytes = bytes("size_B");
     if (says_retransmitted) message.retransmitted_bytes = bytes("retransmitted_B");
+    if (says_packets) {
+      const std::int64_t value = row.integer("packet_B");
+      if (value < 1 || value > kMss)
+        row.fail("packet_B",
+                 "expected bytes from 1 to " + std::to_string(kMss) + "; found " + in_quotes(row.text("packet_B")));
+      message.packet_bytes = static_cast<int>(value);
+    }
     if (message.payload_bytes == 0 && message.retransmitted_bytes > 0)
       row.fail("retransmitted_B",
                "expected 0 of a message without bytes; found " + in_quotes(row.text("retransmitted_B")));
@@ -155,8 +222,8 @@ RunConnection::Packets::Packets(const RunConnection& connection, bool are_acknow
 }
 
 void RunConnection::Packets::start_message(const Message& message) {
-  segments_ = segments_of(message.payload_bytes);
-  full_segments_ = std::max<std::int64_t>(1, message.payload_bytes / kMss);
+  segments_ = segments_of(message);
+  full_segments_ = std::max<std::int64_t>(1, message.payload_bytes / message.packet_bytes);
   again_ = packets_again(message);
   start_ns_ = to_ns(message.start_s);
   duration_ns_ = to_ns(message.end_s) - start_ns_;
@@ -204,7 +271,8 @@ Packet RunConnection::Packets::take() {
   const auto sender_port =
       static_cast<std::uint16_t>(kFirstSenderPort + connection_->lane_ * kPortsOfLane + from.gpu + 1);
   const auto receiver_port = static_cast<std::uint16_t>(kFirstReceiverPort + to.gpu + 1);
-  std::int64_t offset = segment_ * kMss, size = std::min<std::int64_t>(kMss, message.payload_bytes - offset);
+  std::int64_t offset = segment_ * message.packet_bytes,
+               size = std::min<std::int64_t>(message.packet_bytes, message.payload_bytes - offset);
   Packet packet{.time_ns = time_,
                 .wire_bytes = kSegmentHeaders,
                 .from = machine_address(from.machine),
@@ -265,7 +333,7 @@ void for_each_packet(const std::vector<RunConnection>& connections, const std::f
 std::int64_t count_packets(const std::vector<Message>& messages) {
   std::int64_t packets = 0;
   for (const Message& message : messages) {
-    const std::int64_t segments = segments_of(message.payload_bytes);
+    const std::int64_t segments = segments_of(message);
     packets += segments + acknowledgements_of(segments) + packets_again(message);
   }
   return packets;

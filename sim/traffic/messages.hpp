@@ -14,6 +14,12 @@
 
 namespace rehearse {
 
+/// The headers of a segment, and the most payload behind them in a frame of Ethernet's 1500 bytes.
+inline constexpr int kEthernetHeader = 14, kIpv4Header = 20, kTcpHeader = 32;  // TCP's with time stamps
+inline constexpr int kSegmentHeaders = kEthernetHeader + kIpv4Header + kTcpHeader;
+inline constexpr int kMss = 1448;
+inline constexpr int kSegmentsPerAcknowledgement = 2;
+
 /// A message between two machines.
 struct Message {
   Endpoint from, to;
@@ -23,10 +29,12 @@ struct Message {
   double arrival_s = 0;           // of the last one
   std::int64_t payload_bytes = 0;
   std::int64_t retransmitted_bytes = 0;  // of the payload, once more each time
+  int packet_bytes = kMss;               // of the payload in each packet but the last
 };
 
 /// A run's messages between machines in the order of their start: all that the recorder kept, or those that start before
-/// the one that would be too many.
+/// the one that would be too many. With them what RunRecord::messaging sends besides, in packets of its own: for each
+/// message, while it is on its way, a request of its receiver; while a step lasts, the messages by which workers agree.
 std::vector<Message> messages_of(const RunRecord& record, std::size_t most = 1'000'000);
 
 /// The names of a run's machines, by index.
@@ -39,12 +47,6 @@ std::string messages_csv(const std::vector<Message>& messages, const std::vector
 std::vector<Message> load_messages(const std::filesystem::path& file, const std::vector<std::string>& machines);
 std::vector<Message> parse_messages(std::string text, const std::string& file_name,
                                     const std::vector<std::string>& machines);
-
-/// The headers of a segment, and the most payload behind them in a frame of Ethernet's 1500 bytes.
-inline constexpr int kEthernetHeader = 14, kIpv4Header = 20, kTcpHeader = 32;  // TCP's with time stamps
-inline constexpr int kSegmentHeaders = kEthernetHeader + kIpv4Header + kTcpHeader;
-inline constexpr int kMss = 1448;
-inline constexpr int kSegmentsPerAcknowledgement = 2;
 
 /// The address of a machine in a run's packets: 10.0.0.1 is machine 0.
 Address machine_address(MachineIndex machine);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -162,6 +163,43 @@ TEST_CASE("rows that are left out do not change the fit that predicts them") {
   // nearer.
   CHECK(misled.cross_validated[0].rows[3].error_pct == doctest::Approx(100 * (1 / 1.3 - 1)).epsilon(0.02));
   CHECK(misled.validation[0][3].error_pct > 100 * (1 / 1.3 - 1) + 1);
+}
+
+TEST_CASE("an interval is of what a new row may share with none of those fitted, such as the session of measuring") {
+  const Catalog& catalog = test::shipped_catalog();
+  const Json truth = synthetic_truth();
+  Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
+  std::map<std::string, int> rows;
+  std::erase_if(study.rows, [&](const StudyRow& row) {
+    return row.row.text("run") != "sweep20" || ++rows[std::string{row.row.text("gpu")}] > 5;
+  });
+  REQUIRE(study.rows.size() == 10);
+  study.free = {{.pointer = "/host/step_overhead"}};
+  study.cross_validate = {"model"};
+  for (StudyRow& row : study.rows) {
+    Json scenario = parse_json(row.scenario, "row");
+    set_json_pointer(scenario, "/training/steps_per_worker", "5");
+    row.scenario = to_json_text(scenario);
+    scenario["calibration"] = truth;
+    // All networks with one GPU were measured in one session, which was faster or slower as a whole.
+    row.measured = (row.row.text("gpu") == "K80" ? 1.1 : 0.9) *
+                   *test::predict({to_json_text(scenario)}, study, catalog, 1)[0].value;
+  }
+  const Fit by_model = fit_profile({study}, truth, "truth.json", catalog, {});
+  CHECK(by_model.left_out_for_interval.empty());
+  study.interval_by = {"gpu"};
+  const Fit by_session = fit_profile({study}, truth, "truth.json", catalog, {});
+  REQUIRE(by_session.left_out_for_interval.size() == 1);
+  CHECK(by_session.cross_validated[0].all.mape == by_model.cross_validated[0].all.mape);
+  CHECK(by_session.left_out_for_interval[0].all.mape > 1.2 * by_model.cross_validated[0].all.mape);
+  const auto width = [](const Fit& fit) {
+    return fit.uncertainty.residual * (fit.uncertainty.high - fit.uncertainty.low);
+  };
+  CHECK(width(by_session) > 1.1 * width(by_model));
+  const Json record = parse_json(by_session.profile, "fitted")["fit"]["studies"][0];
+  CHECK(record["left_out_by"] == Json{"model"});
+  CHECK(record["interval_left_out_by"]["columns"] == Json{"gpu"});
+  CHECK(record["interval_left_out_by"]["error_quantiles"]["p5"].is_number());
 }
 
 TEST_CASE("a fitted profile says where it comes from and how far its predictions were off") {

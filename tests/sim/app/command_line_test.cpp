@@ -454,6 +454,15 @@ TEST_CASE("list and schema print what the catalogs hold") {
   }));
   const std::string models = rehearse_with("list models").out;
   CHECK(std::count(models.begin(), models.end(), '\n') >= 21);
+  CHECK(models.find("\nspotdnn/resnet110") != std::string::npos);
+  for (const Json& model : parse_json(rehearse_with("list models --json").out, "models")) {
+    const auto name = model["name"].get<std::string>();
+    CHECK(model["has_convergence"] == (name == "spotdnn/resnet110"));
+    CHECK(model["no_convergence"].is_string() == (name.starts_with("spotdnn/") && name != "spotdnn/resnet110"));
+  }
+  const std::string messaging = rehearse_with("list messaging").out;
+  CHECK(messaging.starts_with("gloo "));
+  CHECK(messaging.find("9B before each 16KiB") != std::string::npos);
   const std::string topologies = rehearse_with("list topologies").out;
   CHECK(topologies.starts_with("star               one non-blocking switch for each region\n"));
   CHECK(topologies.find("\ndgx-1-v100         inside a machine: NVIDIA DGX-1 with Tesla V100") != std::string::npos);

@@ -78,7 +78,7 @@ struct Shipped {
 const std::vector<Shipped>& shipped_values() {
   static const std::map<std::string, std::string> kEntries{
       {"accelerators", "accelerator"}, {"instances", "instance"},   {"interconnects", "interconnect"},
-      {"region_links", "region_link"}, {"spot_pools", "spot_pool"}, {"storage", "storage"}};
+      {"region_links", "region_link"}, {"spot_pools", "spot_pool"}, {"storage", "storage"}, {"messaging", "messaging"}};
   static const auto values = [] {
     std::vector<Shipped> found;
     for (const auto& [path, kind] : shipped_files()) {
@@ -135,6 +135,7 @@ const std::map<std::string, Read>& readers() {
        }},
       {"spot_pool", [](const Json& v, const std::string& at) { (void)read_spot_pool("name", named(v, at)); }},
       {"storage", [](const Json& v, const std::string& at) { (void)read_storage_price("name", named(v, at)); }},
+      {"messaging", [](const Json& v, const std::string& at) { (void)read_messaging("name", named(v, at)); }},
       {"prices",
        [](const Json& file, const std::string& name) {
          (void)read_price_history(JsonReader{file, test::kRoot + "/" + name});

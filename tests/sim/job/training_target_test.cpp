@@ -62,6 +62,46 @@ TEST_CASE("the spread of the workers' speeds counts if the model has it") {
         doctest::Approx(2000 * std::sqrt(std::sqrt(0.75) + 0.25) - 100).epsilon(1e-4));
 }
 
+TEST_CASE("a model's own convergence counts unless the workload has another, and one that is missing says why") {
+  Json scenario = trained(4, {{"loss", 1.5}});
+  scenario["workload"]["model"]["convergence"] = scenario["workload"]["convergence"];
+  scenario["workload"].erase("convergence");
+  CHECK(test::simulated(scenario)["training_updates"].get<double>() == doctest::Approx(1900).epsilon(1e-9));
+  scenario["workload"]["convergence"] = scenario["workload"]["model"]["convergence"];
+  scenario["workload"]["convergence"]["batch_intercept"] = 500;
+  CHECK(test::simulated(scenario)["training_updates"].get<double>() == doctest::Approx(900).epsilon(1e-9));
+  scenario["workload"].erase("convergence");
+  scenario["workload"]["model"]["convergence"] = Json{{"missing", "nobody measured it"}};
+  const auto refusal = [](const Json& asked) { return test::simulated(asked)["error"].get<std::string>(); };
+  CHECK(refusal(scenario).ends_with(
+      "/training/target/loss: expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its "
+      "training; found none. That of model \"inline\" is missing: nobody measured it"));
+  scenario["workload"]["model"].erase("convergence");
+  CHECK(refusal(scenario).ends_with("; found none, and model \"inline\" has none of its own"));
+  scenario["training"]["target"] = {{"samples", 1000}};
+  CHECK(!test::simulated(scenario).contains("error"));
+}
+
+TEST_CASE("spotDNN's models have the convergence that was published, or say that none was") {
+  const auto with = [](const std::string& model) {
+    Json scenario = load_json_file(source_folder() + "/scenarios/spotdnn.json");
+    scenario["workload"]["model"] = "spotdnn/" + model;
+    return scenario;
+  };
+  const Scenario known = test::resolved(with("resnet110"));
+  REQUIRE(known.convergence);
+  CHECK(known.convergence->batch_intercept == 2507.6);
+  CHECK(test::resolved(parse_json(known.effective, "effective")).convergence->offset == 876.5);
+  for (const char* model : {"vgg19", "inception_v3", "esperberto"}) {
+    CHECK_THROWS_WITH_AS((void)test::resolved(with(model)),
+                         doctest::Contains("is missing: spotDNN publishes coefficients for ResNet-110 alone"),
+                         InputError);
+    Json other = with(model);
+    other["training"]["target"] = {{"samples", 1000}};
+    CHECK(!test::resolved(other).convergence);
+  }
+}
+
 TEST_CASE("a number of samples takes as long with any strategy") {
   Json scenario = trained(2, {{"samples", 12345}});
   for (const char* synchronization : {"asynchronous", "synchronous"}) {
@@ -82,7 +122,9 @@ TEST_CASE("a target that the scenario cannot have is refused, one outside of the
         "/training/target/loss: expected a loss above the convergence model's floor of 0.5; found 0.5");
   Json scenario = trained(1, {{"loss", 1}});
   scenario["workload"].erase("convergence");
-  CHECK(test::problem_of(scenario) == "/training/target/loss: expected \"convergence\" in the workload; found none");
+  CHECK(test::problem_of(scenario) ==
+        "/training/target/loss: expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its "
+        "training; found none, and model \"inline\" has none of its own");
   CHECK(test::resolved(trained(4, {{"loss", 1}})).warnings.size() + 1 ==
         test::resolved(trained(5, {{"loss", 1}})).warnings.size());
 }

@@ -285,10 +285,12 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
         "fitted to their updates");
   ProvisionRequest request = request_for(0.8, 2600);
   Json scenario = parse_json(request.scenario, "scenario");
-  scenario["workload"].erase("convergence");
+  scenario["workload"]["model"] = "spotdnn/vgg19";
   request.scenario = scenario.dump();
-  CHECK(problem_of<InputError>(request) ==
-        "/workload: expected \"convergence\", which rehearse calibrate writes; found none");
+  CHECK(problem_of<InputError>(request).starts_with(
+      "/workload: expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its training; "
+      "found "
+      "none. That of model \"spotdnn/vgg19\" is missing: spotDNN publishes coefficients for ResNet-110 alone."));
   request = request_for(0.8, 2600);
   request.price = PriceSource::kSpot;
   request.candidates[0].usd_per_hour.reset();

@@ -16,6 +16,7 @@ namespace rehearse::tum_sweeps_test {
 
 namespace {
 
+constexpr double kLibraries = 6e-3;  // what headers of libraries add at most, where each of many gradients has its own
 constexpr double kSegment = 1448, kHeaders = 66;  // Ethernet, IPv4, TCP with time stamps: a packet has 1514 B
 
 struct Setting {
@@ -109,7 +110,7 @@ TEST_CASE("each pair of TUM's workers carries what its algorithm says, 6 S in a 
       sum += bytes;
       pairs.insert(pair);
       if (!is_in_pairs)
-        CHECK(bytes == doctest::Approx(setting.is("-ring") ? 1.5 : setting.is("clique") ? 0.5 : 1).epsilon(1e-3));
+        CHECK(bytes == doctest::Approx(setting.is("-ring") ? 1.5 : setting.is("clique") ? 0.5 : 1).epsilon(kLibraries));
     }
     if (setting.is("-ring"))
       CHECK(pairs == std::set<std::pair<int, int>>{{0, 1}, {1, 2}, {2, 3}, {3, 0}});
@@ -117,7 +118,8 @@ TEST_CASE("each pair of TUM's workers carries what its algorithm says, 6 S in a 
       CHECK(pairs == std::set<std::pair<int, int>>{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 3}, {3, 1}});
     else
       CHECK(pairs.size() == (setting.is("-star") ? 6 : 12));
-    CHECK(sum == doctest::Approx(is_in_pairs ? 1 : 6).epsilon(is_in_pairs ? 0.02 : 1e-3));  // of one worker's step
+    CHECK(sum == doctest::Approx(is_in_pairs ? 1 : 6).epsilon(is_in_pairs ? 0.02 : kLibraries));
+    if (!is_in_pairs) CHECK(sum > 6);  // of one worker's step
   }
 }
 
@@ -129,7 +131,8 @@ TEST_CASE("20 epochs send what TUM's axes hold, linear in the size of the model"
     if (setting.name != "tf_sync-64-grpc-ring") continue;
     const RunRecord record = run(setting.scenario, 4);
     const double payload = as_double(record.sent) / 4 * kSteps;
-    CHECK(payload == doctest::Approx(6 * setting.parameter_bytes() * kSteps).epsilon(1e-4));
+    // A frame of 16 KiB has a header of 9 B.
+    CHECK(payload == doctest::Approx(6 * setting.parameter_bytes() * (1 + 9.0 / 16384) * kSteps).epsilon(1e-4));
     const double on_wire = payload * (kSegment + kHeaders) / kSegment;
     CHECK(on_wire > 0.75 * last_ticks.at(setting.model));
     CHECK(on_wire < 1.25 * last_ticks.at(setting.model));
@@ -142,7 +145,7 @@ TEST_CASE("a larger batch sends the same in a longer step, once it is not the ho
     if (setting.model != "tum/mobilenet_v2" || (!setting.is("-grpc-") && !setting.is("-mpi-"))) continue;
     CAPTURE(setting.name);
     const RunRecord record = run(setting.scenario, 10);
-    CHECK(as_double(record.sent) / 10 == doctest::Approx(6 * setting.parameter_bytes()).epsilon(1e-3));
+    CHECK(as_double(record.sent) / 10 == doctest::Approx(6 * setting.parameter_bytes()).epsilon(kLibraries));
     if (!setting.is("-64-")) CHECK(record.end.value() > (setting.is("-512-") ? 1.05 : 0.999) * last);
     last = record.end.value();
   }

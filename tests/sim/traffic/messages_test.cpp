@@ -208,6 +208,70 @@ TEST_CASE("a run's folder has captures, or tables of the same packets, a log, an
   CHECK(captured.files[0].ends_with("worker-0-tcpdump.pcap"));
 }
 
+namespace {
+
+/// Workers whose step takes 10 ms, in which the first sends the second `messages` messages of 1000 B in all.
+RunRecord recorded(const Messaging& messaging, std::int64_t messages, int workers = 3) {
+  RunRecord record;
+  record.messaging = messaging;
+  record.machines.resize(static_cast<std::size_t>(workers));
+  const Span step{Seconds{}, Seconds{0.01}};
+  record.recorder.messages.push_back({.from = {0, 0},
+                                      .to = {1, 0},
+                                      .on_wire = step,
+                                      .arrival = Seconds{0.011},
+                                      .size = Bytes{1000},
+                                      .messages = messages});
+  for (int worker = 0; worker < workers; ++worker) record.recorder.steps.push_back({.machine = worker, .span = step});
+  return record;
+}
+
+std::int64_t payload_from(const std::vector<Message>& messages, int machine) {
+  std::int64_t sum = 0;
+  for (const Message& message : messages)
+    if (message.from.machine == machine) sum += message.payload_bytes;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a message's receiver sends a request for it, or for each of those that one stands for") {
+  CHECK(messages_of(recorded({}, 6)).size() == 1);
+  const std::vector<Message> messages = messages_of(recorded({.request = Bytes{260}}, 6));
+  REQUIRE(messages.size() == 2);
+  CHECK(payload_from(messages, 0) == 1000);
+  CHECK(payload_from(messages, 1) == 6 * 260);
+  CHECK(messages[1].packet_bytes == 260);
+  // A packet of 1000 B and six of 260 B with their headers, and acknowledgements of one and of three.
+  const ObservedTraffic traffic = traffic_of(connections_of(messages));
+  CHECK(traffic.total.packets == 1 + 6 + 1 + 3);
+  CHECK(traffic.total.wire_bytes == 1000 + 6 * 260 + (1 + 6 + 1 + 3) * kSegmentHeaders);
+  CHECK(count_packets(messages) == traffic.total.packets);
+}
+
+TEST_CASE("every worker sends ceil(log2 w) messages to agree, once a step or once a period of it") {
+  const Messaging once{.coordination = Bytes{54}};
+  Messaging often = once;
+  often.coordination_period = Seconds{1e-3};
+  for (const int worker : {0, 1, 2}) {
+    const std::int64_t data = worker == 0 ? 1000 : 0;
+    CHECK(payload_from(messages_of(recorded(once, 1)), worker) == data + 2 * 54);
+    CHECK(payload_from(messages_of(recorded(often, 1)), worker) == data + 2 * 10 * 54);
+  }
+  for (const auto& [workers, rounds] : {std::pair{2, 1}, std::pair{4, 2}, std::pair{5, 3}, std::pair{8, 3}})
+    CHECK(payload_from(messages_of(recorded(once, 1, workers)), workers - 1) == rounds * 54);
+  RunRecord longer = recorded(often, 1);
+  for (StepSpan& step : longer.recorder.steps) step.span.end = Seconds{0.05};
+  CHECK(payload_from(messages_of(longer), 2) == 2 * 50 * 54);
+  // Ten packets to each of two, and an acknowledgement of every second.
+  const std::vector<Message> from_last = [&] {
+    std::vector<Message> messages = messages_of(recorded(often, 1));
+    std::erase_if(messages, [](const Message& message) { return message.from.machine != 2; });
+    return messages;
+  }();
+  CHECK(traffic_of(connections_of(from_last)).total.packets == 2 * (10 + 5));
+}
+
 TEST_CASE("tables of messages are read as they were written, and mistakes told by line") {
   const std::vector<std::string> names{"a", "b", "c"};
   const std::string csv = messages_csv(ring(), names);
@@ -230,7 +294,17 @@ TEST_CASE("tables of messages are read as they were written, and mistakes told b
     } catch (const InputError& error) { return error.what(); }
     return "no error";
   };
+  std::vector<Message> small = ring();
+  for (Message& message : small) message.packet_bytes = 54;
+  CHECK(traffic_of(connections_of(parse_messages(messages_csv(small, names), "m", names))).flows ==
+        traffic_of(connections_of(small)).flows);
   CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,10,30\n") == "no error");
+  for (const char* packet : {"0", "1449"}) {
+    const std::string table =
+        "from,from_gpu,to,to_gpu,unit,step,start_s,end_s,arrival_s,size_B,packet_B\na,0,b,0,0,0,1,2,3,10,";
+    CHECK_THROWS_WITH_AS((void)parse_messages(table + packet + "\n", "m", names),
+                         doctest::Contains("m:2: column \"packet_B\": expected bytes from 1 to 1448"), InputError);
+  }
   CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,10,-1\n").find("m:2: column \"retransmitted_B\": expected bytes") == 0);
   CHECK(error_of_lossy("a,0,b,0,0,0,1,2,3,0,1\n") ==
         "m:2: column \"retransmitted_B\": expected 0 of a message without bytes; found \"1\"");

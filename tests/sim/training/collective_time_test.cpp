@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "sim/base/errors.hpp"
 #include "tests/support/timed_cluster.hpp"
 
@@ -65,6 +67,49 @@ TEST_CASE("a ring with a library: launch + 2 (p - 1) (step + n / (p e b)) + n / 
                20e-6 + 2 * (p - 1) * (3e-6 + 24e6 / (p * 0.8 * kPort)) + 24e6 / p / 200e9);
   }
   CHECK(closed_form(all_reduce(1, 1, nvswitch(), protocols)) == 0);
+}
+
+TEST_CASE("messages between machines have their library's headers: 2 (p - 1) (a + on_wire(n / p) / b)") {
+  const Json grpc{{"chunk", "16KiB"}, {"chunk_header", "9B"}, {"message_header", "60B"}, {"source", "test"}};
+  for (const int p : {2, 3, 4, 6}) {
+    CAPTURE(p);
+    Json ring = all_reduce(p, 1, nvswitch(), Json::object());
+    const double part = 24e6 / p;
+    check_time(ring, 2 * (p - 1) * (kAlpha + part / kNic));
+    ring["cluster"]["network"]["messaging"] = grpc;
+    check_time(ring, 2 * (p - 1) * (kAlpha + (part + 60 + 9 * std::ceil(part / 16384)) / kNic));
+    CHECK(as_double(bytes_leaving_first_machine(test::resolved(ring))) ==
+          2 * (p - 1) * (part + 60 + 9 * std::ceil(part / 16384)));
+  }
+  Json inside = all_reduce(1, 4, nvswitch(), Json::object());
+  const double without = closed_form(inside);
+  inside["cluster"]["network"]["messaging"] = grpc;
+  check_time(inside, without);
+}
+
+TEST_CASE("what goes to a server and back has its library's headers, and answers to requests take no time") {
+  Json scenario = test::with_servers(
+      test::timed_scenario(1, {{"1000000B"}}, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), 1);
+  const test::Times without = test::times_of(scenario);
+  scenario["cluster"]["network"]["messaging"] = {{"message_header", "100kB"}, {"source", "test"}};
+  const test::Times with = test::times_of(scenario);
+  CHECK(with.by_default - without.by_default == exactly(2 * 100e3 / test::kBeta));
+  CHECK(with.exact - without.exact == exactly(2 * 100e3 / test::kBeta));
+  scenario["cluster"]["network"]["messaging"] = {{"request", "100kB"}, {"coordination", "100kB"}, {"source", "test"}};
+  CHECK(test::times_of(scenario).by_default == without.by_default);
+}
+
+TEST_CASE("what a library sends is found by its name, and mistakes are named") {
+  Json ring = all_reduce(2, 1, nvswitch(), Json::object());
+  ring["cluster"]["network"]["messaging"] = "gloo";
+  const Scenario named = test::resolved(ring);
+  CHECK(named.messaging.message_header == Bytes{192});
+  ring["cluster"]["network"]["messaging"] = parse_json(named.effective, "effective")["cluster"]["network"]["messaging"];
+  CHECK(test::resolved(ring).effective == named.effective);
+  ring["cluster"]["network"]["messaging"] = "glo";
+  CHECK(refusal(ring).ends_with("/cluster/network/messaging: unknown messaging \"glo\"; did you mean \"gloo\"?"));
+  ring["cluster"]["network"]["messaging"] = Json{{"header", "1B"}, {"source", "s"}};
+  CHECK(refusal(ring).find("/cluster/network/messaging: unknown key \"header\"") != std::string::npos);
 }
 
 TEST_CASE("steps are those of the links that a part passes") {
