@@ -92,7 +92,8 @@ void tell(Told& told, const Dataset& dataset, const Sample& sample, const Predic
   told.json.push_back(std::move(entry));
 }
 
-/// The largest difference between a network's outputs and what the file has of another program's.
+/// The largest difference between a network's outputs and what the file has of another program's, as a part of outputs
+/// above 1.
 void compare_outputs(const PredictionInput& input, const std::vector<PredictedMetrics>& predictions, Told& told,
                      std::vector<std::string>& notes) {
   double largest = 0;
@@ -101,7 +102,8 @@ void compare_outputs(const PredictionInput& input, const std::vector<PredictedMe
     if (input.outputs[i].empty()) continue;
     double of_graph = 0;
     for (std::size_t l = 0; l < predictions[i].outputs.size(); ++l)
-      of_graph = std::max(of_graph, std::abs(predictions[i].outputs[l] - input.outputs[i][l]));
+      of_graph = std::max(of_graph, std::abs(predictions[i].outputs[l] - input.outputs[i][l]) /
+                                        std::max(1.0, std::abs(input.outputs[i][l])));
     told.json[i]["largest_difference"] = of_graph;
     largest = std::max(largest, of_graph);
     ++graphs;
