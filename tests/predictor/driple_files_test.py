@@ -289,6 +289,14 @@ class Files(unittest.TestCase):
             self.assertEqual(errors.count("\n"), 1, errors)
             self.assertIn(words, errors)
 
+    def test_a_tensor_named_again_and_again_is_refused_before_it_is_read(self):
+        one, nodes = 40_000, 500
+        square, rows, ends = [Tensor(Storage([0.0] * size), shape) for size, shape in
+                              ((nodes * nodes, (1, nodes, nodes)), (3 * nodes, (1, nodes, 3)), (12, (1, 12)))]
+        value = tuple({"train": [tensor] * one, "val": [], "test": []} for tensor in (square, rows, ends))  # 40 GB of adjacency
+        errors = self.call("import", save(self.place("again.pkl"), value), "-o", self.place("x.db"), code=2)[1]
+        self.assertIn("repeats its tensors too often", errors)
+
     def test_a_network_learns_from_a_published_file_and_goes_on_with_another(self):
         first, second = save(self.place("v100.pkl"), self.published()), save(self.place("2080ti.pkl"), self.published())
         cluster = f"{ROOT}/scenarios/driple/01-v100-ps1-w2.json"
