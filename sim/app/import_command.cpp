@@ -76,6 +76,11 @@ std::vector<std::string> command_line_of(const ImportCommand& command) {
 void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
   Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
+    if (std::filesystem::is_directory(source)) {
+      formats.push_back(
+          {{"file", source.string()}, {"format", "folder, of which rehearse-predictor reads Driple's data files"}});
+      continue;
+    }
     const Source file{source};
     const FormatReader* reader = find_format(file);
     std::string found{reader == nullptr ? file.emptiness() : reader->name};
