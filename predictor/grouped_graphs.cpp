@@ -12,7 +12,7 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kMostNodes = 1000;
+constexpr std::size_t kMostNodes = 1000, kMostGraphs = 10'000;
 
 std::array<double, 3> read_features(const JsonReader& node) {
   const std::vector<double> values = node.as<std::vector<double>>();
@@ -61,7 +61,7 @@ std::vector<NamedGroups> read_grouped_graphs(const Json& json, const std::string
   root.expect(root.is_object(), "an object");
   std::vector<NamedGroups> graphs;
   const std::vector<JsonReader> entries = root.children("graphs");
-  root.expect(!entries.empty(), "graphs", "at least one graph");
+  root.expect(!entries.empty() && entries.size() <= kMostGraphs, "graphs", "1 to 10000 graphs");
   for (std::size_t i = 0; i < entries.size(); ++i) graphs.push_back(read_graph(entries[i], i));
   for (const char* key : {"description", "model", "output_order"}) (void)root.has(key);
   root.reject_unknown_keys();
@@ -75,7 +75,7 @@ std::string grouped_graphs_schema() {
     "description": { "type": "string", "description": "not read" },
     "model": { "type": "object", "description": "which network gave the outputs; not read" },
     "output_order": { "type": "array", "description": "names of the outputs; not read" },
-    "graphs": { "type": "array", "minItems": 1,
+    "graphs": { "type": "array", "minItems": 1, "maxItems": 10000,
       "items": { "type": "object", "required": ["features", "undirected_edges"], "additionalProperties": false, "properties": {
           "name": { "type": "string" },
           "num_nodes": { "type": "integer", "description": "as many as there are features" },

@@ -19,7 +19,7 @@ struct NamedGroups {
 /// Whether a JSON value is such a file, and no scenario.
 bool is_grouped_graphs(const Json& json);
 
-/// Throws InputError, also for a graph of more than 1000 nodes: the networks go over all of them half as many times.
+/// Throws InputError, also for more than 10000 graphs, and for one of more than 1000 nodes: the networks go over all of them half as many times.
 std::vector<NamedGroups> read_grouped_graphs(const Json& json, const std::string& file_name);
 
 /// JSON Schema (draft 2020-12) of such a file.

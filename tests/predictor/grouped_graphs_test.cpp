@@ -57,7 +57,7 @@ TEST_CASE("graphs of groups that are none are refused where they are wrong") {
   CHECK(refusal(with("[]", R"(, "num_nodes": 3)")).starts_with("f: /graphs/0/num_nodes: expected as many"));
   CHECK(refusal(with("[]", R"(, "output_float64": [1])")).starts_with("f: /graphs/0/output_float64: expected twelve"));
   CHECK(refusal(with("[]", R"(, "labels": [1])")).find("labels") != std::string::npos);
-  CHECK(refusal(R"({"graphs": []})").starts_with("f: /graphs: expected at least one graph"));
+  CHECK(refusal(R"({"graphs": []})").starts_with("f: /graphs: expected 1 to 10000 graphs"));
   CHECK(refusal(R"({"graphs": [{"features": [], "undirected_edges": []}]})").find("1 to 1000 nodes") !=
         std::string::npos);
   CHECK(refusal(R"({"graphs": [{"features": [[1, 2]], "undirected_edges": []}]})").find("three numbers") !=
