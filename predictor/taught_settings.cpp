@@ -139,9 +139,9 @@ SettingCaution caution_of(const TaughtSettings& taught, const Dataset& dataset, 
                 "the network's file does not say which GPU, links and workers it was taught: it sees none, and "
                 "predicts as there in any cluster"};
   const std::string names = names_of(taught);
-  const SettingCaution mean{.text = taught.count == 1 ? ""
-                                                      : "it was taught " + names +
-                                                            ", which it cannot tell apart: it predicts a mean of them"};
+  SettingCaution mean{.text = taught.count == 1 ? ""
+                                                : "it was taught " + names +
+                                                      ", which it cannot tell apart: it predicts a mean of them"};
   const std::vector<Fact> asked = facts_of(dataset.descriptors, setting.descriptor);
   std::vector<std::string> nearest;
   bool are_known = true, has_name = false;
