@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "predictor/torch_file.hpp"
+
 namespace rehearse {
 
 /// A sample has three labels for each of GPU memory utilization, GPU utilization, network receive and transmit, in this
@@ -30,6 +32,7 @@ struct DripleSample {
 
 struct DripleDataset {
   std::vector<DripleSample> train, val, test;
+  std::string note{};  // what `rehearse generate` says of its own files (driple_export.hpp); empty: nothing
 };
 
 /// The first int(0.6 n) samples are for training, those up to int(0.8 n) for validation, the others for tests.
@@ -39,8 +42,11 @@ DripleDataset split_as_driple(std::vector<DripleSample> samples);
 /// Throws InputError if a part has no whole batch, or the samples differ in their number of nodes.
 std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = kDripleBatch);
 
+/// Whether a file of torch.save holds a tuple, as these do, and not the dict of a network's weights.
+bool is_driple_dataset(const TorchValue& root);
+
 /// Throws InputError, "file: ...", unless it is such a file, with symmetric adjacency of zeros and ones, zeros on the
-/// diagonal, and finite numbers.
+/// diagonal, and finite numbers, labels of at least 0. Graphs of one batch have the same number of nodes.
 DripleDataset load_driple_dataset(const std::filesystem::path& path);
 DripleDataset parse_driple_dataset(std::string_view bytes, const std::string& file_name);
 

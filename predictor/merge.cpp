@@ -137,6 +137,10 @@ std::vector<std::string> MergedDataset::add(Dataset more) {
     whole_.descriptors = more.descriptors;
     whole_.labels = more.labels;
   } else {
+    if ((whole_.node_features == group_feature_names()) != (more.node_features == group_feature_names()))
+      throw InputError{
+          "the datasets cannot be put together: the graphs of one are operators, of the other groups of them, as in "
+          "data files of Driple; --grouped makes groups of all"};
     require_same(whole_.node_features, more.node_features, "node features");
     require_same(whole_.descriptors, more.descriptors, "descriptors");
     require_same(whole_.labels, more.labels, "labels");

@@ -11,9 +11,8 @@ namespace rehearse {
 
 /// One label of one sample.
 struct LabelPrediction {
-  double value = 0;  // median
-  double low = 0,
-         high = 0;  // 90 % of labels are between, as far as others show; equal to the value if nothing is known
+  double value = 0;          // median
+  double low = 0, high = 0;  // 90 % of labels are between, as far as others show; NaN if nothing is known
 };
 
 /// Shares of labels that intervals are made for; the one that a LabelPrediction has.
@@ -31,6 +30,12 @@ struct PredictedMetrics {
       farthest;  // the one of FeatureReader::total_names() that is most deviations from their mean; empty: unknown
   /// What the sample has, of FeatureReader::total_names(), and no training sample had; empty: nothing.
   std::string unlearned;
+  /// Of a published network: its twelve outputs as they are, before anything is done to them (Driple's own program shows
+  /// them so); empty: it is none.
+  std::vector<double> outputs;
+  /// Of a published network: why what it says may not hold in the sample's setting (taught_settings.hpp); empty: it does.
+  std::string caution;
+  bool is_other_setting = false;  // it is certainly another one than those that it was taught
 };
 
 /// The factor of widths by which intervals reach, for each of kCoverages, so that this share of others is inside:

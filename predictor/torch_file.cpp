@@ -137,12 +137,19 @@ class Values {
   std::map<const Object*, std::shared_ptr<const TorchTensor>> tensors_;
 };
 
-TorchValue parse_archive(std::string_view bytes, const std::string& file_name) {
-  const std::map<std::string, std::string_view> records = detail::read_stored_zip(bytes, file_name);
+using Records = std::map<std::string, std::string_view>;
+
+Records::const_iterator main_record(const Records& records, const std::string& file_name) {
   const auto main = std::ranges::find_if(
       records, [](const auto& record) { return record.first == "data.pkl" || record.first.ends_with("/data.pkl"); });
   if (main == records.end())
     throw InputError{file_name + ": expected a file of torch.save; found a zip archive without data.pkl"};
+  return main;
+}
+
+TorchValue parse_archive(std::string_view bytes, const std::string& file_name) {
+  const Records records = detail::read_stored_zip(bytes, file_name);
+  const auto main = main_record(records, file_name);
   const std::string folder = main->first.substr(0, main->first.size() - std::string_view{"data.pkl"}.size());
   if (records.contains(folder + "constants.pkl"))
     throw InputError{file_name + ": a compiled TorchScript module is not read; save its state_dict()"};
@@ -195,6 +202,14 @@ TorchValue parse_row_of_pickles(std::string_view bytes, const std::string& file_
 }
 
 }  // namespace
+
+std::string torch_file_note(std::string_view bytes, const std::string& file_name) {
+  if (!bytes.starts_with("PK")) return {};
+  const Records records = detail::read_stored_zip(bytes, file_name);
+  const std::string& main = main_record(records, file_name)->first;
+  const auto note = records.find(main.substr(0, main.size() - std::string_view{"data.pkl"}.size()) + detail::kNote);
+  return note == records.end() ? std::string{} : std::string{note->second};
+}
 
 TorchValue load_torch_file(const std::filesystem::path& path) {
   return parse_torch_file(read_file(path, detail::kLargestFile), path.string());

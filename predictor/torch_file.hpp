@@ -85,9 +85,12 @@ struct TorchValue {
 /// its storage.
 TorchValue load_torch_file(const std::filesystem::path& path);
 TorchValue parse_torch_file(std::string_view bytes, const std::string& file_name);
+/// The note of to_torch_file(); empty if the file has none. Throws InputError for a damaged archive.
+std::string torch_file_note(std::string_view bytes, const std::string& file_name);
 
-/// The bytes of a file that holds `value`: always the same. Throws InputError if they would be 4 GiB or more.
-std::string to_torch_file(const TorchValue& value);
+/// The bytes of a file that holds `value`: always the same. A `note` that is not empty is a record of its own,
+/// "rehearse.json", which Python's torch.load() passes over. Throws InputError if they would be 4 GiB or more.
+std::string to_torch_file(const TorchValue& value, std::string_view note = {});
 void write_torch_file(const std::filesystem::path& path, const TorchValue& value);
 
 }  // namespace rehearse

@@ -16,7 +16,7 @@ using detail::append_bytes;
 
 class Writer {
  public:
-  std::string file(const TorchValue& value) {
+  std::string file(const TorchValue& value, std::string_view note) {
     pickle_ = "\x80\x02";
     add(value);
     pickle_ += '.';
@@ -25,6 +25,7 @@ class Writer {
     for (std::size_t i = 0; i < storages_.size(); ++i)
       records.emplace_back("archive/data/" + std::to_string(i), storages_[i]->bytes);
     records.emplace_back("archive/version", "3\n");
+    if (!note.empty()) records.emplace_back(std::string{"archive/"} + detail::kNote, note);
     return detail::write_stored_zip(records);
   }
 
@@ -106,7 +107,7 @@ class Writer {
 
 }  // namespace
 
-std::string to_torch_file(const TorchValue& value) { return Writer{}.file(value); }
+std::string to_torch_file(const TorchValue& value, std::string_view note) { return Writer{}.file(value, note); }
 
 void write_torch_file(const std::filesystem::path& path, const TorchValue& value) {
   write_file(path, to_torch_file(value));

@@ -18,6 +18,8 @@ static_assert(std::endian::native == std::endian::little, "tensors are kept as t
 inline constexpr std::size_t kLargestFile = (std::size_t{1} << 32U) - 1;
 inline constexpr std::size_t kLargestTree = 1'000'000;  // values of a file, shared ones counted wherever they appear
 
+inline constexpr const char* kNote = "rehearse.json";  // name of the record of a note
+
 /// Bytes that are copied from a file of `size` bytes at most, repeated ones counted each time.
 constexpr std::size_t most_copied(std::size_t size) { return 8 * size + 16 * kMiB; }
 

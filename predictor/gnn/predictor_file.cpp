@@ -8,7 +8,9 @@
 
 #include "predictor/driple_export.hpp"
 #include "predictor/gnn/published_weights.hpp"
+#include "predictor/taught_settings.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 
 namespace rehearse {
 
@@ -24,8 +26,9 @@ void check_columns(const Dataset& dataset) {
 /// A published network on the samples of our datasets: graphs grouped as published, the twelve burst metrics.
 class PublishedPredictor : public Predictor {
  public:
-  PublishedPredictor(PublishedNetwork network, const AdamOptions& adam, TypeFrequencies frequencies)
-      : network_{std::move(network)}, adam_{adam}, frequencies_{std::move(frequencies)} {}
+  PublishedPredictor(PublishedNetwork network, const AdamOptions& adam, TypeFrequencies frequencies,
+                     TaughtSettings taught)
+      : network_{std::move(network)}, adam_{adam}, frequencies_{std::move(frequencies)}, taught_{std::move(taught)} {}
 
   double learn(const Dataset& dataset, std::span<const std::size_t> samples, double learning_rate) override {
     AdamOptions adam = adam_;
@@ -36,15 +39,17 @@ class PublishedPredictor : public Predictor {
     return network_.loss(batch(dataset, samples, true));
   }
   std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples) override {
-    const std::vector<double> values = network_.predict(batch(dataset, samples, false));
     std::vector<PredictedMetrics> predictions(samples.size());
-    for (std::size_t g = 0; g < samples.size(); ++g)
-      for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
-        const double value = l < kBurstLabels ? values[g * kBurstLabels + l] : std::numeric_limits<double>::quiet_NaN();
-        predictions[g].labels.push_back({value, value, value});
-      }
+    for (std::size_t first = 0; first < samples.size(); first += kMostAtOnce) {
+      const auto some = samples.subspan(first, std::min(kMostAtOnce, samples.size() - first));
+      const std::vector<double> outputs = network_.outputs(batch(dataset, some, false));
+      for (std::size_t g = 0; g < some.size(); ++g)
+        describe(predictions[first + g], std::span{outputs}.subspan(g * kBurstLabels, kBurstLabels), dataset,
+                 dataset.samples[some[g]]);
+    }
     return predictions;
   }
+  bool has_units() const override { return network_.has_label_scales(); }
   const TypeFrequencies* type_frequencies() const override { return &frequencies_; }
   std::int64_t parameters() const override {
     std::int64_t count = 0;
@@ -61,10 +66,31 @@ class PublishedPredictor : public Predictor {
     return TorchDict{{{"network", "published"},
                       {"weight_decay", adam_.weight_decay},
                       {"frequencies", std::move(frequencies)},
+                      {"taught", to_torch(taught_)},
                       {"published", network_.state()}}};
   }
 
  private:
+  static constexpr std::size_t kMostAtOnce = 256;  // graphs
+
+  /// Labels without interval; a network's small negative outputs are 0, as no duration and no rate is below.
+  void describe(PredictedMetrics& prediction, std::span<const double> outputs, const Dataset& dataset,
+                const Sample& sample) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    prediction.outputs.assign(outputs.begin(), outputs.end());
+    for (const double output : outputs)
+      if (!std::isfinite(output))
+        throw InputError{"graph " + in_quotes(dataset.graphs[static_cast<std::size_t>(sample.graph)].name) +
+                         ": its features are too large for this network"};
+    const std::vector<double> values = network_.labels_of(outputs);
+    for (std::size_t l = 0; l < dataset.labels.size(); ++l)
+      prediction.labels.push_back({l < kBurstLabels && has_units() ? std::max(0.0, values[l]) : kNone, kNone, kNone});
+    const auto [at, is_new] = cautions_.try_emplace({&dataset, sample.setting});
+    if (is_new) at->second = caution_of(taught_, dataset, dataset.settings[static_cast<std::size_t>(sample.setting)]);
+    prediction.caution = at->second.text;
+    prediction.is_other_setting = at->second.is_other;
+  }
+
   const GroupedGraph& grouped(const Dataset& dataset, std::int32_t graph) {
     const auto found = grouped_.find({&dataset, graph});
     if (found != grouped_.end()) return found->second;
@@ -96,7 +122,9 @@ class PublishedPredictor : public Predictor {
   PublishedNetwork network_;
   AdamOptions adam_;
   TypeFrequencies frequencies_;
-  std::map<std::pair<const Dataset*, std::int32_t>, GroupedGraph> grouped_;  // by graph
+  TaughtSettings taught_;
+  std::map<std::pair<const Dataset*, std::int32_t>, SettingCaution> cautions_;  // by setting
+  std::map<std::pair<const Dataset*, std::int32_t>, GroupedGraph> grouped_;     // by graph
 };
 
 /// Largest known value of each burst metric; 1 where it is 0.
@@ -152,7 +180,8 @@ void set_average_degrees(PublishedOptions& options, const Dataset& dataset, std:
   for (const std::size_t s : samples) graphs.insert(dataset.samples[s].graph);
   double nodes = 0, degrees = 0, logarithms = 0;
   for (const std::int32_t graph : graphs) {
-    const GroupedGraph grouped = group_graph(dataset.graphs[static_cast<std::size_t>(graph)], frequencies);
+    const DatasetGraph& whole = dataset.graphs[static_cast<std::size_t>(graph)];
+    const GroupedGraph grouped = is_grouped(dataset) ? to_grouped_graph(whole) : group_graph(whole, frequencies);
     std::vector<int> neighbours(grouped.features.size());
     for (const auto& [a, b] : grouped.edges) {
       ++neighbours[a];
@@ -182,7 +211,8 @@ std::unique_ptr<Predictor> make_predictor(const PredictorChoice& choice, const D
     set_average_degrees(options, dataset, train, choice.frequencies);
   PublishedNetwork network{options, choice.seed};
   set_label_scales(network, dataset, train);
-  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
+  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies,
+                                              taught_settings(dataset, train));
 }
 
 std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string& where, const std::string& transfer,
@@ -204,7 +234,8 @@ std::unique_ptr<Predictor> carry_over(const TorchValue& state, const std::string
   network.take_weights(state.at("published", where), where);
   check_columns(dataset);
   set_label_scales(network, dataset, train);
-  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies);
+  return std::make_unique<PublishedPredictor>(std::move(network), choice.adam, choice.frequencies,
+                                              taught_settings(dataset, train));
 }
 
 std::unique_ptr<Predictor> predictor_of_weights(const TorchValue& weights, const std::string& where,
@@ -217,7 +248,7 @@ std::unique_ptr<Predictor> predictor_of_weights(const TorchValue& weights, const
                      std::to_string(options.outputs)};
   PublishedNetwork network{options, PredictorChoice{}.seed};
   network.take_weights(weights, where);
-  return std::make_unique<PublishedPredictor>(std::move(network), AdamOptions{}, frequencies);
+  return std::make_unique<PublishedPredictor>(std::move(network), AdamOptions{}, frequencies, TaughtSettings{});
 }
 
 std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::string& where) {
@@ -229,8 +260,10 @@ std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::st
     frequencies[type.text(where + ": frequencies")] = frequency.number(where + ": frequencies");
   AdamOptions adam;
   adam.weight_decay = state.at("weight_decay", where).number(where + ": weight_decay");
+  TaughtSettings taught;  // older files lack them
+  if (const TorchValue* settings = state.find("taught")) taught = taught_settings(*settings, where + ": taught");
   return std::make_unique<PublishedPredictor>(PublishedNetwork::from_state(state.at("published", where), where), adam,
-                                              std::move(frequencies));
+                                              std::move(frequencies), std::move(taught));
 }
 
 std::unique_ptr<Predictor> load_predictor(const std::filesystem::path& file) {

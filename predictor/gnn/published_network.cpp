@@ -239,13 +239,6 @@ struct PublishedNetwork::Network {
     return from_vector(logs);
   }
 
-  std::vector<double> predict(const GraphBatch& batch) const {
-    const Tensor predicted = outputs(batch, false);
-    if (options.labels == LabelScaling::kMaxima) return to_vector(predicted * from_vector(label_maxima));
-    const Tensor logs = predicted * from_vector(label_logs.deviation) + from_vector(label_logs.mean);
-    return to_vector(at::exp(at::clamp(logs, -kLargestLog, kLargestLog)));
-  }
-
   Tensor loss(const GraphBatch& batch, bool is_training) const {
     if (batch.labels.empty()) throw InputError{"batch: expected labels"};
     const Tensor predicted = outputs(batch, is_training);
@@ -428,11 +421,30 @@ void PublishedNetwork::set_label_logs(const LabelLogs& logs) {
 
 const LabelLogs& PublishedNetwork::label_logs() const { return network_->label_logs; }
 
-std::vector<double> PublishedNetwork::predict(const GraphBatch& batch) const {
+std::vector<double> PublishedNetwork::outputs(const GraphBatch& batch) const {
   const WithoutDenormals without_denormals;
   const at::NoGradGuard no_gradients;
-  if (network_->settings.precision == Arithmetic::kDoublePrecision) return network_->predict(batch);
-  return network_->in_double_precision().predict(batch);
+  if (network_->settings.precision == Arithmetic::kDoublePrecision) return to_vector(network_->outputs(batch, false));
+  return to_vector(network_->in_double_precision().outputs(batch, false));
+}
+
+std::vector<double> PublishedNetwork::labels_of(std::span<const double> outputs) const {
+  std::vector<double> labels;
+  const auto& [smallest, mean, deviation] = network_->label_logs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::size_t l = i % network_->label_maxima.size();
+    labels.push_back(network_->options.labels == LabelScaling::kMaxima
+                         ? outputs[i] * network_->label_maxima[l]
+                         : std::exp(std::clamp(outputs[i] * deviation[l] + mean[l], -kLargestLog, kLargestLog)));
+  }
+  return labels;
+}
+
+std::vector<double> PublishedNetwork::predict(const GraphBatch& batch) const { return labels_of(outputs(batch)); }
+
+bool PublishedNetwork::has_label_scales() const {
+  return network_->options.labels != LabelScaling::kMaxima ||
+         std::ranges::any_of(network_->label_maxima, [](double maximum) { return maximum != 1; });
 }
 
 double PublishedNetwork::loss(const GraphBatch& batch) const {

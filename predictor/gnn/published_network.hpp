@@ -92,9 +92,16 @@ class PublishedNetwork {
   void set_label_logs(const LabelLogs& logs);
   const LabelLogs& label_logs() const;
 
-  /// Predictions [graphs][outputs], in the units of the labels. Always computed in float64: raw features of 1e6 make
-  /// scores as large, of which float32 keeps tenths, and the softmax of Set2Set and of attention needs their differences.
+  /// What comes out of the last layer [graphs][outputs], which Driple's program prints. Always computed in float64: raw
+  /// features of 1e6 make scores as large, of which float32 keeps tenths, and the softmax of Set2Set and of attention needs
+  /// their differences.
+  std::vector<double> outputs(const GraphBatch& batch) const;
+  /// Outputs [graphs][outputs] in the units of the labels; those of kMaxima can be a little below 0 (leaky ReLU).
+  std::vector<double> labels_of(std::span<const double> outputs) const;
+  /// labels_of() the outputs().
   std::vector<double> predict(const GraphBatch& batch) const;
+  /// Whether the maxima were ever set, or are not used; if not, labels are shares of largest ones that are not known.
+  bool has_label_scales() const;
   /// Mean over graphs and outputs of weight * (prediction - label)^2, both scaled as the options say. The batch has labels.
   double loss(const GraphBatch& batch) const;
   /// One step of Adam; returns the loss before it. Where only the fully connected layers learn

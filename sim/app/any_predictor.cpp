@@ -1,10 +1,12 @@
 #include "sim/app/any_predictor.hpp"
 
 #include <cmath>
+#include <map>
 
 #include "predictor/gnn/predictor_file.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
+#include "sim/base/errors.hpp"
 
 namespace rehearse {
 
@@ -56,6 +58,23 @@ std::vector<PredictedMetrics> AnyPredictor::predict(const Dataset& dataset, std:
   std::vector<PredictedMetrics> found = network_->predict(dataset, told);
   for (std::size_t i = 0; i < told.size(); ++i) predictions[places[i]] = std::move(found[i]);
   return predictions;
+}
+
+void require_units(AnyPredictor& predictor, const std::filesystem::path& folder) {
+  if (predictor.network() != nullptr && !predictor.network()->has_units())
+    throw InputError{folder.string() +
+                     ": predicts shares of the largest labels that it was taught, which its file does not have: train "
+                     "--transfer-from teaches it labels with units, to compare with"};
+}
+
+void add_cautions(const std::string& predictor, std::span<const PredictedMetrics> predictions,
+                  std::vector<std::string>& warnings) {
+  std::map<std::string, std::size_t> cautions;
+  for (const PredictedMetrics& prediction : predictions)
+    if (!prediction.caution.empty()) ++cautions[prediction.caution];
+  for (const auto& [caution, count] : cautions)
+    warnings.push_back(predictor + ": " + std::to_string(count) + (count == 1 ? " prediction" : " predictions") +
+                       " may not hold: " + caution);
 }
 
 }  // namespace rehearse

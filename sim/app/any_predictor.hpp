@@ -1,6 +1,7 @@
 #pragma once
 // What `train` wrote, whatever it is: a network, or the corrected engine.
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "predictor/corrected/corrected.hpp"
 #include "predictor/gnn/predictor.hpp"
 #include "sim/app/verb.hpp"
+#include "sim/base/csv.hpp"
 
 namespace rehearse {
 
@@ -49,5 +51,15 @@ class AnyPredictor {
   std::unique_ptr<Predictor> network_;
   std::optional<CorrectedEngine> corrected_;
 };
+
+/// Throws InputError if a network has no units for its labels (Predictor::has_units()): nothing to compare labels with.
+void require_units(AnyPredictor& predictor, const std::filesystem::path& folder);
+
+/// Adds what is to be said of the settings of predictions (PredictedMetrics::caution), each once, with how many it is of.
+void add_cautions(const std::string& predictor, std::span<const PredictedMetrics> predictions,
+                  std::vector<std::string>& warnings);
+
+/// The field of a table for a number that may not be known.
+inline CsvField or_empty(double value) { return std::isnan(value) ? CsvField{""} : CsvField{value}; }
 
 }  // namespace rehearse

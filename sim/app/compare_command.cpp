@@ -200,10 +200,11 @@ void append(CsvWriter& csv, const Dataset& dataset, const std::vector<std::size_
     for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
       const LabelPrediction& prediction = contender.predictions[i].labels[l];
       if (!is_observed(dataset, sample, l) || std::isnan(prediction.value)) continue;
+      const double distance = contender.predictions[i].distance;
       csv.row({contender.name, graph.name, graph.family,
                dataset.settings[static_cast<std::size_t>(sample.setting)].name, to_text(sample.origin),
-               dataset.labels[l], sample.labels[l], prediction.value, prediction.low, prediction.high,
-               contender.predictions[i].distance});
+               dataset.labels[l], sample.labels[l], prediction.value, or_empty(prediction.low),
+               or_empty(prediction.high), distance > 0 ? CsvField{distance} : CsvField{""}});
     }
   }
 }
@@ -574,12 +575,16 @@ int compare_dataset(const CompareCommand& command) {
   std::vector<std::string> taken{kEngine};
   for (const auto& [name, baseline] : kBaselines) taken.emplace_back(name);
   const std::vector<std::string> names = names_of_predictors(command.predictors, taken);
+  std::vector<std::string> warnings;
   EngineOnDemand engine{dataset, samples, command.common};
   for (std::size_t m = 0; m < names.size(); ++m) {
     AnyPredictor predictor{command.predictors[m]};
+    require_units(predictor, command.predictors[m]);
     contenders.push_back(
         about(command.input.string(), [&] { return contender_of(names[m], predictor, dataset, samples, engine); }));
+    add_cautions(names[m], contenders.back().predictions, warnings);
   }
+  print_warnings(warnings, command.common.is_quiet);
   about(command.input.string(), [&] { add_baselines(contenders, command, dataset, samples); });
   std::vector<Part> parts;
   for (const Origin origin : {Origin::kSimulated, Origin::kMeasured}) {

@@ -70,6 +70,7 @@ Json to_json(const std::vector<Column>& columns, const std::vector<std::pair<std
     for (const Column& column : columns) {
       put(metric, column.name, column.values[l]);
       if (column.interval.empty() || std::isnan(column.values[l])) continue;
+      if (std::isnan(column.interval[l].low)) continue;
       metric["interval"][column.name] = {column.interval[l].low, column.interval[l].high};
     }
     for (const auto& pair : pairs)
@@ -86,7 +87,7 @@ std::string csv_of(const std::vector<Column>& columns) {
       if (std::isnan(column.values[l])) continue;
       const LabelPrediction none{.value = 0, .low = std::nan(""), .high = std::nan("")};
       const LabelPrediction& interval = column.interval.empty() ? none : column.interval[l];
-      csv.row({label_names()[l], column.name, column.values[l], interval.low, interval.high});
+      csv.row({label_names()[l], column.name, column.values[l], or_empty(interval.low), or_empty(interval.high)});
     }
   return csv.text();
 }
@@ -112,6 +113,7 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
   const std::vector<std::string> names = names_of_predictors(command.predictors, {"simulated", "measured"});
   for (std::size_t m = 0; m < names.size(); ++m) {
     AnyPredictor predictor{command.predictors[m]};
+    require_units(predictor, command.predictors[m]);
     PredictedMetrics prediction = predictor.predict(dataset, sample, engine)[0];
     if (const auto found = undescribed(scenario); found && predictor.network() != nullptr)
       warnings.push_back(names[m] + ": says nothing of " + found->pointer + ": " + found->what +
@@ -119,6 +121,7 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
     Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
     for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
     column.interval = std::move(prediction.labels);
+    add_cautions(names[m], {&prediction, 1}, warnings);
     if (!prediction.unlearned.empty())
       warnings.push_back(names[m] + ": nothing that it was trained on had a " + in_quotes(prediction.unlearned) +
                          " other than 0: take what is simulated");

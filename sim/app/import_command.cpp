@@ -26,20 +26,25 @@ struct ImportCommand {
   CommonOptions common;  // output: the file
   std::vector<std::filesystem::path> sources;
   TraceImport trace;
+  std::optional<std::filesystem::path> scenario;  // of data files of Driple
   bool is_grouped = false;
   bool is_dry_run = false;
 };
 
 void add_options(Options options, ImportCommand& command) {
   options
-      .add_option("FILE", command.sources,
-                  "Model of another tool, or traces of the ranks of a job. Or datasets and lists of measured jobs; "
-                  "several become one dataset. Or weights of Driple's program, such as its pre-train.pkl")
+      .add_option(
+          "FILE", command.sources,
+          "Model of another tool, or traces of the ranks of a job. Or datasets, lists of measured jobs, data "
+          "files of Driple (.pkl, .dat) or folders of these; several become one dataset. Or weights of Driple's "
+          "program, such as its pre-train.pkl")
       .required();
   add_trace_import(options, command.trace);
   options.add_flag("--grouped", command.is_grouped,
                    "Of a dataset: graphs of groups of operators, GraphDefs as Driple groups them: for gcn, gin, gat, "
                    "mpnn alone");
+  options.add_option("--scenario", command.scenario, "FILE",
+                     "Of data files of Driple: the cluster that they were measured in, whose setting they then are");
   options.add_flag("--dry-run", command.is_dry_run, "Say what each FILE is, and write nothing");
   add_catalogs(options, command.common, "Folder with the user's own catalogs; repeatable");
   options
@@ -57,6 +62,7 @@ std::vector<std::string> command_line_of(const ImportCommand& command) {
   std::vector<std::string> arguments{"rehearse", "import"};
   for (const std::filesystem::path& source : command.sources) arguments.push_back(source.string());
   if (command.is_grouped) arguments.emplace_back("--grouped");
+  if (command.scenario) arguments.insert(arguments.end(), {"--scenario", command.scenario->string()});
   for (const std::filesystem::path& catalog : command.common.catalogs)
     arguments.insert(arguments.end(), {"--catalog", catalog.string()});
   arguments.insert(arguments.end(), {"-o", command.common.output->string()});
@@ -79,6 +85,11 @@ std::string measurements_text(const Source& source) {
 void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
   Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
+    if (std::filesystem::is_directory(source)) {
+      formats.push_back(
+          {{"file", source.string()}, {"format", "folder, of which rehearse-predictor reads Driple's data files"}});
+      continue;
+    }
     const Source file{source};
     const FormatReader* reader = find_format(file);
     std::string found = reader == nullptr ? std::string{file.emptiness()} : what_it_is(*reader);
@@ -150,6 +161,7 @@ int run(const ImportCommand& command) {
   }
   std::vector<const FormatReader*> readers;
   for (const std::filesystem::path& file : command.sources) {
+    if (std::filesystem::is_directory(file)) start_program(kPredictorProgram, command_line_of(command));
     const Source source{file};
     readers.push_back(find_format(source));
     if (readers.back() != nullptr && readers.back()->recognizes == nullptr) (void)import_model(source);  // says why not
@@ -163,6 +175,7 @@ int run(const ImportCommand& command) {
   };
   if (std::ranges::any_of(readers, is_of_predictor)) start_program(kPredictorProgram, command_line_of(command));
   if (command.is_grouped) throw InputError{"--grouped: expected datasets or lists of measured jobs"};
+  if (command.scenario) throw InputError{"--scenario: expected data files of Driple, which name no cluster"};
   const std::filesystem::path& file = command.sources[0];
   const ImportedModel imported = import_one(command, readers);
   const JsonReader json{imported.model_file, file.string()};
@@ -196,8 +209,8 @@ CommandVerb import_verb() {
     if (format.read != nullptr) known += (known.empty() ? "" : ", ") + std::string{format.name};
   return make_verb<ImportCommand>(
       "import",
-      "A model of another tool becomes a model file; measured jobs and datasets become a dataset, weights a folder to "
-      "predict with\n\n"
+      "A model of another tool becomes a model file; measured jobs, datasets and Driple's data files become a dataset, "
+      "weights a folder to predict with\n\n"
       "What a file is, its content tells. Models: " +
           known +
           ". rehearse schema model says what a model file holds. A list of measured jobs (rehearse schema "
@@ -207,6 +220,7 @@ CommandVerb import_verb() {
           "Examples: rehearse import graph.txt -o vgg16.json\n"
           "          rehearse import trace.json.gz --batch 32 -o step.json\n"
           "          rehearse import simulated.db measured.json -o mixed.db\n"
+          "          rehearse import v100.pkl 2080ti.pkl -o driple.db\n"
           "          rehearse import pre-train.pkl -o pretrained",
       add_options, run);
 }

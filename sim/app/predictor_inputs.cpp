@@ -9,6 +9,7 @@
 #include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/engine_labels.hpp"
+#include "predictor/grouped_graphs.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/app/program.hpp"
@@ -23,17 +24,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+DatasetSetting setting_of(const Scenario& scenario) {
+  Json setting = parse_json(scenario.effective, scenario.file_name);
+  setting["workload"] = rest_of_workload(setting["workload"]);
+  return {.name = scenario.name,
+          .group = scenario.name,
+          .provenance = setting.dump(),
+          .descriptor = descriptor_of(scenario)};
+}
+
 Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped) {
   Dataset dataset;
   dataset.node_features = is_grouped ? group_feature_names() : node_feature_names();
   dataset.descriptors = descriptor_names();
   dataset.labels = label_names();
-  Json setting = parse_json(scenario.effective, scenario.file_name);
-  setting["workload"] = rest_of_workload(setting["workload"]);
-  dataset.settings.push_back({.name = scenario.name,
-                              .group = scenario.name,
-                              .provenance = setting.dump(),
-                              .descriptor = descriptor_of(scenario)});
+  dataset.settings.push_back(setting_of(scenario));
   dataset.graphs.push_back(std::move(graph));
   dataset.samples.push_back({.labels = std::vector<double>(dataset.labels.size(), std::nan(""))});
   return dataset;
@@ -61,6 +66,11 @@ void set_model(Json& json, const fs::path& file, const Catalog& catalog) {
 
 bool is_dataset(const fs::path& file) { return read_file_start(file, 16) == std::string{"SQLite format 3\0", 16}; }
 
+bool is_torch_file(const fs::path& file) {
+  const FormatReader* reader = find_format(Source{file});
+  return reader != nullptr && reader->format == SourceFormat::kTorchFile;
+}
+
 bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
 
 Dataset dataset_of(const Scenario& scenario) {
@@ -73,34 +83,106 @@ Dataset dataset_of(const Scenario& scenario) {
                     scenario, false);
 }
 
-Dataset load_prediction_input(const PredictCommand& command, bool is_for_network,
-                              const std::optional<TypeFrequencies>& frequencies, std::vector<std::string>& warnings) {
+Dataset load_driple_file(const fs::path& file, const std::string& name, const std::optional<Scenario>& scenario) {
+  const DripleDataset driple = load_driple_dataset(file);
+  DripleSource source{.file_name = file.string(), .name = name, .descriptor = {}};
+  if (!scenario) return dataset_of(driple, source);
+  source.descriptor = descriptor_of(*scenario);
+  Dataset dataset = dataset_of(driple, source);
+  dataset.settings.front() = setting_of(*scenario);
+  return dataset;
+}
+
+namespace {
+
+/// Graphs of groups, none of which is labelled.
+PredictionInput input_of(std::vector<NamedGroups> graphs, const std::optional<Scenario>& scenario) {
+  PredictionInput input{
+      .dataset = dataset_of(DripleDataset{}, DripleSource{.file_name = "", .name = "not given", .descriptor = {}}),
+      .is_many = true,
+      .outputs = {}};
+  if (scenario) input.dataset.settings.front() = setting_of(*scenario);
+  for (NamedGroups& named : graphs) {
+    DatasetGraph graph = to_dataset_graph(named.groups);
+    graph.name = std::move(named.name);
+    graph.provenance = "{}";
+    input.dataset.samples.push_back({.graph = static_cast<std::int32_t>(input.dataset.graphs.size()),
+                                     .labels = std::vector<double>(input.dataset.labels.size(), kUnknown)});
+    input.dataset.graphs.push_back(std::move(graph));
+    input.outputs.push_back(std::move(named.outputs));
+  }
+  return input;
+}
+
+/// The graphs of a file of groups; none: it is another one.
+std::optional<std::vector<NamedGroups>> grouped_graphs_in(const fs::path& file) {
+  if (!fs::exists(file) || fs::is_directory(file) || is_graph_def(file) || !Source{file}.is_json()) return {};
+  const Json json = load_json_file(file);
+  if (!is_grouped_graphs(json)) return {};
+  return read_grouped_graphs(json, file.string());
+}
+
+}  // namespace
+
+PredictionInput load_prediction_input(const PredictCommand& command, bool is_for_network,
+                                      const std::optional<TypeFrequencies>& frequencies,
+                                      std::vector<std::string>& warnings) {
   const auto described = [&](Scenario scenario, const fs::path& file) {
     if (is_for_network) require_described(scenario, file.string());
     return scenario;
   };
-  if (!command.scenario && is_dataset(command.input)) return load_dataset(command.input);
+  const auto refuse_overrides = [&] {
+    if (!command.scenario && !command.overrides.empty())
+      throw InputError{"--set: expected a scenario whose values it changes; found " + command.input.string()};
+  };
+  const bool is_file = fs::exists(command.input);
+  if (!command.scenario && is_file && is_dataset(command.input)) {
+    refuse_overrides();
+    return {.dataset = load_dataset(command.input), .is_many = true, .outputs = {}};
+  }
   const Catalog catalog = load_catalog(command.common);
   JsonOrigins origins;
+  if (is_file && is_dataset(command.input))
+    throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
+  Json json;
+  std::optional<Scenario> scenario;  // of --scenario
+  const auto load_cluster = [&] {
+    refuse_overrides();
+    if (!command.scenario) return;
+    json = load_scenario_json(*command.scenario, command.overrides, catalog, origins);
+    scenario = described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario);
+  };
+  if (is_file && is_torch_file(command.input)) {
+    load_cluster();
+    return {.dataset = load_driple_file(command.input, command.input.stem().string(), scenario),
+            .is_many = true,
+            .outputs = {}};
+  }
+  if (auto graphs = grouped_graphs_in(command.input)) {
+    load_cluster();
+    return input_of(std::move(*graphs), scenario);
+  }
+  const auto alone = [](Dataset dataset) {
+    return PredictionInput{.dataset = std::move(dataset), .is_many = false, .outputs = {}};
+  };
   if (!command.scenario) {
     if (is_graph_def(command.input))
       throw InputError{command.input.string() + ": a GraphDef tells of no cluster: expected --scenario beside it"};
-    const Json json = load_scenario_json(command.input, command.overrides, catalog, origins);
+    json = load_scenario_json(command.input, command.overrides, catalog, origins);
     if (json.is_object() && json.contains("structure") && !json.contains("cluster"))
       throw InputError{command.input.string() + ": a model file tells of no cluster: expected --scenario beside it"};
-    return dataset_of(described(read_scenario(json, command.input.string(), catalog, origins), command.input));
+    return alone(dataset_of(described(read_scenario(json, command.input.string(), catalog, origins), command.input)));
   }
-  if (fs::exists(command.input) && is_dataset(command.input))
-    throw InputError{"--scenario: expected a model file or a GraphDef beside it; found a dataset"};
-  Json json = load_scenario_json(*command.scenario, command.overrides, catalog, origins);
   if (!is_graph_def(command.input)) {
+    json = load_scenario_json(*command.scenario, command.overrides, catalog, origins);
     set_model(json, command.input, catalog);
-    return dataset_of(described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario));
+    return alone(
+        dataset_of(described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario)));
   }
-  Scenario scenario = described(read_scenario(json, command.scenario->string(), catalog, origins), *command.scenario);
-  scenario.profile.step_times.clear();  // of the scenario's own model
-  return dataset_of(load_graph_def_graph(command.input, scenario.batch, frequencies, warnings), scenario,
-                    frequencies.has_value());
+  load_cluster();
+  scenario->profile.step_times.clear();  // of the scenario's own model
+  return alone(dataset_of(load_graph_def_graph(command.input, scenario->batch, frequencies, warnings), *scenario,
+                          frequencies.has_value()));
 }
 
 void print_warnings(const std::vector<std::string>& warnings, bool is_quiet) {

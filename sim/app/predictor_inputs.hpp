@@ -14,17 +14,32 @@ namespace rehearse {
 
 /// Whether a file is an SQLite database, as our datasets are.
 bool is_dataset(const std::filesystem::path& file);
+/// Whether a file is one of torch.save, by its beginning.
+bool is_torch_file(const std::filesystem::path& file);
 /// Whether a file is a GraphDef, by the ending of its name: .pb or .pbtxt.
 bool is_graph_def(const std::filesystem::path& file);
 
 /// A dataset of one sample without labels: the scenario's workload in its cluster.
 Dataset dataset_of(const Scenario& scenario);
 
-/// What predict is asked about: a dataset; a scenario; or with command.scenario a model file or a GraphDef in its
-/// cluster, as groups of operators if `frequencies` are given. What a GraphDef does not tell is added to `warnings`.
-/// Throws InputError, also for a scenario of which a network knows nothing (undescribed.hpp), if one `is_for_network`.
-Dataset load_prediction_input(const PredictCommand& command, bool is_for_network,
-                              const std::optional<TypeFrequencies>& frequencies, std::vector<std::string>& warnings);
+/// A data file of Driple as a dataset of groups, in the setting of `scenario` if that is given, or the one of its note; else
+/// in one called `name`, of whose cluster nothing is known.
+Dataset load_driple_file(const std::filesystem::path& file, const std::string& name,
+                         const std::optional<Scenario>& scenario);
+
+struct PredictionInput {
+  Dataset dataset;
+  bool is_many = false;                      // a file of several samples, whatever their number
+  std::vector<std::vector<double>> outputs;  // [samples] of a published network by another program; empty: not known
+};
+
+/// What predict is asked about: a dataset; a data file of Driple; graphs of groups (grouped_graphs.hpp); a scenario; or
+/// with command.scenario groups, a model file or a GraphDef in its cluster, as groups of operators if `frequencies` are
+/// given. What a GraphDef does not tell is added to `warnings`. Throws InputError, also for a scenario of which a network
+/// knows nothing (undescribed.hpp), if one `is_for_network`.
+PredictionInput load_prediction_input(const PredictCommand& command, bool is_for_network,
+                                      const std::optional<TypeFrequencies>& frequencies,
+                                      std::vector<std::string>& warnings);
 
 /// Prints each warning as a line on stderr, unless `is_quiet`.
 void print_warnings(const std::vector<std::string>& warnings, bool is_quiet);

@@ -9,6 +9,7 @@
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
 #include "platforms/schemas.hpp"
+#include "predictor/grouped_graphs.hpp"
 #include "predictor/measurement_list.hpp"
 #include "predictor/space.hpp"
 #include "sim/app/output/schema_keys.hpp"
@@ -45,6 +46,7 @@ std::span<const SchemaKind> schema_kinds() {
       SchemaKind{"provision", provision_schema},
       SchemaKind{"space", space_schema},
       SchemaKind{"measurements", measurement_list_schema},
+      SchemaKind{"grouped_graphs", grouped_graphs_schema},
   };
   return kKinds;
 }

@@ -11,6 +11,7 @@
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
 #include "predictor/study_weights.hpp"
+#include "predictor/taught_settings.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -91,7 +92,7 @@ void add_options_of_published(Options options, PublishedOptions& published) {
 }
 
 void add_options(Options options, TrainCommand& command) {
-  options.add_option("DATASET", command.dataset, "Written by rehearse generate").required();
+  options.add_option("DATASET", command.dataset, "Written by rehearse generate or rehearse import").required();
   options
       .add_option("--network", command.network, "NAME",
                   "learnt: our own, one for all settings; corrected: the engine, times what measured jobs say of its "
@@ -384,6 +385,16 @@ PredictorChoice choice_of(const TrainCommand& command) {
   return choice;
 }
 
+/// Published networks see nothing of a cluster.
+void warn_of_several_settings(const TrainCommand& command, const Dataset& dataset,
+                              const std::vector<std::size_t>& training) {
+  const std::size_t settings = taught_settings(dataset, training).count;
+  if (command.network != "learnt" && settings > 1)
+    print_warnings({command.network + " sees nothing of a cluster, and learns a mean of " + std::to_string(settings) +
+                    " settings: choose one by --setting"},
+                   command.common.is_quiet);
+}
+
 int train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
@@ -399,6 +410,7 @@ int train_network(const TrainCommand& command) {
   limit_studies(dataset, samples.training);
   limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
+  warn_of_several_settings(command, dataset, samples.training);
 
   about(command.dataset.string(), [&] {
     if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped

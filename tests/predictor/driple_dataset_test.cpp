@@ -94,13 +94,35 @@ TEST_CASE("files that are no Driple data set are refused with one line") {
   CHECK(refusal([](auto& a, auto&) { a[0] = 1; }) == adjacency);
   CHECK(refusal([](auto& a, auto&) { a[1] = a[2] = 2; }) == adjacency);
   CHECK(refusal([](auto&, auto& labels) { labels[3] = NAN; }) == "f: train/0: expected finite numbers");
-  CHECK(refusal([](auto&, auto& labels) { labels.pop_back(); }) == "f: train/0: a tensor has not the shape expected");
+  CHECK(refusal([](auto&, auto& labels) { labels[3] = -1; }) == "f: train/0: expected labels of at least 0");
+  CHECK(refusal([](auto&, auto& labels) { labels.pop_back(); }) ==
+        "f: train/0: expected a tensor of the shape [1, 12]; found [1, 11]");
   const auto refused = [](const TorchValue& value, const char* message) {
     CHECK_THROWS_WITH_AS(parse_driple_dataset(to_torch_file(value), "f"), message, InputError);
   };
+  const auto empty = [] { return TorchDict{{{"train", TorchList{}}, {"val", TorchList{}}, {"test", TorchList{}}}}; };
+  refused(TorchTuple{{empty(), empty(), empty()}}, "f: expected at least one graph");
+  const auto no_node = [&](const TorchTensor& tensor) {
+    TorchDict parts = empty();
+    parts.items[0].second = TorchList{{tensor}};
+    return parts;
+  };
+  refused(TorchTuple{{no_node(TorchTensor::of_floats({1, 0, 0}, {})), no_node(TorchTensor::of_floats({1, 0, 3}, {})),
+                      no_node(TorchTensor::of_floats({1, 12}, std::vector<float>(12)))}},
+          "f: train/0: expected graphs of at least one node");
   refused(TorchDict{}, "f: expected a list; found a dict");
   refused(TorchTuple{{1, 2}}, "f: expected a tuple of adjacency, features and labels; found 2 values");
   refused(TorchTuple{{TorchDict{}, TorchDict{}, TorchDict{}}}, "f: adjacency: expected the key \"train\"");
+}
+
+TEST_CASE("a note lies beside the tensors, and other files have none") {
+  DripleDataset dataset = split_as_driple(random_samples(10, 3));
+  CHECK(parse_driple_dataset(to_driple_file(dataset, 2), "f").note.empty());
+  dataset.note = "{}";
+  const std::string bytes = to_driple_file(dataset, 2);
+  CHECK(parse_driple_dataset(bytes, "f").note == "{}");
+  CHECK(is_driple_dataset(parse_torch_file(bytes, "f")));
+  CHECK(!is_driple_dataset(parse_torch_file(to_torch_file(TorchDict{}), "f")));
 }
 
 }  // namespace rehearse

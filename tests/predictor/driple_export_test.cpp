@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "sim/base/errors.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
 namespace rehearse {
@@ -63,6 +64,98 @@ TEST_CASE("a setting's samples come in their splits, with their metrics, and are
     CHECK(read.train[i].edges.size() == driple.train[i].edges.size());
   }
   CHECK(driple_dataset_of(data, 3, grouped, left_out).train.empty());
+}
+
+namespace {
+
+/// Two graphs for training and one for each other split, in the second of two settings.
+Dataset small_dataset() {
+  Dataset data = test::synthetic_dataset(0);
+  for (int g = 0; g < 4; ++g) {
+    data.graphs.push_back(chain(100 + g));
+    data.graphs.back().name = "chain " + std::to_string(g);
+    data.samples.push_back({.graph = g,
+                            .setting = 2,
+                            .split = g < 2    ? Split::kTrain
+                                     : g == 2 ? Split::kValidation
+                                              : Split::kTest,
+                            .labels = std::vector<double>(data.labels.size(), g + 0.5)});
+  }
+  return data;
+}
+
+DripleDataset driple_of(const Dataset& data) {
+  std::vector<GroupedGraph> grouped;
+  for (const DatasetGraph& graph : data.graphs) grouped.push_back(group_graph(graph, {{"Relu", 0.5}}));
+  std::size_t left_out = 0;
+  return driple_dataset_of(data, 2, grouped, left_out);
+}
+
+}  // namespace
+
+TEST_CASE("what generate writes for Driple is read as the setting, the splits and the graphs that it was") {
+  const Dataset data = small_dataset();
+  const DripleDataset written = driple_of(data);
+  const Dataset read = dataset_of(parse_driple_dataset(to_driple_file(written, 1), "f"), {"f", "file", {}});
+  REQUIRE(read.settings.size() == 1);
+  CHECK(read.settings[0].name == data.settings[2].name);
+  CHECK(read.settings[0].group == data.settings[2].group);
+  CHECK(read.settings[0].descriptor == data.settings[2].descriptor);
+  CHECK(read.node_features == group_feature_names());
+  REQUIRE(read.samples.size() == 4);
+  for (std::size_t g = 0; g < 4; ++g) {
+    CHECK(read.graphs[g].name == data.graphs[g].name);
+    CHECK(read.graphs[g].family == "f");
+    CHECK(read.samples[g].split == data.samples[g].split);
+    CHECK(read.samples[g].origin == Origin::kSimulated);
+    CHECK(read.samples[g].labels[0] == data.samples[g].labels[0]);
+    CHECK(std::isnan(read.samples[g].labels[kBurstLabels]));
+  }
+  CHECK(to_grouped_graph(read.graphs[1]).edges == written.train[1].edges);
+}
+
+TEST_CASE("a file that says nothing of itself is measured, in a setting of its name, of no known cluster") {
+  DripleDataset file = driple_of(small_dataset());
+  file.note.clear();
+  const Dataset read = dataset_of(file, {"f", "v100", {}});
+  CHECK(read.settings[0].name == "v100");
+  CHECK(descriptor_value(read, read.settings[0], "workers", -1) == 0);
+  CHECK(is_described(read, read.settings[0]));
+  CHECK(read.graphs[0].name == "v100 train 1");
+  CHECK(read.graphs[3].name == "v100 test 1");
+  for (const Sample& sample : read.samples) CHECK(sample.origin == Origin::kMeasured);
+  CHECK(study_of(read, read.samples[0]).empty());
+  CHECK(repeated_graphs(read) == 0);
+  file.test[0].features = file.train[0].features;
+  CHECK(repeated_graphs(dataset_of(file, {"f", "v100", {}})) == 0);  // its edges differ
+  file.test[0].edges = file.train[0].edges;
+  CHECK(repeated_graphs(dataset_of(file, {"f", "v100", {}})) == 1);
+}
+
+TEST_CASE("a note that is none of ours is refused with its place") {
+  DripleDataset file = driple_of(small_dataset());
+  const std::string note = file.note;
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& message) {
+    CAPTURE(message);
+    file.note = note;
+    const std::size_t at = file.note.find(from);
+    REQUIRE(at != std::string::npos);
+    file.note.replace(at, from.size(), to);
+    std::string found;
+    try {
+      dataset_of(file, {"f", "v100", {}});
+    } catch (const InputError& error) { found = error.what(); }
+    CHECK(found.find(message) != std::string::npos);
+  };
+  refused("\"simulated\"", "\"guessed\"", "f: rehearse.json: /origin: expected simulated or measured");
+  refused("\"format\": 1", "\"format\": 2", "f: rehearse.json: /format: expected 1");
+  refused("\"workers\"", "\"walkers\"", "workers");
+  refused("\"chain 0\"", "\"chain 0\", \"more\"", "/graphs/train/0: expected the family and the name of a graph");
+  refused("\"val\"", "\"other\"", "val");
+  file.note = note;
+  file.train.push_back(file.train[0]);
+  CHECK_THROWS_WITH_AS(dataset_of(file, {"f", "v100", {}}),
+                       "f: rehearse.json: /graphs/train: expected the names of 3 graphs; found 2", InputError);
 }
 
 }  // namespace rehearse

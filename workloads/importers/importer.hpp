@@ -19,7 +19,7 @@ enum class SourceFormat {
   kOther,
   kDataset,          // of rehearse generate
   kMeasurementList,  // measured jobs
-  kTorchFile,        // of torch.save: weights
+  kTorchFile,        // of torch.save: weights, or data of Driple
   kScenario,
   kModel,  // a model file as it is
   kTrace,  // of PyTorch's profiler, or Chakra's

@@ -9,7 +9,9 @@
 #include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_dataset.hpp"
+#include "predictor/driple_export.hpp"
 #include "predictor/features.hpp"
+#include "predictor/grouped_graphs.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
 #include "predictor/measurement_list.hpp"
@@ -143,6 +145,21 @@ void run_driple_dataset(std::string_view input) {
       for (const DripleSample& sample : *part)
         for (const auto& [from, to] : sample.edges)
           require(from < to && to < sample.features.size(), "edges join nodes of their graph");
+    const Dataset whole = dataset_of(dataset, {"input", "input", {}});
+    require(whole.samples.size() == dataset.train.size() + dataset.val.size() + dataset.test.size(),
+            "no graph is lost");
+    for (const Sample& sample : whole.samples)
+      for (const double label : sample.labels) require(!(label < 0), "labels are at least 0, or not known");
+    require(repeated_graphs(whole) <= whole.graphs.size(), "repeated graphs are some of all");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
+/// Graphs of groups of operators.
+void run_grouped_graphs(std::string_view input) {
+  try {
+    for (const NamedGroups& graph : read_grouped_graphs(parse_json(input, "input"), "input"))
+      for (const auto& [from, to] : graph.groups.edges)
+        require(from < to && to < graph.groups.features.size(), "edges join nodes of their graph");
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 
@@ -152,6 +169,7 @@ std::span<const Target> targets_of_predictor() {
   static constexpr std::array kTargets{Target{"dataset", run_dataset},
                                        Target{"torch_file", run_torch_file},
                                        Target{"driple_dataset", run_driple_dataset},
+                                       Target{"grouped_graphs", run_grouped_graphs},
                                        Target{"graph_def", run_graph_def},
                                        Target{"measurement_list", run_measurement_list},
                                        Target{"counters", run_counters},

@@ -31,6 +31,18 @@ void require_success(const std::string& arguments, const std::string& before = "
   REQUIRE(outcome.exit_code == 0);
 }
 
+/// A data file of Driple, of eight graphs for training and four for each other split.
+std::string driple_file(const TemporaryFolder& folder, const std::string& name, float scale = 1) {
+  DripleDataset dataset;
+  for (int i = 0; i < 16; ++i) {
+    DripleSample& sample = (i < 8 ? dataset.train : i < 12 ? dataset.val : dataset.test).emplace_back();
+    for (int n = 0; n < 5; ++n) sample.features.push_back({10.0F * static_cast<float>(i + n), 1, 0.1F});
+    sample.edges = {{0, 1}, {1, 2}, {2, 3}, {3, 4}};
+    for (std::size_t l = 0; l < kDripleLabels; ++l) sample.labels[l] = scale * static_cast<float>(i + 1) / 20;
+  }
+  return folder.write(name, to_driple_file(dataset, 4)).string();
+}
+
 }  // namespace
 
 TEST_CASE("from random workloads to predictions: better than the mean, and an interruption changes nothing") {
@@ -127,7 +139,9 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
   write_dataset(data, test::synthetic_dataset(10));
   const std::string model = (folder / "model").string(), published = (folder / "gcn").string();
   require_success("train " + data + " --epochs 1 --quiet -o " + model);
-  require_success("train " + data + " --epochs 1 --quiet --network gcn --iterations 2 --hidden 8 -o " + published);
+  const std::string measured = (folder / "measured.db").string();
+  require_success("import " + driple_file(folder, "v100.pkl") + " --scenario " + kDriple + " --quiet -o " + measured);
+  require_success("train " + measured + " --epochs 1 --quiet --network gcn --iterations 2 --hidden 8 -o " + published);
   const std::string in_cluster = " --scenario " + kDriple + " --quiet --json";
   {  // the same as the scenario with that model
     const std::string net = kRoot + "/workloads/models/resnet18.json";
@@ -156,6 +170,16 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
   CHECK(warned.err.find("no optimizer updates a variable") != std::string::npos);
   CHECK(warned.err.find("unlike anything that the predictor was trained on") != std::string::npos);
 
+  check_refused(
+      "predict " + published + " " + graph + " --scenario " + kRoot + "/scenarios/driple/07-2080ti-ps2-w2.json", 2,
+      "net.pbtxt: the network does not know this cluster: it was taught \"Driple 1: V100");
+  const Outcome as_taught = rehearse_with("predict " + published + " " + graph + in_cluster);
+  for (const auto& [metric, values] : parse_json(as_taught.out, "net")["metrics"].items()) {
+    CHECK(!values.contains("low"));  // no interval where none is known
+    CHECK(values["value"] >= 0);
+  }
+  const Outcome table = rehearse_with("predict " + published + " " + graph + " --scenario " + kDriple);
+  CHECK(table.out.find("%") == std::string::npos);
   check_refused("predict " + model + " " + graph, 2, "a GraphDef tells of no cluster: expected --scenario beside it");
   check_refused("predict " + model + " " + kRoot + "/workloads/models/resnet18.json", 2,
                 "a model file tells of no cluster: expected --scenario beside it");
@@ -431,9 +455,18 @@ TEST_CASE("published weights are imported, predicted with and carried over") {
   const std::vector<double> maxima = trained.at("label_maxima", "model").tensor("model").values();
   REQUIRE(shares.size() == 40);
   for (std::size_t s = 0; s < 40; ++s)
-    for (std::size_t l = 0; l < kBurstLabels; ++l)
-      CHECK(shares[s]["metrics"][label_names()[l]]["value"].get<double>() * maxima[l] ==
+    for (std::size_t l = 0; l < kBurstLabels; ++l) {
+      const double share =
+          std::next(shares[s]["outputs"].begin(), static_cast<std::ptrdiff_t>(l)).value().get<double>();
+      CHECK(std::max(0.0, share * maxima[l]) ==
             doctest::Approx(values[s]["metrics"][label_names()[l]]["value"].get<double>()).epsilon(1e-9));
+      CHECK(values[s]["outputs"] == shares[s]["outputs"]);
+    }
+  CHECK(shares[0]["outputs"].begin().key() == "memory_idle");
+  CHECK(shares[0]["metrics"].empty());
+  CHECK(!shares[0].contains("distance"));
+  check_refused("compare " + model + " " + data, 2, "/model: predicts shares of the largest labels");
+  check_refused("compare " + model + " " + kDriple, 2, "/model: predicts shares of the largest labels");
 
   // The readout learns on, with the maxima of its own samples.
   const std::string carried = (folder / "carried").string();
@@ -466,6 +499,52 @@ TEST_CASE("published weights are imported, predicted with and carried over") {
   check_refused("import " + carried + "/model.pt -o " + none, 2, "/model.pt: expected a state_dict of gcn, gin, gat");
   check_refused("import " + weights + " -o " + carried, 2, "holds a training: choose another -o");
   CHECK(!std::filesystem::exists(none));
+}
+
+TEST_CASE("data files of Driple are put together, learnt from, and told of where they do not fit") {
+  const TemporaryFolder folder;
+  const std::string first = driple_file(folder, "v100.pkl"), second = driple_file(folder, "2080ti.dat", 3);
+  const std::string both = (folder / "both.db").string(), model = (folder / "gcn").string();
+  const Outcome imported = rehearse_with("import " + first + " " + second + " -o " + both);
+  CAPTURE(imported.err);
+  REQUIRE(imported.exit_code == 0);
+  CHECK(imported.out.starts_with("32 samples of 32 graphs in 2 settings\n"));
+  const std::string train = "train " + both + " --network gcn --iterations 2 --hidden 8 --epochs 2 --batch-size 4 -o ";
+  const Outcome trained = rehearse_with(train + model);
+  CHECK(trained.err.find("gcn sees nothing of a cluster, and learns a mean of 2 settings: choose one by --setting") !=
+        std::string::npos);
+  const Outcome mean = rehearse_with("compare " + model + " " + both);
+  CHECK(mean.err.find("it was taught \"v100\", \"2080ti\", which it cannot tell apart") != std::string::npos);
+  const std::string one = (folder / "one").string();
+  CHECK(rehearse_with(train + one + " --setting v100").err.find("a mean of") == std::string::npos);
+  const Outcome same = rehearse_with("compare " + one + " " + both + " --setting v100");
+  CHECK(same.exit_code == 0);
+  CHECK(same.err.find("may not hold") == std::string::npos);
+  const Outcome other = rehearse_with("compare " + one + " " + both + " --setting 2080ti");
+  CHECK(other.err.find("one: 4 predictions may not hold: nothing says in which cluster") != std::string::npos);
+  const Outcome scenario = rehearse_with("compare " + one + " " + kDriple + " --set /workload/model=cm-dare/resnet15");
+  CHECK(scenario.exit_code == 0);
+  CHECK(scenario.err.find("nothing says which GPU, links and workers it was taught in \"v100\"") != std::string::npos);
+  const Outcome predicted = rehearse_with("predict " + one + " " + first);
+  CHECK(predicted.exit_code == 0);
+  CHECK(std::count(predicted.out.begin(), predicted.out.end(), '\n') == 1 + 16 * 12);
+  CHECK(predicted.out.find(",-") == std::string::npos);
+
+  const std::string data = (folder / "data.db").string(), learnt = (folder / "learnt").string();
+  const std::string none = (folder / "none").string();
+  write_dataset(data, test::synthetic_dataset(10));
+  require_success("train " + data + " --epochs 1 --quiet -o " + learnt);
+  check_refused("predict " + learnt + " " + first, 2, "v100.pkl: has groups of operators, which the predictor");
+  check_refused("predict " + one + " " + first + " --set /workload/model=resnet50", 2, "--set: expected a scenario");
+  check_refused("import " + first + " " + data + " --quiet -o " + none, 2, "--grouped makes groups of all");
+  check_refused("import " + data + " --scenario " + kDriple + " -o " + none, 2, "--scenario: expected data files");
+  require_success("import " + first + " " + data + " --grouped --quiet -o " + none);
+  const std::string weights =
+      folder
+          .write("weights.pkl",
+                 to_torch_file(load_torch_file(folder / "one" / "model.pt").at("published", "f").at("state", "f")))
+          .string();
+  check_refused("import " + first + " " + weights + " -o " + none, 2, "weights.pkl: weights are imported alone");
 }
 
 TEST_CASE("generate writes Driple's files, one for each setting") {
