@@ -28,7 +28,7 @@ std::string member(const std::string& name, const std::string& content, char kin
 const std::string kEnd(1024, '\0');
 
 std::string unpacked(const std::string& text) { return unpacked_text(text, kMiB, "x"); }
-std::string refusal(const std::string& text) {
+std::string refusal_of_unpacking(const std::string& text) {
   return test::error_of([&] { (void)unpacked(text); });
 }
 
@@ -54,18 +54,19 @@ TEST_CASE("parts of gzip data follow each other, and what is behind them does no
 }
 
 TEST_CASE("an archive of several files, of none, a damaged one and other packings are refused by name") {
-  CHECK(refusal(member("a.json", "a") + member("b.json", "b") + kEnd) ==
+  CHECK(refusal_of_unpacking(member("a.json", "a") + member("b.json", "b") + kEnd) ==
         "x: expected one file in the tar archive; found \"a.json\", \"b.json\" and maybe more: unpack it and name the "
         "files");
-  CHECK(refusal(member("a/", "", '5') + kEnd) == "x: expected a file in the tar archive; found none");
-  CHECK(refusal(member("a.json", std::string(2000, 'a')).substr(0, 1500)) ==
+  CHECK(refusal_of_unpacking(member("a/", "", '5') + kEnd) == "x: expected a file in the tar archive; found none");
+  CHECK(refusal_of_unpacking(member("a.json", std::string(2000, 'a')).substr(0, 1500)) ==
         "x: the tar archive is damaged or cut short");
-  CHECK(refusal(gzip(std::string(100'000, 'a')).substr(0, 60)) == "x: the gzip data are damaged or cut short");
-  CHECK(refusal("\x28\xb5\x2f\xfd packed") == "x: is packed with zstd: unpack it first, or use gzip");
-  CHECK(refusal("\xfd"
-                "7zXZ packed") == "x: is packed with xz: unpack it first, or use gzip");
-  CHECK(refusal("BZh91AY&SY packed") == "x: is packed with bzip2: unpack it first, or use gzip");
-  CHECK(refusal(gzip(std::string(kMiB + 1, '\0'))) == "x: cannot read: it has more than 1MiB");
+  CHECK(refusal_of_unpacking(gzip(std::string(100'000, 'a')).substr(0, 60)) ==
+        "x: the gzip data are damaged or cut short");
+  CHECK(refusal_of_unpacking("\x28\xb5\x2f\xfd packed") == "x: is packed with zstd: unpack it first, or use gzip");
+  CHECK(refusal_of_unpacking("\xfd"
+                             "7zXZ packed") == "x: is packed with xz: unpack it first, or use gzip");
+  CHECK(refusal_of_unpacking("BZh91AY&SY packed") == "x: is packed with bzip2: unpack it first, or use gzip");
+  CHECK(refusal_of_unpacking(gzip(std::string(kMiB + 1, '\0'))) == "x: cannot read: it has more than 1MiB");
   std::string layers = "x";
   for (int i = 0; i < 6; ++i) layers = gzip(layers);
   CHECK(unpacked(layers).starts_with("\x1f\x8b"));
