@@ -41,7 +41,7 @@ struct JobFacts {
 
 /// One entry, in the units of the table.
 struct Speed {
-  const LoggedStep* logged = nullptr;
+  const JobLogEntry* logged = nullptr;
   double begin = 0;  // number of the step after which it begins
   double batch = 0;  // 0: not known
   LoggedValue seconds, samples_per_s, tokens_per_s;
@@ -61,7 +61,7 @@ class SpeedReader {
     facts_.sequence = agreed("sequence_length", options.sequence_length, log.fact(kSequence));
     if (!facts_.gpus) facts_.gpus = gpus_of_rates();
     if (options.batch)
-      for (const LoggedStep& step : log.steps)
+      for (const JobLogEntry& step : log.steps)
         if (const LoggedValue& batch = step[kBatch]; batch.is_known() && batch.resolution < 0.05)
           (void)agreed("batch", options.batch, std::optional{batch.value});
   }
@@ -89,7 +89,7 @@ class SpeedReader {
   }
 
   std::optional<double> gpus_of_rates() const {
-    for (const LoggedStep& step : log_.steps) {
+    for (const JobLogEntry& step : log_.steps) {
       if (const auto gpus = whole_ratio(step[kSamplesPerSecond], step[kSamplesPerSecondPerGpu])) return gpus;
       if (const auto gpus = whole_ratio(step[kTokensPerSecond], step[kTokensPerSecondPerGpu])) return gpus;
     }
@@ -114,7 +114,7 @@ class SpeedReader {
   }
 
   double batch_of(std::size_t i) const {
-    const LoggedStep& step = log_.steps[i];
+    const JobLogEntry& step = log_.steps[i];
     if (step[kBatch].is_known() && step[kBatch].value >= 1) return step[kBatch].value;
     if (log_.counts_samples) return facts_.batch.value_or(0);
     const LoggedValue grown = change_of(i, kSamples);
@@ -136,7 +136,7 @@ class SpeedReader {
   }
 
   Speed speed_of(std::size_t i) const {
-    const LoggedStep& step = log_.steps[i];
+    const JobLogEntry& step = log_.steps[i];
     Speed speed{.logged = &step, .batch = batch_of(i), .seconds = {}, .samples_per_s = {}, .tokens_per_s = {}};
     speed.begin = static_cast<double>(step.step) - (step.span == LogSpan::kOne ? 1 : interval_of(i));
     const double tokens = tokens_of(i, speed.batch);
@@ -197,7 +197,7 @@ class SpeedReader {
 
 /// Whether some entry has the value.
 bool has(const LoggedSteps& log, LogMeaning meaning) {
-  return std::ranges::any_of(log.steps, [&](const LoggedStep& step) { return step[meaning].is_known(); });
+  return std::ranges::any_of(log.steps, [&](const JobLogEntry& step) { return step[meaning].is_known(); });
 }
 
 /// What to state so that tokens or samples per second become the time of a step.

@@ -16,11 +16,11 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Split>, 3> kParts{
+constexpr std::array<std::pair<const char*, Split>, 3> kPartOfSplit{
     {{"train", Split::kTrain}, {"val", Split::kValidation}, {"test", Split::kTest}}};
 
 const char* part_of(Split split) {
-  return std::ranges::find(kParts, split, &std::pair<const char*, Split>::second)->first;
+  return std::ranges::find(kPartOfSplit, split, &std::pair<const char*, Split>::second)->first;
 }
 
 /// What a note says.
@@ -60,7 +60,7 @@ Noted read_note(const DripleDataset& driple, const DripleSource& source) {
   const JsonReader descriptor = root.child("descriptor");
   for (std::size_t d = 0; d < descriptor_names().size(); ++d)
     noted.setting.descriptor[d] = descriptor.required<double>(descriptor_names()[d]);
-  for (const auto& [part, split] : kParts) noted.graphs[split] = read_graphs(root.child("graphs").child(part));
+  for (const auto& [part, split] : kPartOfSplit) noted.graphs[split] = read_graphs(root.child("graphs").child(part));
   return noted;
 }
 
@@ -142,7 +142,7 @@ Dataset dataset_of(const DripleDataset& driple, const DripleSource& source) {
   dataset.descriptors = descriptor_names();
   dataset.labels = label_names();
   dataset.settings.push_back(std::move(noted.setting));
-  for (const auto& [part, split] : kParts) {
+  for (const auto& [part, split] : kPartOfSplit) {
     const std::vector<DripleSample>& samples = split == Split::kTrain        ? driple.train
                                                : split == Split::kValidation ? driple.val
                                                                              : driple.test;

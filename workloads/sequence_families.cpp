@@ -11,17 +11,7 @@ using Table = GraphBuilder::Table;
 
 namespace {
 
-constexpr int kMaxLayers = 1000;
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 36;  // of a table
-
-int read_layers(const JsonReader& json, std::string_view key, int least) {
-  const int layers = least > 0 ? json.required<int>(key) : json.optional<int>(key, 0);
-  json.expect(layers >= least && layers <= kMaxLayers, key,
-              "an integer from " + std::to_string(least) + " to " + std::to_string(kMaxLayers));
-  return layers;
-}
-
-std::string numbered(const char* name, int i) { return name + std::to_string(i + 1); }
 
 Tensor multilayer_perceptron(GraphBuilder& graph, const std::string& name, Tensor x, const std::vector<int>& features) {
   for (std::size_t i = 0; i < features.size(); ++i) {

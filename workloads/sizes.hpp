@@ -1,6 +1,7 @@
 #pragma once
-// Sizes in model files: integers from 1 to 2^20.
+// Sizes in model files: integers from 1 to 2^20; numbers of layers, and their names.
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,5 +31,17 @@ inline std::vector<int> read_sizes_of_stages(const JsonReader& json, std::string
   json.expect(sizes.size() == stages, key, "as many integers as \"blocks_per_stage\" has");
   return sizes;
 }
+
+/// From `least` to 1000; 0 may be left out.
+inline int read_layers(const JsonReader& json, std::string_view key, int least) {
+  constexpr int kMaxLayers = 1000;
+  const int layers = least > 0 ? json.required<int>(key) : json.optional<int>(key, 0);
+  json.expect(layers >= least && layers <= kMaxLayers, key,
+              "an integer from " + std::to_string(least) + " to " + std::to_string(kMaxLayers));
+  return layers;
+}
+
+/// "layer1" of layer 0.
+inline std::string numbered(const char* name, int i) { return name + std::to_string(i + 1); }
 
 }  // namespace rehearse

@@ -16,8 +16,6 @@ using Norm = Transformer::Norm;
 
 namespace {
 
-std::string numbered(const char* name, int i) { return name + std::to_string(i + 1); }
-
 /// The layers of one transformer.
 class Stack {
  public:

@@ -9,14 +9,6 @@ namespace rehearse {
 
 namespace {
 
-int read_layers(const JsonReader& json, std::string_view key, int least) {
-  constexpr int kMaxLayers = 1000;
-  const int layers = least > 0 ? json.required<int>(key) : json.optional<int>(key, 0);
-  json.expect(layers >= least && layers <= kMaxLayers, key,
-              "an integer from " + std::to_string(least) + " to " + std::to_string(kMaxLayers));
-  return layers;
-}
-
 /// `fallback` without the key.
 int read_size_or(const JsonReader& json, std::string_view key, int fallback) {
   return json.has(key) ? read_size(json, key) : fallback;

@@ -153,7 +153,7 @@ class EventFile {
       throw InputError{log_.file_name() + ": expected scalars of a training; found " +
                        (has_scalars_ ? "those of evaluations alone" : "none")};
     for (auto& [step, event] : events) {
-      LoggedStep* added = log_.add(event.record, step, LogSpan::kSinceLast);
+      JobLogEntry* added = log_.add(event.record, step, LogSpan::kSinceLast);
       if (added == nullptr) continue;
       added->values = event.values;
       if (steps_.empty()) (*added)[LogMeaning::kSamples] = {static_cast<double>(step), 0};

@@ -15,8 +15,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kMostSteps = 1e15;
-
 std::string_view first_line(std::string_view start) { return start.substr(0, start.find_first_of("\r\n")); }
 
 /// Fields of a header without commas in quotes.
@@ -83,7 +81,7 @@ LoggedSteps read_log_csv(std::string text, const std::string& file_name) {
   for (const CsvRow& row : table.rows()) {
     if (row.text_at(step_column).empty()) continue;
     const LoggedValue number = read_logged_number(row.text_at(step_column));
-    if (!number.is_known() || number.value > kMostSteps || number.value != std::floor(number.value))
+    if (!number.is_known() || number.value > kMostStepNumber || number.value != std::floor(number.value))
       row.fail(names[step_column], "expected the number of a step; found " + in_quotes(row.text_at(step_column)));
     StepValues* values = nullptr;
     for (const MetricColumn& column : columns) {
@@ -99,7 +97,7 @@ LoggedSteps read_log_csv(std::string text, const std::string& file_name) {
     }
   }
   for (const auto& [step, entry] : steps)
-    if (LoggedStep* added = log.add(entry.first, step, LogSpan::kSinceLast)) added->values = entry.second;
+    if (JobLogEntry* added = log.add(entry.first, step, LogSpan::kSinceLast)) added->values = entry.second;
   return log;
 }
 
@@ -124,7 +122,7 @@ LoggedSteps read_trainer_state(std::string_view text, const std::string& file_na
     if (!entry.has("train_runtime")) continue;
     const auto step = entry.required<std::int64_t>("step");
     entry.expect(step >= 1, "step", "at least one step");
-    LoggedStep* added = log.add(1, step, LogSpan::kAllSoFar);
+    JobLogEntry* added = log.add(1, step, LogSpan::kAllSoFar);
     if (added == nullptr) continue;
     log.run_time = value("train_runtime").value;
     log.pauses = pauses;

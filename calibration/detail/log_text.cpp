@@ -16,7 +16,6 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
-constexpr double kMostSteps = 1e15;
 constexpr std::size_t kMostLoggedSteps = 1'000'000;
 constexpr std::size_t kMostValuesOfFact = 4;
 
@@ -76,7 +75,7 @@ std::optional<double> number_before(std::string_view line, std::size_t end) {
 }
 
 std::optional<std::int64_t> step_of(double number) {
-  if (!(number >= 0 && number <= kMostSteps && number == std::floor(number))) return {};
+  if (!(number >= 0 && number <= kMostStepNumber && number == std::floor(number))) return {};
   return static_cast<std::int64_t>(number);
 }
 
@@ -125,7 +124,7 @@ class LogText {
       number = read_logged_number(line.substr(marker + form.marker.size())).value;
     else if (form.has_step_before)
       number = number_before(line, marker);
-    LoggedStep found{.span = form.span};
+    JobLogEntry found{.span = form.span};
     bool has_time = add_values(form, line, found);
     for (const LogName& name : form.names)
       if (name.meaning == LogMeaning::kStep && !number)
@@ -136,7 +135,7 @@ class LogText {
     const std::int64_t counted = steps.steps.empty() ? 1 : steps.steps.back().step + 1;
     const auto step = number ? step_of(*number) : std::optional{counted};
     if (!step) return false;
-    LoggedStep* added = steps.add(line_number_, *step, form.span);
+    JobLogEntry* added = steps.add(line_number_, *step, form.span);
     if (added == nullptr) return true;
     added->values = found.values;
     if (form.is_block) {
@@ -148,7 +147,7 @@ class LogText {
 
   /// Of a speed of the whole training, which is logged once.
   bool read_whole(std::size_t f, std::string_view line) {
-    LoggedStep found{.span = LogSpan::kAllSoFar};
+    JobLogEntry found{.span = LogSpan::kAllSoFar};
     (void)add_values(log_forms()[f], line, found);
     const LoggedValue run_time = value_of(line, "train_runtime");
     const LoggedValue rate = found[LogMeaning::kStepsPerSecond];
@@ -157,7 +156,7 @@ class LogText {
     return run_time.is_known();
   }
 
-  bool add_whole(std::size_t f, const LoggedStep& found, const LoggedValue& run_time) {
+  bool add_whole(std::size_t f, const JobLogEntry& found, const LoggedValue& run_time) {
     LoggedSteps& steps = of_form_[f];
     const double rate = found[LogMeaning::kStepsPerSecond].value;
     const auto step = step_of(std::floor(run_time.is_known() ? run_time.value * rate + 0.5 : 1));
@@ -166,7 +165,7 @@ class LogText {
       ++steps.repeated;
       return true;
     }
-    if (LoggedStep* added = steps.add(line_number_, *step, LogSpan::kAllSoFar)) added->values = found.values;
+    if (JobLogEntry* added = steps.add(line_number_, *step, LogSpan::kAllSoFar)) added->values = found.values;
     if (run_time.is_known()) steps.run_time = run_time.value;
     steps.pauses = pauses_;
     return true;
@@ -179,7 +178,7 @@ class LogText {
   }
 
   /// Whether one of the values tells a time.
-  static bool add_values(const LogForm& form, std::string_view line, LoggedStep& step) {
+  static bool add_values(const LogForm& form, std::string_view line, JobLogEntry& step) {
     bool has_time = false;
     for (const LogName& name : form.names) {
       if (name.meaning >= LogMeaning::kOfStep || step[name.meaning].is_known()) continue;
@@ -209,7 +208,7 @@ class LogText {
   LoggedSteps chosen() {
     for (std::size_t f = 0; f < of_form_.size(); ++f) {
       LoggedSteps& steps = of_form_[f];
-      const bool has_time = std::ranges::any_of(steps.steps, [](const LoggedStep& step) {
+      const bool has_time = std::ranges::any_of(steps.steps, [](const JobLogEntry& step) {
         return std::any_of(step.values.begin(), step.values.begin() + static_cast<std::size_t>(LogMeaning::kBatch),
                            [](const LoggedValue& value) { return value.is_known(); });
       });
@@ -231,7 +230,7 @@ class LogText {
   std::size_t line_number_ = 1;
   std::vector<LoggedSteps> of_form_;  // [log_forms()]
   LoggedSteps facts_;                 // what lines that are no steps say
-  LoggedStep* block_ = nullptr;       // whose lines are being read
+  JobLogEntry* block_ = nullptr;      // whose lines are being read
   const LogForm* block_form_ = nullptr;
   double pauses_ = 0;
 };
@@ -301,7 +300,7 @@ LoggedValue read_logged_number(std::string_view text, std::size_t* end) {
   return {value, value > 0 ? unit / 2 / value : 0};
 }
 
-LoggedStep* LoggedSteps::add(std::size_t line, std::int64_t step, LogSpan span) {
+JobLogEntry* LoggedSteps::add(std::size_t line, std::int64_t step, LogSpan span) {
   if (!steps.empty() && step <= steps.back().step) {
     ++repeated;
     return nullptr;

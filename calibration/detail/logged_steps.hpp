@@ -92,8 +92,10 @@ struct LoggedValue {
 /// is negative, above 1e18, not finite or goes on as a word. Sets `end` behind it if that is not null.
 LoggedValue read_logged_number(std::string_view text, std::size_t* end = nullptr);
 
+inline constexpr double kMostStepNumber = 1e15;
+
 /// What one line, row or event says.
-struct LoggedStep {
+struct JobLogEntry {
   std::size_t line = 0;  // of the file
   std::int64_t step = 0;
   LogSpan span = LogSpan::kSinceLast;
@@ -109,12 +111,12 @@ class LoggedSteps {
   explicit LoggedSteps(std::string file_name) : file_name_{std::move(file_name)} {}
 
   /// Null if a step of this number or a later one is there already. The pointer is valid until the next call.
-  LoggedStep* add(std::size_t line, std::int64_t step, LogSpan span);
+  JobLogEntry* add(std::size_t line, std::int64_t step, LogSpan span);
   /// A value of the whole job. The name says it in messages.
   void add_fact(LogMeaning meaning, std::string_view name, double value);
 
   std::string framework;
-  std::vector<LoggedStep> steps;    // by number
+  std::vector<JobLogEntry> steps;   // by number
   std::size_t repeated = 0;         // lines of steps that were there
   double run_time = 0, pauses = 0;  // seconds of the whole training, and of evaluations in it; 0: not logged
   bool counts_samples = false;      // the numbers of steps are samples since the beginning

@@ -34,8 +34,6 @@ struct Column {
 /// Signed, in percent; NaN where the reference is 0 or not known.
 double error_of(double value, double reference) { return reference > 0 ? 100 * (value / reference - 1) : std::nan(""); }
 
-std::string shown(double value) { return std::isnan(value) ? "" : display(value); }
-
 /// Pairs of columns whose errors are shown: predictors against the simulation, everything against what was measured.
 /// The simulation comes first, what was measured last.
 std::vector<std::pair<std::size_t, std::size_t>> comparisons(const std::vector<Column>& columns, bool is_measured) {
@@ -53,9 +51,9 @@ Table table_of(const std::vector<Column>& columns, const std::vector<std::pair<s
     table.header.push_back(columns[pair.first].name + " / " + columns[pair.second].name + ", %");
   for (std::size_t l = 0; l < label_names().size(); ++l) {
     std::vector<std::string>& row = table.rows.emplace_back(1, label_names()[l]);
-    for (const Column& column : columns) row.push_back(shown(column.values[l]));
+    for (const Column& column : columns) row.push_back(display_if_known(column.values[l]));
     for (const auto& pair : pairs)
-      row.push_back(shown(error_of(columns[pair.first].values[l], columns[pair.second].values[l])));
+      row.push_back(display_if_known(error_of(columns[pair.first].values[l], columns[pair.second].values[l])));
   }
   return table;
 }

@@ -54,8 +54,6 @@ struct Told {
   Table table;
 };
 
-std::string shown(double value) { return std::isnan(value) ? "" : display(value); }
-
 /// The names of a published network's outputs, which have no units: "gpu_idle" of the label gpu_idle_s.
 std::string output_name(const std::string& label) {
   const std::string name = label.substr(0, label.rfind('_'));
@@ -70,7 +68,8 @@ void tell(Told& told, const Dataset& dataset, const Sample& sample, const Predic
   Json metrics = Json::object(), outputs = Json::object();
   const auto add = [&](const std::string& name, const LabelPrediction& label) {
     told.csv.row({graph, setting, name, label.value, or_empty(label.low), or_empty(label.high), or_empty(distance)});
-    told.table.rows.push_back({name, shown(label.value), shown(label.low), shown(label.high)});
+    told.table.rows.push_back(
+        {name, display_if_known(label.value), display_if_known(label.low), display_if_known(label.high)});
     if (std::isnan(label.low)) told.table.rows.back().resize(2);
   };
   for (std::size_t l = 0; l < prediction.outputs.size(); ++l) {

@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-Messaging read(const std::string& text) {
+Messaging messaging_of(const std::string& text) {
   const Json json = parse_json(text, "m.json");
   return read_messaging("mine", JsonReader{json, "m.json"});
 }
@@ -34,21 +34,21 @@ TEST_CASE("a message of n bytes has n + header + ceil(n / chunk) chunk headers o
 
 TEST_CASE("messaging is written as it is read, and mistakes are named") {
   const Messaging messaging =
-      read(R"({"source": "made up", "chunk": "1MiB", "chunk_header": "4B", "message_header": "96B",
+      messaging_of(R"({"source": "made up", "chunk": "1MiB", "chunk_header": "4B", "message_header": "96B",
     "request": "64B", "coordination": "54B", "coordination_period": "1ms"})");
   CHECK(messaging.coordination_period == Seconds{1e-3});
   Json again = to_json(messaging);
   again.erase("name");
-  CHECK(to_json_text(to_json(read(again.dump()))) == to_json_text(to_json(messaging)));
-  CHECK_THROWS_WITH_AS((void)read("{}"), doctest::Contains("\"source\""), InputError);
-  CHECK_THROWS_WITH_AS((void)read(R"({"source": "s", "chunk": "1000B"})"),
+  CHECK(to_json_text(to_json(messaging_of(again.dump()))) == to_json_text(to_json(messaging)));
+  CHECK_THROWS_WITH_AS((void)messaging_of("{}"), doctest::Contains("\"source\""), InputError);
+  CHECK_THROWS_WITH_AS((void)messaging_of(R"({"source": "s", "chunk": "1000B"})"),
                        doctest::Contains("/chunk: expected 0B, or at least 1KiB"), InputError);
-  CHECK_THROWS_WITH_AS((void)read(R"({"source": "s", "request": "2MiB"})"),
+  CHECK_THROWS_WITH_AS((void)messaging_of(R"({"source": "s", "request": "2MiB"})"),
                        doctest::Contains("/request: expected at most 1MiB"), InputError);
-  CHECK_THROWS_WITH_AS((void)read(R"({"source": "s", "coordination_period": "1us"})"),
+  CHECK_THROWS_WITH_AS((void)messaging_of(R"({"source": "s", "coordination_period": "1us"})"),
                        doctest::Contains("/coordination_period: expected 0s, or at least 10us"), InputError);
-  CHECK_THROWS_WITH_AS((void)read(R"({"source": "s", "chunks": "1MiB"})"), doctest::Contains("unknown key \"chunks\""),
-                       InputError);
+  CHECK_THROWS_WITH_AS((void)messaging_of(R"({"source": "s", "chunks": "1MiB"})"),
+                       doctest::Contains("unknown key \"chunks\""), InputError);
 }
 
 }  // namespace rehearse

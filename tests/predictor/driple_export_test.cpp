@@ -69,7 +69,7 @@ TEST_CASE("a setting's samples come in their splits, with their metrics, and are
 namespace {
 
 /// Two graphs for training and one for each other split, in the second of two settings.
-Dataset small_dataset() {
+Dataset dataset_of_groups() {
   Dataset data = test::synthetic_dataset(0);
   for (int g = 0; g < 4; ++g) {
     data.graphs.push_back(chain(100 + g));
@@ -94,7 +94,7 @@ DripleDataset driple_of(const Dataset& data) {
 }  // namespace
 
 TEST_CASE("what generate writes for Driple is read as the setting, the splits and the graphs that it was") {
-  const Dataset data = small_dataset();
+  const Dataset data = dataset_of_groups();
   const DripleDataset written = driple_of(data);
   const Dataset read = dataset_of(parse_driple_dataset(to_driple_file(written, 1), "f"), {"f", "file", {}});
   REQUIRE(read.settings.size() == 1);
@@ -115,7 +115,7 @@ TEST_CASE("what generate writes for Driple is read as the setting, the splits an
 }
 
 TEST_CASE("a file that says nothing of itself is measured, in a setting of its name, of no known cluster") {
-  DripleDataset file = driple_of(small_dataset());
+  DripleDataset file = driple_of(dataset_of_groups());
   file.note.clear();
   const Dataset read = dataset_of(file, {"f", "v100", {}});
   CHECK(read.settings[0].name == "v100");
@@ -133,7 +133,7 @@ TEST_CASE("a file that says nothing of itself is measured, in a setting of its n
 }
 
 TEST_CASE("a note that is none of ours is refused with its place") {
-  DripleDataset file = driple_of(small_dataset());
+  DripleDataset file = driple_of(dataset_of_groups());
   const std::string note = file.note;
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& message) {
     CAPTURE(message);

@@ -11,11 +11,11 @@ namespace rehearse {
 
 namespace {
 
-std::vector<NamedGroups> read(const std::string& text) { return read_grouped_graphs(parse_json(text, "f"), "f"); }
+std::vector<NamedGroups> groups_of(const std::string& text) { return read_grouped_graphs(parse_json(text, "f"), "f"); }
 
-std::string refusal(const std::string& text) {
+std::string refusal_of_groups(const std::string& text) {
   try {
-    read(text);
+    groups_of(text);
   } catch (const InputError& error) { return error.what(); }
   return "";
 }
@@ -28,7 +28,7 @@ std::string with(const std::string& edges, const std::string& more = "") {
 }  // namespace
 
 TEST_CASE("graphs of groups are read with their three features, edges once, and the outputs of another program") {
-  const std::vector<NamedGroups> graphs = read(R"({"description": "two", "graphs": [
+  const std::vector<NamedGroups> graphs = groups_of(R"({"description": "two", "graphs": [
     {"name": "pair", "num_nodes": 3, "features": [[8, 2, 0.5], [0, 1, 0.25], [1e6, 7, 2]], "undirected_edges": [[2, 0], [0, 1], [1, 0]],
      "output_float32": [0,0,0,0,0,0,0,0,0,0,0,0], "output_float64": [-1,2,3,4,5,6,7,8,9,10,11,12]},
     {"features": [[1, 1, 1]], "undirected_edges": []}]})");
@@ -48,28 +48,30 @@ TEST_CASE("graphs of groups are read with their three features, edges once, and 
 }
 
 TEST_CASE("graphs of groups that are none are refused where they are wrong") {
-  CHECK(refusal(with("[[0, 1]]")).empty());
+  CHECK(refusal_of_groups(with("[[0, 1]]")).empty());
   const std::string nodes = ": expected two different nodes, from 0 to 1; found ";
-  CHECK(refusal(with("[[0, 2]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
-  CHECK(refusal(with("[[0, 1], [1, 1]]")).starts_with("f: /graphs/0/undirected_edges/1" + nodes));
-  CHECK(refusal(with("[[0]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
-  CHECK(refusal(with("[[-1, 0]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
-  CHECK(refusal(with("[]", R"(, "num_nodes": 3)")).starts_with("f: /graphs/0/num_nodes: expected as many"));
-  CHECK(refusal(with("[]", R"(, "output_float64": [1])")).starts_with("f: /graphs/0/output_float64: expected twelve"));
-  CHECK(refusal(with("[]", R"(, "labels": [1])")).find("labels") != std::string::npos);
-  CHECK(refusal(R"({"graphs": []})").starts_with("f: /graphs: expected 1 to 10000 graphs"));
-  CHECK(refusal(R"({"graphs": [{"features": [], "undirected_edges": []}]})").find("1 to 1000 nodes") !=
+  CHECK(refusal_of_groups(with("[[0, 2]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
+  CHECK(refusal_of_groups(with("[[0, 1], [1, 1]]")).starts_with("f: /graphs/0/undirected_edges/1" + nodes));
+  CHECK(refusal_of_groups(with("[[0]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
+  CHECK(refusal_of_groups(with("[[-1, 0]]")).starts_with("f: /graphs/0/undirected_edges/0" + nodes));
+  CHECK(refusal_of_groups(with("[]", R"(, "num_nodes": 3)")).starts_with("f: /graphs/0/num_nodes: expected as many"));
+  CHECK(refusal_of_groups(with("[]", R"(, "output_float64": [1])"))
+            .starts_with("f: /graphs/0/output_float64: expected twelve"));
+  CHECK(refusal_of_groups(with("[]", R"(, "labels": [1])")).find("labels") != std::string::npos);
+  CHECK(refusal_of_groups(R"({"graphs": []})").starts_with("f: /graphs: expected 1 to 10000 graphs"));
+  CHECK(refusal_of_groups(R"({"graphs": [{"features": [], "undirected_edges": []}]})").find("1 to 1000 nodes") !=
         std::string::npos);
-  CHECK(refusal(R"({"graphs": [{"features": [[1, 2]], "undirected_edges": []}]})").find("three numbers") !=
+  CHECK(refusal_of_groups(R"({"graphs": [{"features": [[1, 2]], "undirected_edges": []}]})").find("three numbers") !=
         std::string::npos);
-  CHECK(refusal(R"({"graphs": [{"features": [[1e39, 2, 3]], "undirected_edges": []}]})").find("three numbers") !=
-        std::string::npos);
-  CHECK(refusal(R"({"graphs": [{"features": [[-1, 2, 3]], "undirected_edges": []}]})").find("three numbers") !=
-        std::string::npos);
+  CHECK(refusal_of_groups(R"({"graphs": [{"features": [[1e39, 2, 3]], "undirected_edges": []}]})")
+            .find("three numbers") != std::string::npos);
+  CHECK(
+      refusal_of_groups(R"({"graphs": [{"features": [[-1, 2, 3]], "undirected_edges": []}]})").find("three numbers") !=
+      std::string::npos);
   std::string many = "[1, 1, 1]";
   for (int i = 0; i < 1000; ++i) many += ", [1, 1, 1]";
-  CHECK(refusal(R"({"graphs": [{"features": [)" + many + R"(], "undirected_edges": []}]})").find("1 to 1000 nodes") !=
-        std::string::npos);
+  CHECK(refusal_of_groups(R"({"graphs": [{"features": [)" + many + R"(], "undirected_edges": []}]})")
+            .find("1 to 1000 nodes") != std::string::npos);
 }
 
 }  // namespace rehearse

@@ -69,7 +69,7 @@ int bytes_of(int type) {
   }
 }
 
-bool is_floating(int type) {
+bool is_floating_type(int type) {
   type %= 100;
   return type == graph_def::DT_FLOAT || type == graph_def::DT_DOUBLE || type == graph_def::DT_HALF ||
          type == graph_def::DT_BFLOAT16;
@@ -115,7 +115,7 @@ GraphDefTensor tensor_of(const graph_def::Tensor& tensor) {
   constexpr std::int64_t kMostKnown = 64;
   GraphDefTensor made{.shape = dimensions_of(tensor.tensor_shape()).value_or(GraphDefShape{}),
                       .values = {},
-                      .is_floating = is_floating(tensor.dtype())};
+                      .is_floating = is_floating_type(tensor.dtype())};
   std::int64_t count = 1;
   for (const std::int64_t size : made.shape)
     count = size < 0 || size > kMostKnown ? kMostKnown + 1 : std::min(count * size, kMostKnown + 1);
@@ -171,7 +171,7 @@ GraphDefNode node_of(const graph_def::Node& node) {
                      : name == "T"                                                      ? 1
                                                                                         : 0;
     if (rank > type_rank && attribute.type() != graph_def::DT_INVALID) {
-      made.is_floating = is_floating(attribute.type());
+      made.is_floating = is_floating_type(attribute.type());
       type_rank = rank;
     }
     if (name == "strides") made.strides = {attribute.list().i().begin(), attribute.list().i().end()};

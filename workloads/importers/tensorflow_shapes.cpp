@@ -22,7 +22,7 @@ using Shape = GraphDefShape;
 using Numbers = std::vector<double>;
 
 constexpr std::int64_t kOpen = -1;
-constexpr std::int64_t kMostOfAxis = std::int64_t{1} << 40;
+constexpr std::int64_t kMostOfTensorFlowAxis = std::int64_t{1} << 40;
 constexpr std::int64_t kMostOfWindow = 1 << 20;
 constexpr std::size_t kMostAxesOfTensor = 8;
 constexpr std::size_t kMostNumbers = 64;
@@ -40,7 +40,7 @@ std::int64_t count_of_axes(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {
     if (size < 0) return kOpen;
-    if (size > 0 && count > kMostOfAxis / size) fail("more than 2^40 scalars");
+    if (size > 0 && count > kMostOfTensorFlowAxis / size) fail("more than 2^40 scalars");
     count *= size;
   }
   return count;
@@ -48,14 +48,14 @@ std::int64_t count_of_axes(const Shape& shape) {
 
 /// A number as a size; kOpen if it is none.
 std::int64_t size_of(double number) {
-  return std::isfinite(number) && number >= 0 && number <= static_cast<double>(kMostOfAxis)
+  return std::isfinite(number) && number >= 0 && number <= static_cast<double>(kMostOfTensorFlowAxis)
              ? static_cast<std::int64_t>(number)
              : kOpen;
 }
 
 std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a < 0 || b < 0) return kOpen;
-  if (a > 0 && b > kMostOfAxis / a) fail("more than 2^40 scalars");
+  if (a > 0 && b > kMostOfTensorFlowAxis / a) fail("more than 2^40 scalars");
   return a * b;
 }
 
@@ -73,9 +73,9 @@ Shape broadcast(const Shape& a, const Shape& b) {
 }
 
 /// One node with what is known of its inputs.
-class Inference {
+class TensorFlowShapes {
  public:
-  Inference(const GraphDefNode& node, const std::vector<const TensorflowValue*>& inputs)
+  TensorFlowShapes(const GraphDefNode& node, const std::vector<const TensorflowValue*>& inputs)
       : node_{node}, inputs_{inputs} {}
 
   std::vector<TensorflowValue> run() {
@@ -90,7 +90,7 @@ class Inference {
   }
 
  private:
-  using Rule = void (Inference::*)();
+  using Rule = void (TensorFlowShapes::*)();
 
   // What is known of inputs and attributes.
   const Shape* shape(std::size_t i) const {
@@ -125,7 +125,7 @@ class Inference {
   static void check(const Shape& shape) {
     if (shape.size() > kMostAxesOfTensor) fail("more than 8 axes");
     for (const std::int64_t size : shape)
-      if (size > kMostOfAxis) fail("an axis of " + std::to_string(size));
+      if (size > kMostOfTensorFlowAxis) fail("an axis of " + std::to_string(size));
     (void)count_of_axes(shape);
   }
   void set(const std::optional<Shape>& shape) { outputs_[0].shape = shape; }
@@ -390,7 +390,7 @@ class Inference {
       const std::size_t along = axis_of(*axis, y->size());
       for (std::size_t k = 0; k < y->size(); ++k)
         if (k == along)
-          (*y)[k] = (*y)[k] < 0 || (*x)[k] < 0 ? kOpen : std::min((*y)[k] + (*x)[k], kMostOfAxis + 1);
+          (*y)[k] = (*y)[k] < 0 || (*x)[k] < 0 ? kOpen : std::min((*y)[k] + (*x)[k], kMostOfTensorFlowAxis + 1);
         else if ((*y)[k] < 0)
           (*y)[k] = (*x)[k];
     }
@@ -740,7 +740,7 @@ class Inference {
           names.remove_prefix(std::min(end + 1, names.size()));
         }
       };
-      add(&Inference::same,
+      add(&TensorFlowShapes::same,
           "Relu Relu6 Elu Selu Tanh Sigmoid Softmax LogSoftmax LeakyRelu Softplus Softsign BiasAdd BiasAddV1 "
           "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx BatchNormWithGlobalNormalization "
           "Identity "
@@ -752,57 +752,57 @@ class Inference {
           "PlaceholderWithDefault EnsureShape MatrixBandPart IsNan IsInf IsFinite AdjustContrastv2 AdjustSaturation "
           "AdjustHue RGBToHSV HSVToRGB ReadVariableOp Enter Exit ReverseSequence Merge AddN AccumulateNV2 Dequantize "
           "NextIteration RefIdentity RefEnter RefExit InvertPermutation DeepCopy Roll Reverse");
-      add(&Inference::second, "Select");
-      add(&Inference::scalar, "L2Loss");
-      add(&Inference::constant, "Const HostConst");
-      add(&Inference::variable, "Variable VariableV2 VarHandleOp AutoReloadVariable Placeholder PlaceholderV2");
-      add(&Inference::all_inputs, "IdentityN");
-      add(&Inference::switched, "Switch RefSwitch");
-      add(&Inference::broadcasting,
+      add(&TensorFlowShapes::second, "Select");
+      add(&TensorFlowShapes::scalar, "L2Loss");
+      add(&TensorFlowShapes::constant, "Const HostConst");
+      add(&TensorFlowShapes::variable, "Variable VariableV2 VarHandleOp AutoReloadVariable Placeholder PlaceholderV2");
+      add(&TensorFlowShapes::all_inputs, "IdentityN");
+      add(&TensorFlowShapes::switched, "Switch RefSwitch");
+      add(&TensorFlowShapes::broadcasting,
           "Add AddV2 Sub Mul RealDiv Div DivNoNan FloorDiv TruncateDiv FloorMod Mod TruncateMod Maximum Minimum Pow "
           "SquaredDifference Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Xdivy Xlogy "
           "MulNoNan "
           "SelectV2 Atan2 BitwiseAnd BitwiseOr");
-      add(&Inference::matrix_product, "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _FusedMatMul");
-      add(&Inference::einsum, "Einsum XlaEinsum");
-      add(&Inference::convolution, "Conv2D DepthwiseConv2dNative _FusedConv2D _FusedDepthwiseConv2dNative");
-      add(&Inference::transposed_convolution, "Conv2DBackpropInput");
-      add(&Inference::pool, "MaxPool MaxPoolV2 AvgPool MaxPoolWithArgmax");
-      add(&Inference::padded, "Pad PadV2 MirrorPad");
-      add(&Inference::reshaped, "Reshape");
-      add(&Inference::expanded, "ExpandDims");
-      add(&Inference::squeezed, "Squeeze");
-      add(&Inference::permuted, "Transpose ConjugateTranspose");
-      add(&Inference::concatenated, "ConcatV2 Concat");
-      add(&Inference::packed, "Pack Stack");
-      add(&Inference::unpacked, "Unpack Unstack");
-      add(&Inference::split, "Split SplitV");
-      add(&Inference::sliced, "Slice");
-      add(&Inference::strided_slice, "StridedSlice");
-      add(&Inference::reduced, "Mean Sum Max Min Prod All Any EuclideanNorm");
-      add(&Inference::best, "ArgMax ArgMin");
-      add(&Inference::top, "TopK TopKV2");
-      add(&Inference::gathered, "Gather GatherV2 ResourceGather");
-      add(&Inference::gathered_at_points, "GatherNd");
-      add(&Inference::one_hot, "OneHot");
-      add(&Inference::tiled, "Tile");
-      add(&Inference::of_first_numbers,
+      add(&TensorFlowShapes::matrix_product, "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _FusedMatMul");
+      add(&TensorFlowShapes::einsum, "Einsum XlaEinsum");
+      add(&TensorFlowShapes::convolution, "Conv2D DepthwiseConv2dNative _FusedConv2D _FusedDepthwiseConv2dNative");
+      add(&TensorFlowShapes::transposed_convolution, "Conv2DBackpropInput");
+      add(&TensorFlowShapes::pool, "MaxPool MaxPoolV2 AvgPool MaxPoolWithArgmax");
+      add(&TensorFlowShapes::padded, "Pad PadV2 MirrorPad");
+      add(&TensorFlowShapes::reshaped, "Reshape");
+      add(&TensorFlowShapes::expanded, "ExpandDims");
+      add(&TensorFlowShapes::squeezed, "Squeeze");
+      add(&TensorFlowShapes::permuted, "Transpose ConjugateTranspose");
+      add(&TensorFlowShapes::concatenated, "ConcatV2 Concat");
+      add(&TensorFlowShapes::packed, "Pack Stack");
+      add(&TensorFlowShapes::unpacked, "Unpack Unstack");
+      add(&TensorFlowShapes::split, "Split SplitV");
+      add(&TensorFlowShapes::sliced, "Slice");
+      add(&TensorFlowShapes::strided_slice, "StridedSlice");
+      add(&TensorFlowShapes::reduced, "Mean Sum Max Min Prod All Any EuclideanNorm");
+      add(&TensorFlowShapes::best, "ArgMax ArgMin");
+      add(&TensorFlowShapes::top, "TopK TopKV2");
+      add(&TensorFlowShapes::gathered, "Gather GatherV2 ResourceGather");
+      add(&TensorFlowShapes::gathered_at_points, "GatherNd");
+      add(&TensorFlowShapes::one_hot, "OneHot");
+      add(&TensorFlowShapes::tiled, "Tile");
+      add(&TensorFlowShapes::of_first_numbers,
           "Fill RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt StatelessRandomUniform "
           "StatelessRandomNormal ParameterizedTruncatedNormal Empty");
-      add(&Inference::broadcast_to, "BroadcastTo");
-      add(&Inference::resized, "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea");
-      add(&Inference::cropped, "CropAndResize");
-      add(&Inference::moved_to_batch, "SpaceToBatchND BatchToSpaceND");
-      add(&Inference::moved_to_depth, "SpaceToDepth DepthToSpace");
-      add(&Inference::lstm_of_blocks, "BlockLSTM BlockLSTMV2");
-      add(&Inference::shape_itself, "Shape");
-      add(&Inference::shapes_themselves, "ShapeN");
-      add(&Inference::rank, "Rank");
-      add(&Inference::size, "Size");
-      add(&Inference::counted, "Range");
-      add(&Inference::image, "DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg");
-      add(&Inference::elements, "TensorArrayGatherV3");
-      add(&Inference::components,
+      add(&TensorFlowShapes::broadcast_to, "BroadcastTo");
+      add(&TensorFlowShapes::resized, "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea");
+      add(&TensorFlowShapes::cropped, "CropAndResize");
+      add(&TensorFlowShapes::moved_to_batch, "SpaceToBatchND BatchToSpaceND");
+      add(&TensorFlowShapes::moved_to_depth, "SpaceToDepth DepthToSpace");
+      add(&TensorFlowShapes::lstm_of_blocks, "BlockLSTM BlockLSTMV2");
+      add(&TensorFlowShapes::shape_itself, "Shape");
+      add(&TensorFlowShapes::shapes_themselves, "ShapeN");
+      add(&TensorFlowShapes::rank, "Rank");
+      add(&TensorFlowShapes::size, "Size");
+      add(&TensorFlowShapes::counted, "Range");
+      add(&TensorFlowShapes::image, "DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg");
+      add(&TensorFlowShapes::elements, "TensorArrayGatherV3");
+      add(&TensorFlowShapes::components,
           "IteratorGetNext IteratorGetNextSync FunctionBufferingResourceGetNext MultiDeviceIteratorGetNextFromShard");
       return table;
     }();
@@ -937,7 +937,7 @@ class Inference {
 
 std::vector<TensorflowValue> infer_tensorflow(const GraphDefNode& node,
                                               const std::vector<const TensorflowValue*>& inputs) {
-  return Inference{node, inputs}.run();
+  return TensorFlowShapes{node, inputs}.run();
 }
 
 }  // namespace rehearse

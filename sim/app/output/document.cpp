@@ -207,6 +207,8 @@ std::string display(double value) {
   return text.data();
 }
 
+std::string display_if_known(double value) { return std::isnan(value) ? "" : display(value); }
+
 std::string time_text(double seconds) {
   constexpr double kRounding = 1e-12, kMinute = 60, kHour = 3600, kDay = 86400;
   if (std::abs(seconds) < kRounding) return "0 s";

@@ -53,6 +53,8 @@ std::string escape_html(std::string_view text);
 
 /// A number for a reader: 4 significant digits.
 std::string display(double value);
+/// Empty of a value that is not known (NaN).
+std::string display_if_known(double value);
 /// A time in seconds, "12.3 s", with what a long one is to a person beside it: "7588 s (2 h 6 min)", "4.208e+07 s (487
 /// days 1 h)". What is less than a picosecond is rounding: "0 s".
 std::string time_text(double seconds);

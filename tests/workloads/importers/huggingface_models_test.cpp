@@ -23,9 +23,9 @@ std::string config_of(const std::string& name) {
     if (row["model"] == name) return row["config"].dump();
   return "{}";
 }
-ImportedModel imported(const std::string& config) { return import_model(Source{"config.json", config}); }
+ImportedModel imported_config(const std::string& config) { return import_model(Source{"config.json", config}); }
 Workload workload_named(const std::string& name, int batch = 1) {
-  return test::workload_of(imported(config_of(name)), batch);
+  return test::workload_of(imported_config(config_of(name)), batch);
 }
 /// Multiply-adds of a sample's forward pass.
 double products_of(const std::string& name) { return workload_named(name).forward_flops().value() / 2; }
@@ -134,7 +134,8 @@ TEST_CASE("one normalisation of parallel sublayers keeps one tensor of a layer l
   const std::string seven = config_of("tiiuae/falcon-7b, with logits of their own");
   std::string two = seven;
   two.insert(1, R"("num_ln_in_parallel_attn": 2, )");
-  const Workload shared = test::workload_of(imported(seven), 2), apart = test::workload_of(imported(two), 2);
+  const Workload shared = test::workload_of(imported_config(seven), 2),
+                 apart = test::workload_of(imported_config(two), 2);
   CHECK(apart.activation_bytes - shared.activation_bytes == Bytes{32 * std::int64_t{2} * 2048 * 4544 * 4});
   CHECK(apart.parameters() - shared.parameters() == 32 * 2 * 4544);
   CHECK(apart.forward_flops() == shared.forward_flops());
@@ -145,7 +146,7 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
     return config_of(name).insert(1, keys + ", ");
   };
   const auto error = [](const std::string& config) {
-    return test::error_of([&] { (void)test::workload_of(imported(config)); });
+    return test::error_of([&] { (void)test::workload_of(imported_config(config)); });
   };
   const auto without = [](std::string config, const std::string& key) {
     Json json = Json::parse(config);
@@ -182,15 +183,18 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
         std::string::npos);
   CHECK(error(with("facebook/wav2vec2-base", R"("add_adapter": true)")).find("/add_adapter: ") != std::string::npos);
   const auto clip = std::get<TwoTowers>(
-      test::model_of(imported(with("openai/clip-vit-base-patch32", R"("_attn_implementation": "sdpa")"))).structure);
+      test::model_of(imported_config(with("openai/clip-vit-base-patch32", R"("_attn_implementation": "sdpa")")))
+          .structure);
   CHECK((clip.text.has_fused_attention && clip.image.has_fused_attention));
   CHECK(error(with("deberta_v3_base_en", R"("_attn_implementation": "sdpa")")) == "no error");
-  const auto parameters = [](const std::string& config) { return test::workload_of(imported(config)).parameters(); };
+  const auto parameters = [](const std::string& config) {
+    return test::workload_of(imported_config(config)).parameters();
+  };
   // Qwen: biases of the output projection and of three matrices; nulls of keys that have a default stand for it.
   CHECK(parameters(without(config_of("Qwen/Qwen-7B-Chat"), "no_bias").insert(1, R"("no_bias": false, )")) ==
         7'721'324'544 + 32 * (4096 + 2 * 11008 + 4096));
   CHECK(parameters(without(config_of(falcon), "tie_word_embeddings")) == 7'217'189'760 - 65024 * std::int64_t{4544});
-  const auto remarks = imported(without(config_of(falcon), "tie_word_embeddings")).remarks;
+  const auto remarks = imported_config(without(config_of(falcon), "tie_word_embeddings")).remarks;
   CHECK(std::ranges::count(remarks,
                            "logits and embedding share one matrix, which files of weights may have twice: "
                            "295469056 scalars more") == 1);
@@ -199,7 +203,7 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
 TEST_CASE(
     "positions are turned into queries and keys, added to words, or added to scores without a kernel of their own") {
   const auto kernels = [](const std::string& config, const std::string& part) {
-    const Workload workload = test::workload_of(imported(config));
+    const Workload workload = test::workload_of(imported_config(config));
     return std::ranges::count_if(workload.graph, [&](const Operator& op) {
       return op.phase == Phase::kForward && op.name.find(part) != std::string::npos;
     });

@@ -107,12 +107,12 @@ std::string window(const std::vector<int>& strides, const std::string& padding) 
   return integers("strides", strides) + attribute("padding", "s: \"" + padding + "\"");
 }
 
-ImportedModel imported(const std::string& graph) { return import_model(Source{"g.pbtxt", graph}); }
-std::int64_t parameters(const std::string& graph) { return test::workload_of(imported(graph)).parameters(); }
+ImportedModel imported_graph(const std::string& graph) { return import_model(Source{"g.pbtxt", graph}); }
+std::int64_t parameters(const std::string& graph) { return test::workload_of(imported_graph(graph)).parameters(); }
 /// Multiply-adds of a sample.
-double work(const std::string& graph) { return test::workload_of(imported(graph)).forward_flops().value() / 2; }
+double work(const std::string& graph) { return test::workload_of(imported_graph(graph)).forward_flops().value() / 2; }
 std::string refusal(const std::string& graph) {
-  return test::error_of([&] { (void)imported(graph); });
+  return test::error_of([&] { (void)imported_graph(graph); });
 }
 
 const std::string kFrozen =
@@ -125,7 +125,7 @@ TEST_CASE("a frozen graph has its constants as weights, by their places and name
                             node("y", "MatMul", {"x", "w/read"});
   CHECK(parameters(dense) == 7840);
   CHECK(work(dense) == 7840);
-  CHECK(imported(dense).remarks == std::vector<std::string>{kFrozen});
+  CHECK(imported_graph(dense).remarks == std::vector<std::string>{kFrozen});
   // A bias of one element; means and factors of the input, as TensorFlow names them, are not learned.
   CHECK(parameters(input("x", {-1, 16}) + constant("sub/y", {16}) + node("sub", "Sub", {"x", "sub/y"}) +
                    constant("w", {16, 1}) + constant("b", {1}) + node("p", "MatMul", {"sub", "w"}) +
@@ -193,8 +193,8 @@ TEST_CASE("placeholders without a shape get it from what reads them, or are aske
               .starts_with("g.pbtxt: operator \"y\" (Conv2D): the shape of its input \"x\" is not known"));
   }
   // Open axes besides the batch are taken as 128, which is said.
-  const ImportedModel sized = imported(input("x", {-1, -1, -1, 3}) + constant("w", {1, 1, 3, 8}) +
-                                       node("y", "Conv2D", {"x", "w"}, window({1, 1, 1, 1}, "SAME")));
+  const ImportedModel sized = imported_graph(input("x", {-1, -1, -1, 3}) + constant("w", {1, 1, 3, 8}) +
+                                             node("y", "Conv2D", {"x", "w"}, window({1, 1, 1, 1}, "SAME")));
   CHECK(test::workload_of(sized).forward_flops().value() == 2.0 * 128 * 128 * 24);
   CHECK(sized.remarks[0] == "axes that the graph leaves open, but for the batch, are taken as 128: of \"x\"");
   // A placeholder with a default is an input, unless it stands for what was computed.
@@ -202,8 +202,9 @@ TEST_CASE("placeholders without a shape get it from what reads them, or are aske
     CHECK(work(from + node("x", "PlaceholderWithDefault", {"d"}, type("FLOAT") + states({-1, 256})) +
                variable("w", {256, 128}) + node("y", "MatMul", {"x", "w/read"})) == 256 * 128);
   // A mask is no batch; a batch that only a shape in the graph knows.
-  const ImportedModel masked = imported(input("x", {-1, 256}) + input("mask", {256, 128}) + variable("w", {256, 128}) +
-                                        node("m", "Mul", {"w/read", "mask"}) + node("y", "MatMul", {"x", "m"}));
+  const ImportedModel masked =
+      imported_graph(input("x", {-1, 256}) + input("mask", {256, 128}) + variable("w", {256, 128}) +
+                     node("m", "Mul", {"w/read", "mask"}) + node("y", "MatMul", {"x", "m"}));
   CHECK(test::workload_of(masked).parameters() == 256 * 128);
   CHECK(masked.remarks[0] == "placeholder \"mask\" is taken as a constant, as its first axis of 256 is not the batch");
   CHECK(work(input("z", {-1, 100}) + variable("w", {100, 512}) + node("h", "MatMul", {"z", "w/read"}) +
@@ -249,17 +250,17 @@ TEST_CASE("of a training graph each weight counts once, without gradients, updat
   };
   constexpr std::int64_t kParameters = 216 + 8 + 2880;
   CHECK(parameters(tower("")) == kParameters);
-  CHECK(imported(tower("")).remarks.empty());
+  CHECK(imported_graph(tower("")).remarks.empty());
   CHECK(work(tower("")) == 6 * 6 * 216 + 2880);
   CHECK(parameters(tower("tower_0/") + tower("tower_1/")) == kParameters);
   CHECK(work(tower("v0/") + tower("v1/")) == 6 * 6 * 216 + 2880);
-  CHECK(imported(tower("tower_0/") + tower("tower_1/")).remarks ==
+  CHECK(imported_graph(tower("tower_0/") + tower("tower_1/")).remarks ==
         std::vector<std::string>{"of towers, one for each GPU, the first is taken"});
   // A second head has parameters of its own, a second use of the first has none.
   const std::string head = variable("q", {288, 4}) + node("boxes", "MatMul", {"f", "q/read"}) +
                            node("train/q", "ApplyMomentum", {"q", "q", "q"});
   CHECK(parameters(tower("") + head) == kParameters + std::int64_t{288} * 4);
-  const ImportedModel twice = imported(tower("") + node("again", "MatMul", {"f", "m/read"}));
+  const ImportedModel twice = imported_graph(tower("") + node("again", "MatMul", {"f", "m/read"}));
   CHECK(test::workload_of(twice).parameters() == kParameters);
   CHECK(twice.remarks ==
         std::vector<std::string>{
@@ -273,7 +274,7 @@ TEST_CASE("layouts, depthwise, dilated and transposed convolutions have the work
                             node("y", "Conv2D", {"x", "w"}, window({1, 1, 2, 2}, "SAME") + nchw);
   CHECK(work(first) == 5 * 5 * 9 * 4 * 6);
   CHECK(parameters(first) == 9 * 4 * 6);
-  CHECK(!imported(first).model_file.contains("layout"));
+  CHECK(!imported_graph(first).model_file.contains("layout"));
   const std::string depthwise = input("x", {-1, 9, 9, 4}) + constant("w", {3, 3, 4, 2}) +
                                 node("y", "DepthwiseConv2dNative", {"x", "w"}, window({1, 2, 2, 1}, "VALID"));
   CHECK(work(depthwise) == 4 * 4 * 9 * 8);
@@ -343,7 +344,7 @@ TEST_CASE("recurrent layers: unrolled cells and blocks; loops are refused by nam
   counted.replace(0, input("x", {-1, 3, 8}).size(), corpus);
   CHECK(parameters(counted) == 400 + 64);
   CHECK(work(counted) == 3 * 64);
-  CHECK(imported(counted).remarks[0] ==
+  CHECK(imported_graph(counted).remarks[0] ==
         "axes that the graph leaves open, but for the batch, are taken as 3: of \"ids\"");
   const std::string block =
       input("x", {20, -1, 8}) + number("n", 20) + constant("zero", {}) + variable("w", {8 + 16, 64}) +
@@ -388,9 +389,9 @@ TEST_CASE("a loop with weights is refused; one that prepares pictures or chooses
                 node("y", "MatMul", {"rnn/Exit", "v/read"}))
             .starts_with("g.pbtxt: operator \"rnn/Exit\" (Exit): it is part of a loop"));
   // What chooses by value gives an unknown number of boxes.
-  const ImportedModel choosing =
-      imported(input("x", {-1, 9, 9, 3}) + rest + node("c", "Conv2D", {"x", "w/read"}, window({1, 1, 1, 1}, "SAME")) +
-               node("chosen", "Where", {"c"}) + node("y", "GatherNd", {"c", "chosen"}));
+  const ImportedModel choosing = imported_graph(
+      input("x", {-1, 9, 9, 3}) + rest + node("c", "Conv2D", {"x", "w/read"}, window({1, 1, 1, 1}, "SAME")) +
+      node("chosen", "Where", {"c"}) + node("y", "GatherNd", {"c", "chosen"}));
   CHECK(test::workload_of(choosing).parameters() == 216);
   CHECK(choosing.remarks ==
         std::vector<std::string>{"the model ends before operators whose shapes are not known: 1 Where"});
@@ -403,7 +404,7 @@ TEST_CASE("conditions give the branch that is taken if they are true") {
                             node("f", "Identity", {"a"}) + node("m", "Merge", {"f", "t"}) + variable("v", {4, 2}) +
                             node("y", "MatMul", {"m", "v/read"});
   CHECK(parameters(graph) == 40);
-  CHECK(imported(graph).remarks ==
+  CHECK(imported_graph(graph).remarks ==
         std::vector<std::string>{
             "of conditions of the graph (tf.cond) the branch that is taken if they are true is read"});
 }
@@ -444,10 +445,11 @@ TEST_CASE("parameters that are added before samples are count all") {
 
 TEST_CASE("a checkpoint's .meta and a SavedModel have a graph, whose functions stand in the place of their calls") {
   const std::string w = variable("w", {8, 4}), x = input("x", {-1, 8});
-  const ImportedModel meta = imported("meta_info_def { tags: \"train\" } graph_def { " + x + w + variable("s", {4}) +
-                                      node("p", "MatMul", {"x", "w/read"}) + node("y", "Mul", {"p", "s/read"}) +
-                                      "} collection_def { key: \"trainable_variables\" value { bytes_list { "
-                                      "value: \"\\n\\003w:0\" } } }");
+  const ImportedModel meta =
+      imported_graph("meta_info_def { tags: \"train\" } graph_def { " + x + w + variable("s", {4}) +
+                     node("p", "MatMul", {"x", "w/read"}) + node("y", "Mul", {"p", "s/read"}) +
+                     "} collection_def { key: \"trainable_variables\" value { bytes_list { "
+                     "value: \"\\n\\003w:0\" } } }");
   CHECK(test::workload_of(meta).parameters() == 32);  // s is no variable that is trained
   const std::string handle = node("w", "VarHandleOp", {}, type("FLOAT") + states({8, 4}) + shape({}));
   const std::string function =
@@ -465,7 +467,8 @@ TEST_CASE("a checkpoint's .meta and a SavedModel have a graph, whose functions s
       "\"call:0\" } } } } }";
   CHECK(parameters(saved) == 32);
   CHECK(work(saved) == 32);
-  CHECK(imported(saved).remarks == std::vector<std::string>{"functions that the graph calls stand in their places: 1"});
+  CHECK(imported_graph(saved).remarks ==
+        std::vector<std::string>{"functions that the graph calls stand in their places: 1"});
   CHECK(
       refusal(handle + x + node("y", "StatefulPartitionedCall", {"x", "w"}, attribute("f", "func { name: \"g\" }"))) ==
       "g.pbtxt: operator \"y\" (StatefulPartitionedCall): it calls the function \"g\", which the file does not have");
