@@ -164,10 +164,11 @@ void read_input(const JsonReader& json, Transformer& net) {
   if (reads_words || net.decoder_layers > 0) net.vocabulary = read_size(json, "vocabulary");
   net.embedding_width = net.width;
   if (reads_words) net.embedding_width = read_size_or(json, "embedding_width", net.width);
-  if (net.embedding_width != net.width) {
-    const auto from = json.required<std::string>("embedding_projection");
+  if (reads_words && json.has("embedding_width")) {
+    const auto from = net.embedding_width == net.width ? json.optional<std::string>("embedding_projection", "words")
+                                                       : json.required<std::string>("embedding_projection");
     json.expect(from == "words" || from == "sum", "embedding_projection", "\"words\" or \"sum\"");
-    net.projects_sum = from == "sum";
+    net.projects_sum = from == "sum" && net.embedding_width != net.width;
   }
   net.positions = read_size_or(json, "positions", 0);
   if (reads_words) net.token_types = read_size_or(json, "token_types", 0);

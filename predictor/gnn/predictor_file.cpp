@@ -260,8 +260,7 @@ std::unique_ptr<Predictor> load_predictor(const TorchValue& state, const std::st
     frequencies[type.text(where + ": frequencies")] = frequency.number(where + ": frequencies");
   AdamOptions adam;
   adam.weight_decay = state.at("weight_decay", where).number(where + ": weight_decay");
-  TaughtSettings taught;  // older files lack them
-  if (const TorchValue* settings = state.find("taught")) taught = taught_settings(*settings, where + ": taught");
+  TaughtSettings taught = taught_settings(state.at("taught", where), where + ": taught");
   return std::make_unique<PublishedPredictor>(PublishedNetwork::from_state(state.at("published", where), where), adam,
                                               std::move(frequencies), std::move(taught));
 }

@@ -87,7 +87,7 @@ void show_formats(const CommonOptions& common, const std::vector<std::filesystem
   for (const std::filesystem::path& source : sources) {
     if (std::filesystem::is_directory(source)) {
       formats.push_back(
-          {{"file", source.string()}, {"format", "folder, of which rehearse-predictor reads Driple's data files"}});
+          {{"file", source.string()}, {"format", "folder of data files of Driple, which rehearse-predictor reads"}});
       continue;
     }
     const Source file{source};

@@ -410,8 +410,6 @@ int train_network(const TrainCommand& command) {
   limit_studies(dataset, samples.training);
   limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
-  warn_of_several_settings(command, dataset, samples.training);
-
   about(command.dataset.string(), [&] {
     if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped
     return samples_of_epoch(samples, command.plan);
@@ -436,6 +434,7 @@ int train_network(const TrainCommand& command) {
     predictor = about(command.dataset.string(), [&] { return make_predictor(choice, dataset, samples.training); });
   }
 
+  warn_of_several_settings(command, dataset, samples.training);
   const FolderInParts parts{folder};  // model.pt is the best so far, the curves come at the end
   Progress progress{"samples", command.common.is_quiet};
   const auto resumed = static_cast<double>(state.epochs.size());

@@ -411,8 +411,7 @@ TEST_CASE("a study of logs: a file, a folder of them, batch and GPUs that the sc
         "the log is of a training with 64 samples in a step, the scenario has 48");
   study["measurements"]["skip_steps"] = 40;
   folder.write("study.json", study.dump());
-  CHECK(refusal_of([&] { (void)load_studies(file); }).find("expected steps after the first 40") !=
-        std::string::npos);
+  CHECK(refusal_of([&] { (void)load_studies(file); }).find("expected steps after the first 40") != std::string::npos);
   study["measurements"]["skip_steps"] = -1;
   folder.write("study.json", study.dump());
   CHECK(refusal_of([&] {

@@ -156,6 +156,7 @@ TEST_CASE("settings are described by their values") {
 TEST_CASE("a ring over p machines is described by 2 (p - 1) (a + n / (p b))") {
   Json json = of_file("tum/horovod-ring.json");
   state_the_rest(json);
+  json["cluster"]["network"].erase("messaging");  // headers take time, too
   std::map<std::string, double> of = described(test::resolved(json));
   CHECK(of["is_all_reduce"] == 1);
   CHECK(of["servers"] == 0);

