@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "calibration/detail/logged_steps.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -16,7 +17,6 @@ namespace {
 constexpr double kLongestStep = 1e6;  // seconds
 constexpr double kLargestLoss = 1e12;
 constexpr double kMostBytes = 1e15;
-constexpr double kMostSteps = 1e15;
 
 const std::vector<std::string> kFields{"step",      "loss", "seconds_per_batch", "ms_per_batch", "batches_per_s",
                                        "elapsed_s", "*"};
@@ -150,7 +150,7 @@ std::vector<WorkerLog> parse_log_table(std::string text, const std::string& file
       row.fail("instance", "this worker had another instance, gpus or batch before");
     const auto seconds = optional(row, "seconds_per_batch", kLongestStep);
     if (seconds && *seconds == 0) row.fail("seconds_per_batch", "expected a number above 0");
-    worker.entries.push_back({.step = whole(row, "step", 0, static_cast<std::int64_t>(kMostSteps)),
+    worker.entries.push_back({.step = whole(row, "step", 0, static_cast<std::int64_t>(kMostStepNumber)),
                               .seconds_per_batch = seconds,
                               .loss = optional(row, "loss", kLargestLoss),
                               .exchanged_bytes = optional(row, "exchanged_B", kMostBytes),
@@ -184,7 +184,7 @@ void parse_log_text(std::string_view text, const std::string& file_name, const L
           throw InputError{file_name + ":" + std::to_string(line_number) + ": " + field + " is out of range"};
       };
       if (field == "step") {
-        expect(number >= 0 && number <= kMostSteps && number == std::floor(number));
+        expect(number >= 0 && number <= kMostStepNumber && number == std::floor(number));
         entry.step = static_cast<std::int64_t>(number);
       } else if (field == "loss") {
         expect(number >= 0 && number <= kLargestLoss);

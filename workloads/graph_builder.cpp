@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr std::int64_t kMaxScalars = std::int64_t{1} << 40;  // of one tensor: far beyond any GPU, far below overflow
 constexpr std::size_t kMaxOperators = 100'000;
 constexpr int kMaxBatch = 65536;
 constexpr std::int64_t kBytesPerIdentifier = 8;
@@ -43,7 +43,7 @@ std::vector<std::int64_t> GraphBuilder::shape_of(const Tensor& x) const {
 int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable) {
   std::int64_t scalars = 1;
   for (const std::int64_t size : shape) {
-    if (size > kMaxScalars / scalars) fail("variable " + name + " has more than 2^40 scalars");
+    if (size > kMostScalars / scalars) fail("variable " + name + " has more than 2^40 scalars");
     scalars *= size;
   }
   const std::size_t slash = name.rfind('/');
@@ -66,7 +66,7 @@ const Variable& GraphBuilder::variable_at(int index) const {
 void GraphBuilder::check_size(const std::string& layer, const Tensor& x) const {
   std::int64_t scalars = workload_.batch;
   for (const std::int64_t size : {x.height, x.width, x.channels}) {
-    if (size > kMaxScalars / scalars) fail(layer + " has more than 2^40 scalars");
+    if (size > kMostScalars / scalars) fail(layer + " has more than 2^40 scalars");
     scalars *= size;
   }
 }

@@ -22,7 +22,6 @@ using Table = GraphBuilder::Table;
 using LayerKind = GraphLayer::Kind;
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMostScalars = std::int64_t{1} << 40;
 constexpr std::size_t kMostLayers = 100'000;
 constexpr std::size_t kMostAxes = 8;
 

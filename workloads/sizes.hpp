@@ -1,6 +1,7 @@
 #pragma once
-// Sizes in model files: integers from 1 to 2^20; numbers of layers, and their names.
+// Sizes in model files: integers from 1 to 2^20; numbers of layers, and their names; the largest tensor.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 namespace rehearse {
 
 constexpr int kMaxModelSize = 1 << 20;  // of one dimension in a model file
+/// Of one tensor: far beyond any GPU, far below overflow.
+constexpr std::int64_t kMostScalars = std::int64_t{1} << 40;
 
 /// `fallback` 0: the key is required.
 inline int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {

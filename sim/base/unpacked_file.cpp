@@ -24,9 +24,7 @@ constexpr int kMostLayers = 4;  // .tar.gz of a .json.gz has three
 
 /// What else files are packed with, by their first bytes.
 std::string_view other_packing(std::string_view start) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers{{{"\xfd"
-                                                                                   "7zXZ",
-                                                                                   "xz"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers{{{"\xfd\x37zXZ", "xz"},
                                                                                   {"\x28\xb5\x2f\xfd", "zstd"},
                                                                                   {"\x04\x22\x4d\x18", "lz4"},
                                                                                   {"7z\xbc\xaf\x27\x1c", "7z"},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -14,6 +15,8 @@
 #include "sim/traffic/packet.hpp"
 
 namespace rehearse {
+
+inline constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;  // bytes of a file of such fields
 
 enum PacketField : std::uint8_t {
   kEpochField,  // seconds since 1970

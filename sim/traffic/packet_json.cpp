@@ -16,7 +16,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kJsonReadAtOnce = std::size_t{256} << 10U;
 constexpr std::size_t kLongestPacket = std::size_t{16} << 20U;  // of text
 constexpr std::size_t kLongestField = 200;
 
@@ -86,7 +85,7 @@ class FieldHandler {
 
 class PacketJson : public PacketSource {
  public:
-  explicit PacketJson(UnpackedFile input) : input_{std::move(input)}, buffer_(kJsonReadAtOnce) {
+  explicit PacketJson(UnpackedFile input) : input_{std::move(input)}, buffer_(kReadAtOnce) {
     if (next_significant() != '[') throw InputError{input_.name() + ": expected a list of packets of tshark -T json"};
   }
 

@@ -20,7 +20,6 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{64} << 10U;
-constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
 constexpr std::array<PacketField, 5> kRequired{kFromField, kToField, kFromPortField, kToPortField, kLengthField};
 constexpr std::array<std::pair<char, std::string_view>, 5> kSeparators{
     {{'\t', "tabs"}, {',', "commas"}, {';', "semicolons"}, {'|', "bars"}, {' ', "spaces"}}};

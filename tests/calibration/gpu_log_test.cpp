@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "sim/base/files.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -14,10 +15,7 @@ namespace {
 const std::string kLogs = source_folder() + "/calibration/data/own-examples/logs/";
 
 std::string refusal(const std::string& text) {
-  try {
-    (void)parse_gpu_log(text, "x.log");
-  } catch (const InputError& error) { return error.what(); }
-  return "accepted";
+  return test::error_of([&] { (void)parse_gpu_log(text, "x.log"); });
 }
 
 }  // namespace

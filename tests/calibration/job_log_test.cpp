@@ -11,6 +11,7 @@
 #include "calibration/detail/logged_steps.hpp"
 #include "calibration/study.hpp"
 #include "sim/base/files.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -20,13 +21,6 @@ namespace {
 
 const std::string kJobLogs = source_folder() + "/calibration/data/own-examples/logs/";
 
-std::string refusal_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const InputError& error) { return error.what(); }
-  return "accepted";
-}
-
 Measurements job_log(const std::string& text,
                      const JobLogOptions& options = {.skip_steps = 0, .batch = {}, .gpus = {}, .sequence_length = {}}) {
   return parse_job_log(text, "x.log", options);
@@ -34,7 +28,7 @@ Measurements job_log(const std::string& text,
 
 std::string log_refusal(const std::string& text, const JobLogOptions& options = {
                                                      .skip_steps = 0, .batch = {}, .gpus = {}, .sequence_length = {}}) {
-  return refusal_of([&] { (void)job_log(text, options); });
+  return test::error_of([&] { (void)job_log(text, options); });
 }
 
 /// The only row, whose table is kept.
@@ -345,7 +339,7 @@ TEST_CASE("scalars of TensorBoard: known names, evaluations, samples in the plac
   CHECK(row_of(parse_job_log(samples, "e", all)).text("step_time_s").empty());
   std::string damaged = dates;
   damaged[12 + 2] = static_cast<char>(~damaged[12 + 2]);
-  CHECK(refusal_of([&] { (void)parse_job_log(damaged, "e", all); }) ==
+  CHECK(test::error_of([&] { (void)parse_job_log(damaged, "e", all); }) ==
         "e: record 1: expected the checksum of its data; the file is damaged");
 }
 
@@ -358,10 +352,10 @@ TEST_CASE("event files of TensorBoard: dates of steps, tensors, evaluations, dam
   CHECK(cut.remarks.at(0) == "e: its last record is cut short and left out");
   std::string damaged = whole;
   damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
-  CHECK(refusal_of([&] { (void)parse_job_log(damaged, "e", all); }).find("expected the checksum of its") !=
+  CHECK(test::error_of([&] { (void)parse_job_log(damaged, "e", all); }).find("expected the checksum of its") !=
         std::string::npos);
   CHECK(log_refusal(std::string_view{whole}.substr(0, 40).data()).starts_with("x.log: expected the log of a training"));
-  CHECK(refusal_of([&] {
+  CHECK(test::error_of([&] {
           (void)parse_job_log(std::string_view{whole}.substr(0, 53), "e", all);
         }).starts_with("e: expected scalars of a training; found none"));
 }
@@ -383,7 +377,7 @@ TEST_CASE("what is no log, and a log that contradicts its study") {
   CHECK(row_of(job_log("world_size: 8\nworld_size: 1\n" + iteration(1, 100))).text("gpus").empty());
   for (const char* number : {"nan", "inf", "-5", "1e999", "12x", "", "0"})
     CHECK(log_refusal(" iteration 5/ 9 | elapsed time per iteration (ms): " + std::string{number} + " |\n") !=
-          "accepted");
+          "no error");
 }
 
 TEST_CASE("a study of logs: a file, a folder of them, batch and GPUs that the scenario has not") {
@@ -406,15 +400,16 @@ TEST_CASE("a study of logs: a file, a folder of them, batch and GPUs that the sc
   CHECK(read.remarks.size() == 2);
   const Catalog catalog{{{source_folder() + "/platforms/catalog", source_folder() + "/workloads/models",
                           source_folder() + "/calibration/profiles"}}};
-  CHECK(refusal_of([&] { (void)read_row(read.rows[0], "x", catalog); }) == "accepted");
-  CHECK(refusal_of([&] { (void)read_row(read.rows[1], "x", catalog); }) ==
+  CHECK(test::error_of([&] { (void)read_row(read.rows[0], "x", catalog); }) == "no error");
+  CHECK(test::error_of([&] { (void)read_row(read.rows[1], "x", catalog); }) ==
         "the log is of a training with 64 samples in a step, the scenario has 48");
   study["measurements"]["skip_steps"] = 40;
   folder.write("study.json", study.dump());
-  CHECK(refusal_of([&] { (void)load_studies(file); }).find("expected steps after the first 40") != std::string::npos);
+  CHECK(test::error_of([&] { (void)load_studies(file); }).find("expected steps after the first 40") !=
+        std::string::npos);
   study["measurements"]["skip_steps"] = -1;
   folder.write("study.json", study.dump());
-  CHECK(refusal_of([&] {
+  CHECK(test::error_of([&] {
           (void)load_studies(file);
         }).ends_with("/measurements/skip_steps: expected 0 to 1000000000 steps; found -1"));
 }

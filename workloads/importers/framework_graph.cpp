@@ -11,6 +11,7 @@
 #include "sim/base/names.hpp"
 #include "workloads/importers/operator_actions.hpp"
 #include "workloads/model_zoo.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
@@ -19,7 +20,6 @@ namespace {
 using LayerKind = GraphLayer::Kind;
 using Shape = FrameworkShape;
 
-constexpr std::int64_t kMostScalars = std::int64_t{1} << 40;
 constexpr std::size_t kMostLayers = 100'000;
 
 /// Of a shape that is known to be small enough.

@@ -10,6 +10,9 @@ namespace rehearse::huggingface {
 namespace {
 
 enum class Positions { kRotary, kLearned, kAlibi };
+constexpr Flag kYes{nullptr, true};
+constexpr Flag kAsAttention{"-"};  // of the output: as attention_biases
+constexpr Size kNotStated{"", 0};  // by no key of the type
 
 /// One model type. Sizes and switches are as its configuration class in transformers names and defaults them; for types
 /// that are no part of it, such as "qwen", as the code beside the published weights does.
@@ -26,7 +29,7 @@ struct Decoder {
   const char* normalisation = "pre";
   bool has_rms_norms = true, has_norm_scales = true, has_norm_biases = true, normalises_embeddings = false;
   bool has_gates = true, has_joint_projection = false;
-  Flag attention_biases{}, output_bias{"-"}, feed_forward_biases{}, logits_bias{};  // "-": as attention_biases
+  Flag attention_biases{}, output_bias = kAsAttention, feed_forward_biases{}, logits_bias{};
   Flag parallel{};
   bool has_shared_norm = false;  // where sublayers are parallel
   Flag query_key_norms{};
@@ -41,7 +44,6 @@ struct Decoder {
 
 constexpr Size kGptLayers{"n_layer num_hidden_layers", 12}, kGptWidth{"n_embd hidden_size", 768};
 constexpr Size kGptHeads{"n_head num_attention_heads", 12}, kGptLongest{"n_positions max_position_embeddings", 1024};
-constexpr Flag kYes{nullptr, true};
 constexpr std::string_view kGptDropouts = "resid_pdrop embd_pdrop attn_pdrop";
 
 void adjust_mixtral(Conversion& to) {
@@ -67,6 +69,12 @@ void adjust_opt(Conversion& to) {
   if (to.has_dropout("layerdrop", 0)) to.remarks.emplace_back("layerdrop is not modelled: all layers are trained");
 }
 
+/// Also of Falcon.
+void adjust_bloom(Conversion& to) {
+  to.refuse_flag("apply_residual_connection_post_layernorm",
+                 "residual sums behind the normalisation are not supported");
+}
+
 void adjust_falcon(Conversion& to) {
   const bool is_new = to.flag("new_decoder_architecture", false), is_parallel = to.flag("parallel_attn", true);
   const int heads = to.structure["heads"].get<int>();
@@ -79,18 +87,12 @@ void adjust_falcon(Conversion& to) {
   const bool has_alibi = to.flag("alibi", false);
   to.structure["alibi"] = has_alibi;
   to.structure["rotary_positions"] = !has_alibi;
-  to.refuse_flag("apply_residual_connection_post_layernorm",
-                 "residual sums behind the normalisation are not supported");
+  adjust_bloom(to);
   if (to.made.head == "language_model" && to.flag("tie_word_embeddings", true))
     to.remarks.push_back(
         "logits and embedding share one matrix, which files of weights may have twice: " +
         std::to_string(to.structure["width"].get<std::int64_t>() * to.structure["vocabulary"].get<std::int64_t>()) +
         " scalars more");
-}
-
-void adjust_bloom(Conversion& to) {
-  to.refuse_flag("apply_residual_connection_post_layernorm",
-                 "residual sums behind the normalisation are not supported");
 }
 
 void adjust_bigcode(Conversion& to) {
@@ -178,42 +180,115 @@ void adjust_phi(Conversion& to) {
   to.refuse_flag("qk_layernorm", "normalised queries and keys are not supported in this model type");
 }
 
+/// A row as another but for its type and what `change` does.
+template <class Change>
+constexpr Decoder like(Decoder row, std::string_view type, Change change) {
+  row.type = type;
+  change(row);
+  return row;
+}
+constexpr Decoder like(const Decoder& row, std::string_view type) {
+  return like(row, type, [](Decoder&) {});
+}
+
 // Sources: configuration_*.py and modeling_*.py of transformers, and of the weights for baichuan, internlm2 and qwen.
-constexpr std::array kDecoders{Decoder{.type = "llama",
-                                       .feed_forward = {"intermediate_size", 11008},
-                                       .attention_biases = {"attention_bias", false},
-                                       .feed_forward_biases = {"mlp_bias", false}},
-                               Decoder{.type = "granite",
-                                       .feed_forward = {"intermediate_size", 11008},
-                                       .attention_biases = {"attention_bias", false},
-                                       .feed_forward_biases = {"mlp_bias", false}},
-                               Decoder{.type = "mistral",
-                                       .feed_forward = {"intermediate_size", 14336},
-                                       .longest = {"max_position_embeddings", 131072},
-                                       .kv_heads = {"num_key_value_heads", 8},
-                                       .window = 4096},
-                               Decoder{.type = "mixtral",
-                                       .feed_forward = {"intermediate_size", 14336},
-                                       .longest = {"max_position_embeddings", 131072},
-                                       .kv_heads = {"num_key_value_heads", 8},
-                                       .adjust = adjust_mixtral},
-                               Decoder{.type = "qwen2",
-                                       .vocabulary = {"vocab_size", 151936},
-                                       .feed_forward = {"intermediate_size", 22016},
-                                       .longest = {"max_position_embeddings", 32768},
-                                       .kv_heads = {"num_key_value_heads", 32},
-                                       .attention_biases = kYes,
-                                       .output_bias = {},
-                                       .has_optional_window = true},
-                               Decoder{.type = "qwen3",
-                                       .vocabulary = {"vocab_size", 151936},
-                                       .feed_forward = {"intermediate_size", 22016},
-                                       .longest = {"max_position_embeddings", 32768},
-                                       .kv_heads = {"num_key_value_heads", 32},
-                                       .head_features = {"head_dim", 128},
-                                       .attention_biases = {"attention_bias", false},
-                                       .query_key_norms = kYes,
-                                       .has_optional_window = true},
+constexpr Decoder kLlama{.type = "llama",
+                         .feed_forward = {"intermediate_size", 11008},
+                         .attention_biases = {"attention_bias", false},
+                         .feed_forward_biases = {"mlp_bias", false}};
+constexpr Decoder kMistral{.type = "mistral",
+                           .feed_forward = {"intermediate_size", 14336},
+                           .longest = {"max_position_embeddings", 131072},
+                           .kv_heads = {"num_key_value_heads", 8},
+                           .window = 4096};
+constexpr Decoder kQwen2{.type = "qwen2",
+                         .vocabulary = {"vocab_size", 151936},
+                         .feed_forward = {"intermediate_size", 22016},
+                         .longest = {"max_position_embeddings", 32768},
+                         .kv_heads = {"num_key_value_heads", 32},
+                         .attention_biases = kYes,
+                         .output_bias = {},
+                         .has_optional_window = true};
+constexpr Decoder kGemma2{.type = "gemma2",
+                          .layers = {"num_hidden_layers", 26},
+                          .width = {"hidden_size", 2304},
+                          .heads = {"num_attention_heads", 8},
+                          .vocabulary = {"vocab_size", 256000},
+                          .feed_forward = {"intermediate_size", 9216},
+                          .longest = {"max_position_embeddings", 8192},
+                          .kv_heads = {"num_key_value_heads", 4},
+                          .head_features = {"head_dim", 256},
+                          .normalisation = "sandwich",
+                          .attention_biases = {"attention_bias", false},
+                          .tied = {"tie_word_embeddings", true},
+                          .window = 4096,
+                          .adjust = adjust_gemma2};
+constexpr Decoder kGpt2{.type = "gpt2",
+                        .layers = kGptLayers,
+                        .width = kGptWidth,
+                        .heads = kGptHeads,
+                        .vocabulary = {"vocab_size", 50257},
+                        .feed_forward = {"n_inner", 0},
+                        .longest = kGptLongest,
+                        .kv_heads = kNotStated,
+                        .head_features = kNotStated,
+                        .positions = Positions::kLearned,
+                        .has_rms_norms = false,
+                        .has_gates = false,
+                        .has_joint_projection = true,
+                        .attention_biases = kYes,
+                        .feed_forward_biases = kYes,
+                        .tied = {"tie_word_embeddings", true},
+                        .dropouts = kGptDropouts,
+                        .dropout = 0.1};
+constexpr Decoder kGptJ{.type = "gptj",
+                        .layers = {"n_layer num_hidden_layers", 28},
+                        .width = {"n_embd hidden_size", 4096},
+                        .heads = {"n_head num_attention_heads", 16},
+                        .vocabulary = {"vocab_size", 50400},
+                        .feed_forward = {"n_inner", 0},
+                        .longest = {"n_positions max_position_embeddings", 2048},
+                        .kv_heads = kNotStated,
+                        .head_features = kNotStated,
+                        .has_rms_norms = false,
+                        .has_gates = false,
+                        .feed_forward_biases = kYes,
+                        .logits_bias = kYes,
+                        .parallel = kYes,
+                        .has_shared_norm = true,
+                        .dropouts = kGptDropouts,
+                        .adjust = adjust_gptj};
+constexpr Decoder kCohere{.type = "cohere",
+                          .layers = {"num_hidden_layers", 40},
+                          .width = {"hidden_size", 8192},
+                          .heads = {"num_attention_heads", 64},
+                          .vocabulary = {"vocab_size", 256000},
+                          .feed_forward = {"intermediate_size", 22528},
+                          .longest = {"max_position_embeddings", 8192},
+                          .has_rms_norms = false,
+                          .has_norm_biases = false,
+                          .attention_biases = {"attention_bias", false},
+                          .parallel = kYes,
+                          .has_shared_norm = true,
+                          .query_key_norms = {"use_qk_norm", false},
+                          .has_query_key_scales = true,
+                          .tied = {"tie_word_embeddings", true}};
+constexpr std::array kDecoders{kLlama,
+                               like(kLlama, "granite"),
+                               kMistral,
+                               like(kMistral, "mixtral",
+                                    [](Decoder& row) {
+                                      row.window = 0;
+                                      row.adjust = adjust_mixtral;
+                                    }),
+                               kQwen2,
+                               like(kQwen2, "qwen3",
+                                    [](Decoder& row) {
+                                      row.head_features = {"head_dim", 128};
+                                      row.attention_biases = {"attention_bias", false};
+                                      row.output_bias = kAsAttention;
+                                      row.query_key_norms = kYes;
+                                    }),
                                Decoder{.type = "gemma",
                                        .layers = {"num_hidden_layers", 28},
                                        .width = {"hidden_size", 3072},
@@ -225,34 +300,14 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .head_features = {"head_dim", 256},
                                        .attention_biases = {"attention_bias", false},
                                        .tied = {"tie_word_embeddings", true}},
-                               Decoder{.type = "gemma2",
-                                       .layers = {"num_hidden_layers", 26},
-                                       .width = {"hidden_size", 2304},
-                                       .heads = {"num_attention_heads", 8},
-                                       .vocabulary = {"vocab_size", 256000},
-                                       .feed_forward = {"intermediate_size", 9216},
-                                       .longest = {"max_position_embeddings", 8192},
-                                       .kv_heads = {"num_key_value_heads", 4},
-                                       .head_features = {"head_dim", 256},
-                                       .normalisation = "sandwich",
-                                       .attention_biases = {"attention_bias", false},
-                                       .tied = {"tie_word_embeddings", true},
-                                       .window = 4096,
-                                       .adjust = adjust_gemma2},
-                               Decoder{.type = "gemma3_text",
-                                       .layers = {"num_hidden_layers", 26},
-                                       .width = {"hidden_size", 2304},
-                                       .heads = {"num_attention_heads", 8},
-                                       .vocabulary = {"vocab_size", 262208},
-                                       .feed_forward = {"intermediate_size", 9216},
-                                       .longest = {"max_position_embeddings", 131072},
-                                       .kv_heads = {"num_key_value_heads", 4},
-                                       .head_features = {"head_dim", 256},
-                                       .normalisation = "sandwich",
-                                       .attention_biases = {"attention_bias", false},
-                                       .query_key_norms = kYes,
-                                       .tied = {"tie_word_embeddings", true},
-                                       .window = 4096},
+                               kGemma2,
+                               like(kGemma2, "gemma3_text",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 262208};
+                                      row.longest = {"max_position_embeddings", 131072};
+                                      row.query_key_norms = kYes;
+                                      row.adjust = nullptr;
+                                    }),
                                Decoder{.type = "phi",
                                        .layers = {"num_hidden_layers", 24},
                                        .width = {"hidden_size", 2048},
@@ -273,51 +328,16 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .feed_forward = {"intermediate_size", 8192},
                                        .longest = {"max_position_embeddings", 4096},
                                        .has_joint_projection = true},
-                               Decoder{.type = "gpt2",
-                                       .layers = kGptLayers,
-                                       .width = kGptWidth,
-                                       .heads = kGptHeads,
-                                       .vocabulary = {"vocab_size", 50257},
-                                       .feed_forward = {"n_inner", 0},
-                                       .longest = kGptLongest,
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
-                                       .positions = Positions::kLearned,
-                                       .has_rms_norms = false,
-                                       .has_gates = false,
-                                       .has_joint_projection = true,
-                                       .attention_biases = kYes,
-                                       .feed_forward_biases = kYes,
-                                       .tied = {"tie_word_embeddings", true},
-                                       .dropouts = kGptDropouts,
-                                       .dropout = 0.1},
-                               Decoder{.type = "gpt_bigcode",
-                                       .layers = kGptLayers,
-                                       .width = kGptWidth,
-                                       .heads = kGptHeads,
-                                       .vocabulary = {"vocab_size", 50257},
-                                       .feed_forward = {"n_inner", 0},
-                                       .longest = kGptLongest,
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
-                                       .positions = Positions::kLearned,
-                                       .has_rms_norms = false,
-                                       .has_gates = false,
-                                       .has_joint_projection = true,
-                                       .attention_biases = kYes,
-                                       .feed_forward_biases = kYes,
-                                       .tied = {"tie_word_embeddings", true},
-                                       .dropouts = kGptDropouts,
-                                       .dropout = 0.1,
-                                       .adjust = adjust_bigcode},
+                               kGpt2,
+                               like(kGpt2, "gpt_bigcode", [](Decoder& row) { row.adjust = adjust_bigcode; }),
                                Decoder{.type = "gpt_neo",
                                        .layers = {"num_layers num_hidden_layers", 24},
                                        .width = {"hidden_size", 2048},
                                        .heads = {"num_heads num_attention_heads", 16},
                                        .vocabulary = {"vocab_size", 50257},
                                        .feed_forward = {"intermediate_size", 0},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .positions = Positions::kLearned,
                                        .has_rms_norms = false,
                                        .has_gates = false,
@@ -326,48 +346,20 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .tied = {"tie_word_embeddings", true},
                                        .dropouts = "resid_dropout embed_dropout attention_dropout",
                                        .adjust = adjust_gpt_neo},
-                               Decoder{.type = "gptj",
-                                       .layers = {"n_layer num_hidden_layers", 28},
-                                       .width = {"n_embd hidden_size", 4096},
-                                       .heads = {"n_head num_attention_heads", 16},
-                                       .vocabulary = {"vocab_size", 50400},
-                                       .feed_forward = {"n_inner", 0},
-                                       .longest = {"n_positions max_position_embeddings", 2048},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
-                                       .has_rms_norms = false,
-                                       .has_gates = false,
-                                       .feed_forward_biases = kYes,
-                                       .logits_bias = kYes,
-                                       .parallel = kYes,
-                                       .has_shared_norm = true,
-                                       .dropouts = kGptDropouts,
-                                       .adjust = adjust_gptj},
-                               Decoder{.type = "codegen",
-                                       .layers = {"n_layer num_hidden_layers", 28},
-                                       .width = {"n_embd hidden_size", 4096},
-                                       .heads = {"n_head num_attention_heads", 16},
-                                       .vocabulary = {"vocab_size", 50400},
-                                       .feed_forward = {"n_inner", 0},
-                                       .longest = {"n_positions max_position_embeddings", 2048},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
-                                       .has_rms_norms = false,
-                                       .has_gates = false,
-                                       .has_joint_projection = true,
-                                       .feed_forward_biases = kYes,
-                                       .logits_bias = kYes,
-                                       .parallel = kYes,
-                                       .has_shared_norm = true,
-                                       .dropouts = kGptDropouts},
+                               kGptJ,
+                               like(kGptJ, "codegen",
+                                    [](Decoder& row) {
+                                      row.has_joint_projection = true;
+                                      row.adjust = nullptr;
+                                    }),
                                Decoder{.type = "gpt_neox",
                                        .layers = {"num_hidden_layers", 44},
                                        .width = {"hidden_size", 6144},
                                        .heads = {"num_attention_heads", 64},
                                        .vocabulary = {"vocab_size", 50432},
                                        .feed_forward = {"intermediate_size", 24576},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .has_rms_norms = false,
                                        .has_gates = false,
                                        .has_joint_projection = true,
@@ -381,8 +373,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .heads = {"num_attention_heads", 12},
                                        .vocabulary = {"vocab_size", 50272},
                                        .feed_forward = {"ffn_dim", 3072},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .positions = Positions::kLearned,
                                        .position_offset = 2,
                                        .has_rms_norms = false,
@@ -399,8 +391,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .vocabulary = {"vocab_size", 250880},
                                        .feed_forward = {"n_inner", 0},
                                        .longest = {"seq_length", 2048},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .positions = Positions::kAlibi,
                                        .has_rms_norms = false,
                                        .normalises_embeddings = true,
@@ -417,8 +409,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .heads = {"num_attention_heads n_head", 71},
                                        .vocabulary = {"vocab_size", 65024},
                                        .feed_forward = {"ffn_hidden_size", 0},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .has_rms_norms = false,
                                        .has_gates = false,
                                        .has_joint_projection = true,
@@ -432,10 +424,10 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .width = {"d_model hidden_size", 2048},
                                        .heads = {"n_heads num_attention_heads", 16},
                                        .vocabulary = {"vocab_size", 50368},
-                                       .feed_forward = {"", 0},
+                                       .feed_forward = kNotStated,
                                        .longest = {"max_seq_len", 2048},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .positions = Positions::kAlibi,
                                        .has_rms_norms = false,
                                        .has_norm_biases = false,
@@ -450,7 +442,7 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .feed_forward = {"intermediate_size", 6912},
                                        .longest = {"max_position_embeddings", 4096},
                                        .kv_heads = {"num_key_value_heads", 32},
-                                       .head_features = {"", 0},
+                                       .head_features = kNotStated,
                                        .has_rms_norms = false,
                                        .attention_biases = {"use_qkv_bias", false},
                                        .output_bias = {},
@@ -488,36 +480,13 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .attention_biases = {"attention_bias", false},
                                        .query_key_norms = kYes,
                                        .has_query_key_scales = true},
-                               Decoder{.type = "cohere",
-                                       .layers = {"num_hidden_layers", 40},
-                                       .width = {"hidden_size", 8192},
-                                       .heads = {"num_attention_heads", 64},
-                                       .vocabulary = {"vocab_size", 256000},
-                                       .feed_forward = {"intermediate_size", 22528},
-                                       .longest = {"max_position_embeddings", 8192},
-                                       .has_rms_norms = false,
-                                       .has_norm_biases = false,
-                                       .attention_biases = {"attention_bias", false},
-                                       .parallel = kYes,
-                                       .has_shared_norm = true,
-                                       .query_key_norms = {"use_qk_norm", false},
-                                       .has_query_key_scales = true,
-                                       .tied = {"tie_word_embeddings", true}},
-                               Decoder{.type = "cohere2",
-                                       .layers = {"num_hidden_layers", 40},
-                                       .width = {"hidden_size", 8192},
-                                       .heads = {"num_attention_heads", 64},
-                                       .vocabulary = {"vocab_size", 256000},
-                                       .feed_forward = {"intermediate_size", 22528},
-                                       .longest = {"max_position_embeddings", 8192},
-                                       .has_rms_norms = false,
-                                       .has_norm_biases = false,
-                                       .attention_biases = {"attention_bias", false},
-                                       .parallel = kYes,
-                                       .has_shared_norm = true,
-                                       .tied = {"tie_word_embeddings", true},
-                                       .window = 4096,
-                                       .adjust = remark_on_positions},
+                               kCohere,
+                               like(kCohere, "cohere2",
+                                    [](Decoder& row) {
+                                      row.query_key_norms = {};
+                                      row.window = 4096;
+                                      row.adjust = remark_on_positions;
+                                    }),
                                Decoder{.type = "nemotron",
                                        .width = {"hidden_size", 6144},
                                        .heads = {"num_attention_heads", 48},
@@ -544,10 +513,10 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .adjust = remark_on_positions},
                                Decoder{.type = "qwen",
                                        .vocabulary = {"vocab_size", 151936},
-                                       .feed_forward = {"", 0},
+                                       .feed_forward = kNotStated,
                                        .longest = {"seq_length", 8192},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .has_joint_projection = true,
                                        .attention_biases = kYes,
                                        .output_bias = {},
@@ -556,7 +525,7 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                Decoder{.type = "internlm2",
                                        .vocabulary = {"vocab_size", 103168},
                                        .feed_forward = {"intermediate_size", 11008},
-                                       .head_features = {"", 0},
+                                       .head_features = kNotStated,
                                        .has_joint_projection = true,
                                        .attention_biases = {"bias", true},
                                        .dropouts = ""},
@@ -564,8 +533,8 @@ constexpr std::array kDecoders{Decoder{.type = "llama",
                                        .vocabulary = {"vocab_size", 125696},
                                        .feed_forward = {"intermediate_size", 11008},
                                        .longest = {"max_position_embeddings", 4096},
-                                       .kv_heads = {"", 0},
-                                       .head_features = {"", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
                                        .has_joint_projection = true,
                                        .dropouts = "",
                                        .adjust = adjust_baichuan}};
@@ -627,8 +596,8 @@ void convert_decoder(Conversion& to) {
   if (kind.normalises_embeddings) structure["normalises_embeddings"] = true;
   const bool has_biases = to.flag(kind.attention_biases);
   structure["attention_biases"] = has_biases;
-  const bool is_as_others = kind.output_bias.name != nullptr && std::string_view{kind.output_bias.name} == "-";
-  structure["attention_output_bias"] = is_as_others ? has_biases : to.flag(kind.output_bias);
+  const bool is_as_attention = kind.output_bias.name != nullptr && std::string_view{kind.output_bias.name} == "-";
+  structure["attention_output_bias"] = is_as_attention ? has_biases : to.flag(kind.output_bias);
   structure["feed_forward_biases"] = to.flag(kind.feed_forward_biases);
   structure["joint_projection"] = kind.has_joint_projection;
   structure["gated_feed_forward"] = kind.has_gates;

@@ -13,6 +13,7 @@
 #include "workloads/importers/framework_graph.hpp"
 #include "workloads/importers/onnx.pb.h"
 #include "workloads/importers/onnx_shapes.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
@@ -278,7 +279,7 @@ class OnnxReader {
     const OnnxShape shape{tensor.dims().begin(), tensor.dims().end()};
     std::int64_t count = 1;
     for (const std::int64_t size : shape) {
-      if (size < 0 || (size > 0 && count > (std::int64_t{1} << 40) / size))
+      if (size < 0 || (size > 0 && count > kMostScalars / size))
         throw InputError{source_.name() + ": initializer " + in_quotes(name) + " has a size of " +
                          std::to_string(size)};
       count *= size;

@@ -9,6 +9,7 @@
 
 #include "sim/base/errors.hpp"
 #include "workloads/importers/einsum.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
@@ -16,7 +17,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMostOfAxis = std::int64_t{1} << 40;
 constexpr std::size_t kMostAxesOfOnnx = 8;
 constexpr std::size_t kMostIntegers = 64;
 
@@ -68,7 +68,7 @@ class Inference {
   static std::int64_t count_of_axes(OnnxShape::const_iterator begin, OnnxShape::const_iterator end) {
     std::int64_t count = 1;
     for (auto size = begin; size != end; ++size) {
-      if (*size > 0 && count > kMostOfAxis / *size) fail("more than 2^40 scalars");
+      if (*size > 0 && count > kMostScalars / *size) fail("more than 2^40 scalars");
       count *= *size;
     }
     return count;
@@ -79,7 +79,7 @@ class Inference {
     if (i >= node_.outputs.size() || node_.outputs[i].empty()) return;
     if (shape.size() > kMostAxesOfOnnx) fail("more than 8 axes");
     for (const std::int64_t size : shape)
-      if (size < 0 || size > kMostOfAxis) fail("an axis of " + std::to_string(size));
+      if (size < 0 || size > kMostScalars) fail("an axis of " + std::to_string(size));
     (void)all_of(shape);
     values_.shapes.try_emplace(node_.outputs[i], shape);
   }
@@ -178,7 +178,7 @@ class Inference {
       if (y[i] == -1) {
         if (open) fail("two axes of -1");
         open = i;
-      } else if (y[i] < 1 || known > kMostOfAxis / y[i]) {
+      } else if (y[i] < 1 || known > kMostScalars / y[i]) {
         fail("an axis of " + std::to_string(y[i]));
       } else {
         known *= y[i];
@@ -294,7 +294,7 @@ class Inference {
     OnnxShape y = *x;
     for (std::size_t i = 0; i < y.size(); ++i) {
       for (const std::int64_t pad : {(*pads)[i], (*pads)[i + y.size()]})
-        if (pad < -kMostOfAxis || pad > kMostOfAxis) fail("a padding that is too large");
+        if (pad < -kMostScalars || pad > kMostScalars) fail("a padding that is too large");
       y[i] += (*pads)[i] + (*pads)[i + y.size()];
     }
     return y;
@@ -493,12 +493,12 @@ class Inference {
     Integers y;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::int64_t a = x[i], b = other->size() == 1 ? (*other)[0] : (*other)[i];
-      if (std::abs(a) > kMostOfAxis || std::abs(b) > kMostOfAxis) return std::nullopt;
+      if (std::abs(a) > kMostScalars || std::abs(b) > kMostScalars) return std::nullopt;
       if (type == "Add")
         y.push_back(a + b);
       else if (type == "Sub")
         y.push_back(a - b);
-      else if (type == "Mul" && (a == 0 || std::abs(b) <= kMostOfAxis / std::abs(a)))
+      else if (type == "Mul" && (a == 0 || std::abs(b) <= kMostScalars / std::abs(a)))
         y.push_back(a * b);
       else if (type == "Equal")
         y.push_back(a == b ? 1 : 0);

@@ -13,6 +13,7 @@
 
 #include "sim/base/errors.hpp"
 #include "workloads/importers/einsum.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
@@ -22,7 +23,6 @@ using Shape = GraphDefShape;
 using Numbers = std::vector<double>;
 
 constexpr std::int64_t kOpen = -1;
-constexpr std::int64_t kMostOfTensorFlowAxis = std::int64_t{1} << 40;
 constexpr std::int64_t kMostOfWindow = 1 << 20;
 constexpr std::size_t kMostAxesOfTensor = 8;
 constexpr std::size_t kMostNumbers = 64;
@@ -40,7 +40,7 @@ std::int64_t count_of_axes(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {
     if (size < 0) return kOpen;
-    if (size > 0 && count > kMostOfTensorFlowAxis / size) fail("more than 2^40 scalars");
+    if (size > 0 && count > kMostScalars / size) fail("more than 2^40 scalars");
     count *= size;
   }
   return count;
@@ -48,14 +48,14 @@ std::int64_t count_of_axes(const Shape& shape) {
 
 /// A number as a size; kOpen if it is none.
 std::int64_t size_of(double number) {
-  return std::isfinite(number) && number >= 0 && number <= static_cast<double>(kMostOfTensorFlowAxis)
+  return std::isfinite(number) && number >= 0 && number <= static_cast<double>(kMostScalars)
              ? static_cast<std::int64_t>(number)
              : kOpen;
 }
 
 std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a < 0 || b < 0) return kOpen;
-  if (a > 0 && b > kMostOfTensorFlowAxis / a) fail("more than 2^40 scalars");
+  if (a > 0 && b > kMostScalars / a) fail("more than 2^40 scalars");
   return a * b;
 }
 
@@ -125,7 +125,7 @@ class TensorFlowShapes {
   static void check(const Shape& shape) {
     if (shape.size() > kMostAxesOfTensor) fail("more than 8 axes");
     for (const std::int64_t size : shape)
-      if (size > kMostOfTensorFlowAxis) fail("an axis of " + std::to_string(size));
+      if (size > kMostScalars) fail("an axis of " + std::to_string(size));
     (void)count_of_axes(shape);
   }
   void set(const std::optional<Shape>& shape) { outputs_[0].shape = shape; }
@@ -390,7 +390,7 @@ class TensorFlowShapes {
       const std::size_t along = axis_of(*axis, y->size());
       for (std::size_t k = 0; k < y->size(); ++k)
         if (k == along)
-          (*y)[k] = (*y)[k] < 0 || (*x)[k] < 0 ? kOpen : std::min((*y)[k] + (*x)[k], kMostOfTensorFlowAxis + 1);
+          (*y)[k] = (*y)[k] < 0 || (*x)[k] < 0 ? kOpen : std::min((*y)[k] + (*x)[k], kMostScalars + 1);
         else if ((*y)[k] < 0)
           (*y)[k] = (*x)[k];
     }
