@@ -48,11 +48,10 @@ std::string name_of(const ExportCommand& command) {
 }
 
 /// The process groups by their names in the traces, as simulators want them: {"1": [0, 2]}.
-void write_groups(const StepPrograms& programs, const std::string& name, OutputFolder& files) {
-  if (programs.process_groups().empty()) return;
+void write_groups(ExportedStep& step, const std::string& name, OutputFolder& files) {
+  if (step.process_groups.empty()) return;
   Json groups = Json::object();
-  for (std::size_t i = 0; i < programs.process_groups().size(); ++i)
-    groups[std::to_string(i + 1)] = programs.process_groups()[i];
+  for (std::size_t i = 0; i < step.process_groups.size(); ++i) groups[std::to_string(i + 1)] = step.process_groups[i];
   files.write(name + ".groups.json", to_json_text(groups));
 }
 
@@ -63,13 +62,13 @@ std::size_t export_scenario(const ExportCommand& command, const std::string& nam
       read_scenario(load_checked_scenario(file, command.overrides, catalog), file.string(), catalog);
   require_fixed_partners(scenario);
   try {
-    StepPrograms programs{scenario};
-    for (int rank = 0; rank < programs.ranks(); ++rank) {
+    ExportedStep step{scenario};
+    for (int rank = 0; rank < step.compiler.ranks(); ++rank) {
       command.common.budget.check();
-      files.write(name + '.' + std::to_string(rank) + ".et", chakra_et_bytes(chakra_trace(programs, rank)));
+      files.write(name + '.' + std::to_string(rank) + ".et", chakra_et_bytes(chakra_trace(step, rank)));
     }
-    write_groups(programs, name, files);
-    return static_cast<std::size_t>(programs.ranks());
+    write_groups(step, name, files);
+    return static_cast<std::size_t>(step.compiler.ranks());
   } catch (const RunError& error) { throw scenario.no_result(error); }
 }
 

@@ -31,8 +31,7 @@
 #include "sim/collective/collective.hpp"
 #include "sim/job/program_session.hpp"
 #include "sim/program/connection.hpp"
-#include "sim/scenario/gradient_units.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
 
@@ -43,10 +42,8 @@ class LockstepTraining final : public ProgramSession {
   LockstepTraining(const SessionParts& parts, TrainingProgress done)
       : ProgramSession{parts, done, 1},
         exchange_{scenario_.training.strategy.exchange},
-        pipeline_{scenario_.training.strategy.pipeline()},
-        units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
-        stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
-                                             : plan_pipeline_exchange(scenario_, workers_.stages())},
+        grid_{rank_grid(scenario_)},
+        has_stages_{grid_.degree(Axis::kPipeline) > 1},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster_, clock_, *this} {
     create_members(block_of_machines());
@@ -98,14 +95,14 @@ class LockstepTraining final : public ProgramSession {
   }
 
   void describe(RunRecord& record) const override {
-    if (!programs_.empty()) record.unit_names = labels();
+    record.unit_names = compiler_.labels();
     record.unit_names.emplace_back("model");
   }
 
   std::string deadlock() const override {
     for (const auto& group : formation_->groups)
       if (std::string waiting =
-              group->waits_for([this](int label) { return labels()[static_cast<std::size_t>(label)]; });
+              group->waits_for([this](int label) { return compiler_.labels()[static_cast<std::size_t>(label)]; });
           !waiting.empty())
         return waiting;
     return "no worker has a gradient ready";
@@ -136,8 +133,9 @@ class LockstepTraining final : public ProgramSession {
     Use use;
   };
 
-  /// What a member does in a step, and all workers for which it stands.
-  struct Part : SharedStep::Part {
+  /// What a member does in a step: as the worker's own program, and with the samples of all for which it stands.
+  struct Part {
+    WorkerStep step;
     const Program* program = nullptr;
     std::vector<CollectiveGroup*> groups{};
   };
@@ -146,7 +144,6 @@ class LockstepTraining final : public ProgramSession {
   struct Formation {
     std::vector<Member*> members;
     std::map<const Member*, Part> parts;
-    std::int64_t workers = 0;
     std::int64_t samples = 0;  // of a step
     std::vector<std::unique_ptr<CollectiveGroup>> groups;
     std::optional<SteadyStep> steady;
@@ -180,21 +177,22 @@ class LockstepTraining final : public ProgramSession {
     const auto [entry, is_new] = formations_.try_emplace(members);
     Formation& formation = entry->second;
     if (!is_new) return formation;
-    std::vector<Endpoint> gpus;
-    for (const Worker& worker : workers_)
-      if (members[static_cast<std::size_t>(worker.gpu.machine)]) {
-        gpus.push_back(worker.gpu);
-        gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
-        ++formation.workers;
-      }
     for (const auto& member : all_)
       if (members[static_cast<std::size_t>(member->worker.gpu.machine)]) formation.members.push_back(member.get());
-    if (gpus.empty()) return formation;
-    share_step(members, formation);
-    if (pipeline_ != nullptr)
-      add_groups_of_stages(members, formation);
-    else
-      add_group(formation, formation.members, formation.workers, std::move(gpus));
+    std::vector<int> sharing;
+    for (const Worker& worker : workers_)
+      if (members[static_cast<std::size_t>(worker.gpu.machine)]) sharing.push_back(worker.index);
+    if (sharing.empty()) return formation;
+    const ClusterStep step = compiler_.step(sharing);
+    formation.samples = step.samples;
+    for (const WorkerStep& worker : step.workers) {
+      Part& part = formation.parts[member_of_[static_cast<std::size_t>(worker.worker)]];
+      const std::int64_t others = part.step.samples;
+      part.step = worker;
+      part.step.samples += others;
+      part.program = &compiler_.program(worker);
+    }
+    for (const WorkerGroup& group : step.groups) add_group(formation, group.workers);
     return formation;
   }
 
@@ -202,82 +200,42 @@ class LockstepTraining final : public ProgramSession {
     for (const auto& group : formation.groups) group->communicator().settle();
   }
 
-  /// Adds collectives of `members`, which stand for so many workers, on `gpus`.
-  void add_group(Formation& formation, const std::vector<Member*>& members, std::int64_t workers,
-                 std::vector<Endpoint> gpus) {
+  /// Adds the collectives of `workers`, unless those that stand for them meet in another group.
+  void add_group(Formation& formation, const std::vector<int>& workers) {
+    std::vector<const Member*> members;
+    std::int64_t standing_for = 0;
+    for (const int worker : workers) {
+      const Member* member = member_of_[static_cast<std::size_t>(worker)];
+      if (member->worker.index != worker) continue;
+      members.push_back(member);
+      standing_for += member->running.workers();
+    }
+    if (members.empty()) return;
     formation.groups.push_back(std::make_unique<CollectiveGroup>(
-        executor_, clock_, workers, CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, std::move(gpus), reductions_.times_collectives)));
+        executor_, clock_, standing_for,
+        CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
+        std::make_unique<Communicator>(cluster_, clock_, gpus_of(workers), reductions_.times_collectives)));
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
-  /// The same stage of all pipelines; and in each pipeline those stages that hold the same variables.
-  void add_groups_of_stages(const std::vector<bool>& members, Formation& formation) {
-    std::vector<const Worker*> workers;
-    for (const Worker& worker : workers_)
-      if (members[static_cast<std::size_t>(worker.gpu.machine)]) workers.push_back(&worker);
-    const std::size_t stages = static_cast<std::size_t>(pipeline_->stages);
-    const auto add = [&](const std::vector<const Worker*>& in_group) {
-      std::vector<Member*> running;
-      std::int64_t standing_for = 0;
-      for (const Worker* worker : in_group) {
-        Member* member = member_of_[static_cast<std::size_t>(worker->index)];
-        if (&member->worker != worker) continue;
-        running.push_back(member);
-        standing_for += member->running.workers();
-      }
-      if (!running.empty()) add_group(formation, running, standing_for, gpus_of(in_group));
-    };
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      std::vector<const Worker*> alike;
-      for (std::size_t w = stage; w < workers.size(); w += stages) alike.push_back(workers[w]);
-      add(alike);
-    }
-    for (const PipelineExchange::Copies& copies : stage_exchange_.copies)
-      for (std::size_t first = 0; first < workers.size(); first += stages) {
-        std::vector<const Worker*> holders;
-        for (const int stage : copies.stages) holders.push_back(workers[first + static_cast<std::size_t>(stage)]);
-        add(holders);
-      }
-  }
-
-  static std::vector<Endpoint> gpus_of(const std::vector<const Worker*>& workers) {
+  std::vector<Endpoint> gpus_of(const std::vector<int>& workers) const {
     std::vector<Endpoint> gpus;
-    for (const Worker* worker : workers) {
-      gpus.push_back(worker->gpu);
-      gpus.insert(gpus.end(), worker->other_gpus.begin(), worker->other_gpus.end());
+    for (const int worker : workers) {
+      const std::vector<Endpoint>& own = cluster_.site.workers[static_cast<std::size_t>(worker)];
+      gpus.insert(gpus.end(), own.begin(), own.end());
     }
     return gpus;
-  }
-
-  void share_step(const std::vector<bool>& members, Formation& formation) {
-    std::vector<const Worker*> sharing;
-    for (const Worker& worker : workers_)
-      if (members[static_cast<std::size_t>(worker.gpu.machine)]) sharing.push_back(&worker);
-    const SharedStep shared = workers_.share_step(sharing);
-    formation.samples = shared.samples;
-    for (std::size_t w = 0; w < sharing.size(); ++w) {
-      const int index = sharing[w]->index;
-      Part& part = formation.parts[member_of_[static_cast<std::size_t>(index)]];
-      part.plan = shared.parts[w].plan;
-      part.passes = shared.parts[w].passes;
-      part.samples += shared.parts[w].samples;
-      part.program = &program_of(*part.plan, part.passes, index);
-    }
   }
 
   /// That stand for all others, as pipelines and their collectives are the same in each block of them; 0: none do.
   int block_of_machines() const {
     if (reductions_.folded_block == 0) return 0;
-    for (int stage = 0; stage < pipeline_->stages; ++stage) {
-      std::vector<const Worker*> alike;
-      for (const Worker& worker : workers_)
-        if (worker.index % pipeline_->stages == stage) alike.push_back(&worker);
-      for (const CollectiveMethod& method : collective_methods(cluster_.site, gpus_of(alike), cluster_.network))
+    for (int stage = 0; stage < grid_.degree(Axis::kPipeline); ++stage)
+      for (const CollectiveMethod& method :
+           collective_methods(cluster_.site, gpus_of(grid_.along(Axis::kData, stage)), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, static_cast<int>(cluster_.site.machines.size()),
                                reductions_.folded_block))
           return 0;
-    }
     return reductions_.folded_block;
   }
 
@@ -286,7 +244,7 @@ class LockstepTraining final : public ProgramSession {
     const bool folds = reductions_.folds_workers || block > 0;
     if (block > 0) cluster_.network.fold(block);
     const int workers_of_block = block > 0 ? block * cluster_.site.machines.front().workers : 0;
-    std::shared_ptr<Counters> pipeline_counters;
+    std::shared_ptr<Counters> team_counters;
     std::vector<Member*> of_class(block > 0 ? static_cast<std::size_t>(workers_of_block) : scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
     for (Worker& worker : workers_) {
@@ -305,19 +263,11 @@ class LockstepTraining final : public ProgramSession {
                                  .gpu = worker.gpu,
                                  .other_gpus = worker.other_gpus,
                                  .copies_are_alone = reductions_.copies_are_alone};
-      if (pipeline_ != nullptr) {
-        const int stage = worker.index % pipeline_->stages;
-        const auto connect = [&](int other) {
-          const Worker& to = workers_[other];
-          place.connections.push_back(cluster_.network.path(worker.gpu, to.gpu));
-          for (std::size_t i = 0; i < worker.other_gpus.size(); ++i)
-            place.connections.push_back(cluster_.network.path(worker.other_gpus[i], to.other_gpus[i]));
-        };
-        if (stage == 0) pipeline_counters = std::make_shared<Counters>();
-        if (stage > 0) connect(worker.index - 1);
-        if (stage + 1 < pipeline_->stages) connect(worker.index + 1);
-      }
-      all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, pipeline_counters)));
+      for (const Wire& wire : compiler_.wires(worker.index))
+        place.connections.push_back(cluster_.network.path(wire.sender, wire.receiver));
+      if (const std::vector<int> team = compiler_.team(worker.index); team.front() == worker.index)
+        team_counters = team.size() > 1 ? std::make_shared<Counters>() : nullptr;
+      all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, team_counters)));
       first = all_.back().get();
       member_of_.push_back(first);
     }
@@ -329,21 +279,6 @@ class LockstepTraining final : public ProgramSession {
     for (const auto& member : all_)
       stands_for[static_cast<std::size_t>(member->worker.gpu.machine)] = static_cast<int>(member->running.workers());
     log_.fold(static_cast<std::size_t>(from_the_start), std::move(recorded_by), std::move(stands_for));
-  }
-
-  /// All programs have the same.
-  const std::vector<std::string>& labels() const { return programs_.begin()->second.labels; }
-
-  /// One for each plan and number of passes.
-  const Program& program_of(const ComputePlan& plan, int passes, int worker) {
-    const auto [entry, is_new] = programs_.try_emplace({&plan, passes});
-    if (is_new) {
-      entry->second = pipeline_ == nullptr ? compile_step(scenario_, plan, passes, units_)
-                                           : compile_pipeline(scenario_, plan, workers_.stages(), stage_exchange_,
-                                                              worker % pipeline_->stages);
-      if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
-    }
-    return entry->second;
   }
 
   void begin_step(Member& member) {
@@ -358,9 +293,9 @@ class LockstepTraining final : public ProgramSession {
     const Part& part = formation.parts.at(&member);
     member.is_training = true;
     member.worker.step = {.span = {clock_.now(), {}}};
-    member.worker.step.samples = part.samples;
-    member.worker.plan = part.plan;
-    member.worker.passes = part.passes;
+    member.worker.step.samples = part.step.samples;
+    member.worker.plan = part.step.plan;
+    member.worker.passes = part.step.passes;
     executor_.expect(number, static_cast<std::int64_t>(formation.members.size()));
     executor_.begin_step(member.running, *part.program, part.groups, number);
   }
@@ -408,7 +343,7 @@ class LockstepTraining final : public ProgramSession {
     for (const Member* member : formation.members) end_ = std::max(end_, member->end);
     for (Member* member : formation.members) {
       member->for_others = {};
-      if (pipeline_ != nullptr) {
+      if (has_stages_) {
         member->for_others = end_ - member->end;
         member->end = end_;
       }
@@ -481,7 +416,8 @@ class LockstepTraining final : public ProgramSession {
                                                   begin_step(*member);
                                                 }
                                               });
-    connection->send({static_cast<int>(labels().size()), done_.updates, scenario_.workload.variable_bytes(), 0});
+    connection->send(
+        {static_cast<int>(compiler_.labels().size()), done_.updates, scenario_.workload.variable_bytes(), 0});
   }
 
   /// The worker has waited for reduced gradients in its kernels, with forward overlap, or from their end to its update.
@@ -490,7 +426,7 @@ class LockstepTraining final : public ProgramSession {
     times.kernels = member.running.kernel_time();
     times.stalled = member.running.stalled();
     const Seconds after = std::max(Seconds{}, clock_.now() - member.running.compute_end() - member.worker.plan->update);
-    if (pipeline_ == nullptr) {
+    if (!has_stages_) {
       const Seconds waited = times.stalled + after;
       times.latency = waited * member.latency_share;
       times.network = waited - times.latency;
@@ -565,15 +501,13 @@ class LockstepTraining final : public ProgramSession {
   }
 
   const GradientExchange& exchange_;
-  const Pipeline* pipeline_;  // nullptr: none
-  GradientUnits units_;
-  PipelineExchange stage_exchange_;
+  RankGrid grid_;
+  bool has_stages_;
   bool changes_members_;
   Executor executor_;
-  std::map<std::pair<const ComputePlan*, int>, Program> programs_;  // by plan and passes
-  std::vector<std::unique_ptr<Member>> all_;                        // in the order of the executor's workers
-  std::vector<Member*> member_of_;                                  // [workers]
-  std::map<std::vector<bool>, Formation> formations_;               // by members, [machines]
+  std::vector<std::unique_ptr<Member>> all_;           // in the order of the executor's workers
+  std::vector<Member*> member_of_;                     // [workers]
+  std::map<std::vector<bool>, Formation> formations_;  // by members, [machines]
   std::vector<bool> members_;
   Formation* formation_ = nullptr;                              // of the next step
   bool stops_ = false;                                          // after the current one

@@ -10,13 +10,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "sim/job/paced_worker.hpp"
 #include "sim/job/program_session.hpp"
-#include "sim/scenario/gradient_units.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
 
@@ -46,8 +44,6 @@ class PacedTraining final : public ProgramSession {
         shares_updates_{runs_ahead_ && is_synchronous_},
         changes_members_{may_leave_full_cluster(scenario_)},
         servers_{cluster_.site.servers},
-        units_{servers_strategy_ != nullptr ? plan_gradient_units(scenario_, static_cast<int>(servers_.size()))
-                                            : GradientUnits{}},
         steps_{servers_strategy_ != nullptr && !shares_updates_ ? servers_strategy_->staleness_bound : std::nullopt,
                backup_workers(scenario_), done.updates},
         executor_{cluster_, clock_, *this, done.updates, &steps_},
@@ -128,7 +124,8 @@ class PacedTraining final : public ProgramSession {
 
   void describe(RunRecord& record) const override {
     if (servers_strategy_ == nullptr) record.unit_names = {"model", "gradients"};
-    for (const GradientUnit& unit : units_.units) {
+    if (servers_strategy_ == nullptr) return;
+    for (const GradientUnit& unit : compiler_.units().units) {
       record.unit_names.push_back(unit.name);
       const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(unit.server)]);
       record.placed_variables[m] += static_cast<int>(unit.variables.size());
@@ -138,14 +135,16 @@ class PacedTraining final : public ProgramSession {
 
  private:
   void create_workers() {
+    const ClusterStep step = compiler_.step();
     for (Worker& worker : workers_) {
       all_.push_back(std::make_unique<PacedWorker>(worker, scenario_.seed));
       PacedWorker& paced = *all_.back();
-      paced.place = team_places(cluster_.site, worker.host.machine, units_)[static_cast<std::size_t>(worker.gpu.gpu)];
-      if (paced.place.member == 0) teams_.push_back(std::make_unique<Team>());
+      paced.next = step.workers[static_cast<std::size_t>(worker.index)];
+      for (const int group : paced.next.groups) paced.meets.push_back(step.groups[static_cast<std::size_t>(group)]);
+      paced.is_first_of_team = compiler_.team(worker.index).front() == worker.index;
+      if (paced.is_first_of_team) teams_.push_back(std::make_unique<Team>());
       teams_.back()->members.push_back(&paced);
       paced.team = teams_.back().get();
-      paced.next = {worker.plan, worker.passes, worker.samples};
     }
     for (const auto& team : teams_) {
       const OwnedClock clock{cluster_.clock, cluster_.clock.new_owner()};
@@ -155,47 +154,31 @@ class PacedTraining final : public ProgramSession {
 
   void add_running(PacedWorker& paced, OwnedClock clock) {
     const Worker& worker = paced.worker;
-    const bool adds_on_gpus = !paced.place.adder.empty();
     RunningWorker::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
     at.copies_are_alone = servers_strategy_ == nullptr
                               ? workers_.size() == 1 && worker.other_gpus.empty()  // else models come meanwhile
-                              : !adds_on_gpus || paced.team->members.size() == 1;
-    Network& network = cluster_.network;
-    for (const MachineIndex server : servers_) {
-      at.connections.push_back(network.path(worker.host, {server, Endpoint::kHost}));
-      at.connections.push_back(network.path({server, Endpoint::kHost}, worker.host));
-    }
-    if (adds_on_gpus)
-      for (const PacedWorker* other : paced.team->members)
-        at.connections.push_back(network.path(worker.gpu, other->worker.gpu));
-    if (servers_strategy_ == nullptr)
-      for (const Endpoint gpu : worker.other_gpus) at.connections.push_back(network.path(worker.gpu, gpu));
+                              : compiler_.place(worker.index).adder.empty() || paced.team->members.size() == 1;
+    for (const Wire& wire : compiler_.wires(worker.index))
+      at.connections.push_back(cluster_.network.path(wire.sender, wire.receiver));
     paced.running = &executor_.add_worker(at, clock, paced.team->counters);
-    join_gpus(paced);
+    form_groups(paced);
   }
 
-  /// In pairs a worker's GPUs add up their gradients among themselves.
-  void join_gpus(PacedWorker& paced) {
-    const Worker& worker = paced.worker;
-    if (servers_strategy_ != nullptr || worker.other_gpus.empty()) return;
-    std::vector<Endpoint> gpus{worker.gpu};
-    gpus.insert(gpus.end(), worker.other_gpus.begin(), worker.other_gpus.end());
+  /// Of its own GPUs.
+  void form_groups(PacedWorker& paced) {
+    paced.groups.clear();
+    paced.own_groups.clear();
     const OwnedClock clock = paced.running->clock();
-    paced.group = std::make_unique<CollectiveGroup>(executor_, clock, 1, CollectiveGroup::Rule{},
-                                                    std::make_unique<Communicator>(cluster_, clock, gpus, false));
-    paced.groups = {paced.group.get()};
-  }
-
-  /// One for each plan, number of passes, and place in the cluster.
-  const Program& program_of(const PacedWorker& paced) {
-    const Worker& worker = paced.worker;
-    const auto [entry, is_new] =
-        programs_.try_emplace({worker.plan, worker.passes, paced.place, paced.first}, Program{});
-    if (is_new) {
-      entry->second = compile_step(scenario_, *worker.plan, worker.passes, units_, paced.place, paced.first);
-      if (reductions_.fuses_kernels) entry->second = fuse_chains(entry->second);
+    for (const WorkerGroup& group : paced.meets) {
+      std::vector<Endpoint> gpus;
+      for (const int worker : group.workers) {
+        const std::vector<Endpoint>& own = cluster_.site.workers[static_cast<std::size_t>(worker)];
+        gpus.insert(gpus.end(), own.begin(), own.end());
+      }
+      paced.own_groups.push_back(std::make_unique<CollectiveGroup>(
+          executor_, clock, 1, CollectiveGroup::Rule{}, std::make_unique<Communicator>(cluster_, clock, gpus, false)));
+      paced.groups.push_back(paced.own_groups.back().get());
     }
-    return entry->second;
   }
 
   /// The number, from 0, of the step that the worker is in, or will begin next; counts those that it left out.
@@ -231,19 +214,20 @@ class PacedTraining final : public ProgramSession {
       if ((!paced->is_present && !arrives) || workers_.has_to_leave(paced->worker)) continue;
       sharing.push_back(paced.get());
       paced->counted_in = step;
-      if (paced->place.member == 0) ++teams;
+      if (paced->is_first_of_team) ++teams;
     }
-    if (shares_updates_) teams = needed_workers(teams, backup_workers(scenario_) / all_.front()->place.members);
+    if (shares_updates_)
+      teams = needed_workers(teams, backup_workers(scenario_) / static_cast<int>(all_.front()->team->members.size()));
     executor_.expect(step, teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
   }
 
   void share_samples(const std::vector<PacedWorker*>& sharing) {
-    std::vector<const Worker*> workers;
-    for (const PacedWorker* paced : sharing) workers.push_back(&paced->worker);
-    const SharedStep shared = workers_.share_step(workers);
-    samples_expected_ = shared.samples;
-    for (std::size_t i = 0; i < sharing.size(); ++i) sharing[i]->next = shared.parts[i];
+    std::vector<int> workers;
+    for (const PacedWorker* paced : sharing) workers.push_back(paced->worker.index);
+    ClusterStep step = compiler_.step(workers);
+    samples_expected_ = step.samples;
+    for (std::size_t i = 0; i < sharing.size(); ++i) sharing[i]->next = std::move(step.workers[i]);
   }
 
   /// The time at which the worker joins has come.
@@ -266,9 +250,9 @@ class PacedTraining final : public ProgramSession {
     forget_sent(paced);
     paced.is_present = true;
     paced.first = FirstVariables::kPulled;
-    if (paced.place.member == 0) paced.team->counters = std::make_shared<Counters>();
+    if (paced.is_first_of_team) paced.team->counters = std::make_shared<Counters>();
     executor_.reset(*paced.running, paced.team->counters);
-    join_gpus(paced);
+    form_groups(paced);
     present_.push_back(&paced);
     steps_.enter(next_step(paced));
     log_.record_start(paced.worker);
@@ -280,7 +264,7 @@ class PacedTraining final : public ProgramSession {
     paced.ready_since.reset();
     std::erase(present_, &paced);
     steps_.leave(next_step(paced));
-    if (paced.counted_in == next_step(paced) && paced.place.member == 0) executor_.withdraw(paced.counted_in);
+    if (paced.counted_in == next_step(paced) && paced.is_first_of_team) executor_.withdraw(paced.counted_in);
     log_.record_leave(paced.worker);
     executor_.release();
     if (!present_.empty()) return;
@@ -299,7 +283,7 @@ class PacedTraining final : public ProgramSession {
     }
     paced.ready_since.reset();
     executor_.reset(*paced.running, std::make_shared<Counters>());
-    join_gpus(paced);
+    form_groups(paced);
     const auto forget = [this, ended = applied] {
       steps_.leave(ended);
       executor_.release();
@@ -394,8 +378,7 @@ class PacedTraining final : public ProgramSession {
     paced.latest_step = number;
     if (runs_ahead_ && !shares_updates_) paced.sent.push_back({number, worker.step.samples});
     if (shares_updates_) rounds_[number].begun += worker.step.samples;
-    const Program& program = program_of(paced);
-    paced.first = FirstVariables::kPushed;
+    const Program& program = compiler_.program(paced.next, std::exchange(paced.first, FirstVariables::kPushed));
     executor_.begin_step(running, program, paced.groups, number);
   }
 
@@ -563,10 +546,8 @@ class PacedTraining final : public ProgramSession {
   bool shares_updates_;  // then, synchronous
   bool changes_members_;
   const std::vector<MachineIndex>& servers_;
-  GradientUnits units_;
   StepGate steps_;
   Executor executor_;
-  std::map<std::tuple<const ComputePlan*, int, TeamPlace, FirstVariables>, Program> programs_;
   std::vector<std::unique_ptr<PacedWorker>> all_;  // in the order of the executor's workers
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<PacedWorker*> present_;  // in the order in which they came

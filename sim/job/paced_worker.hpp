@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/job/program_session.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/cluster_step.hpp"
 
 namespace rehearse::paced {
 
@@ -32,10 +32,11 @@ struct PacedWorker {
   Worker& worker;
   Rng choice;  // of partners
   RunningWorker* running = nullptr;
-  TeamPlace place;
   Team* team = nullptr;
-  std::unique_ptr<CollectiveGroup> group;  // of its GPUs, in pairs
-  std::vector<CollectiveGroup*> groups;
+  bool is_first_of_team = false;
+  std::vector<WorkerGroup> meets;                            // groups of its own GPUs
+  std::vector<std::unique_ptr<CollectiveGroup>> own_groups;  // of these
+  std::vector<CollectiveGroup*> groups;                      // the same, as the executor takes them
   std::int64_t updates_at_start = 0;
   std::optional<Seconds> ready_since;  // to begin its next step
   std::int64_t left_out = 0;           // steps in which it was late, or that were begun before it joined
@@ -45,7 +46,7 @@ struct PacedWorker {
   std::vector<Sent> sent;  // asynchronous: steps that are not applied, if it runs ahead
   bool is_present = false;
   bool is_training = false;
-  SharedStep::Part next;  // what it does in the step that it is in, or will begin next
+  WorkerStep next;  // what it does in the step that it is in, or will begin next
 };
 
 /// A step that others begin before its update: samples of workers that have begun it, and that have ended it.

@@ -8,6 +8,7 @@
 #include "sim/job/session.hpp"
 #include "sim/job/steady_state.hpp"
 #include "sim/job/training_log.hpp"
+#include "sim/job/workers.hpp"
 #include "sim/program/executor.hpp"
 #include "sim/program/reductions.hpp"
 
@@ -21,6 +22,7 @@ class ProgramSession : public Session, protected Executor::Client {
   ProgramSession(const SessionParts& parts, TrainingProgress done, std::size_t longest_cycle)
       : cluster_{parts.cluster},
         workers_{parts.workers},
+        compiler_{parts.workers.compiler()},
         window_{parts.window},
         log_{parts.log},
         job_{parts.job},
@@ -51,6 +53,7 @@ class ProgramSession : public Session, protected Executor::Client {
 
   Cluster& cluster_;
   Workers& workers_;
+  StepCompiler& compiler_;
   SteadyWindow& window_;
   TrainingLog& log_;
   SessionOwner& job_;

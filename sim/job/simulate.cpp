@@ -11,6 +11,7 @@
 #include "sim/job/training_log.hpp"
 #include "sim/program/communicator.hpp"
 #include "sim/program/plain_loop.hpp"
+#include "sim/program/reductions.hpp"
 #include "sim/resources/queue_network.hpp"
 #include "sim/resources/simgrid_backend.hpp"
 #include "sim/scenario/site.hpp"
@@ -126,7 +127,8 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   if (options.keeps_activity) recorder.watch(network, options.records_gpu_links);
   JobState state{site, scenario.seed, backend.clock(), recorder.events};
   Cluster cluster{site, backend.clock(), network, recorder, options.is_exact};
-  Workers workers{site, state.membership};
+  StepCompiler compiler{site, plan_reductions(scenario, options.is_exact, options.keeps_activity).fuses_kernels};
+  Workers workers{state.membership, compiler};
   SteadyWindow window{cluster};
   TrainingLog log{cluster, workers, window, state};
   const bool is_lockstep = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);

@@ -1,9 +1,8 @@
 #include "sim/job/workers.hpp"
 
 #include <cmath>
-#include <numeric>
 
-#include "sim/scenario/step_time.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -24,25 +23,14 @@ Seconds first_turn(const Site& site, const Worker& worker) {
 
 }  // namespace
 
-Workers::Workers(const Site& site, const Membership& membership) : site_{site}, membership_{membership} {
-  const Scenario& scenario = site.scenario;
-  for (const Group& group : scenario.groups)
-    plans_.push_back(group.role == Role::kWorker ? plan_step(scenario, group) : ComputePlan{});
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  if (pipeline != nullptr) stages_ = cut_into_stages(scenario);
-  for (const std::vector<Endpoint>& gpus : site.workers) {
+Workers::Workers(const Membership& membership, StepCompiler& compiler)
+    : site_{compiler.site()}, membership_{membership}, compiler_{compiler} {
+  const Scenario& scenario = compiler.scenario();
+  for (const std::vector<Endpoint>& gpus : site_.workers) {
     const auto index = static_cast<int>(workers_.size());
-    const MachineIndex machine = gpus.front().machine;
-    const ComputePlan* plan = &plan_of(machine);
-    if (pipeline != nullptr) {
-      const int stage = index % pipeline->stages;
-      const auto [entry, is_new] = stage_plans_.try_emplace({site.machine(machine).group, stage});
-      if (is_new) entry->second = plan_stage(*plan, *stages_, stage, scenario.workload);
-      plan = &entry->second;
-    }
-    Worker& worker = workers_.emplace_back(index, gpus, *plan, scenario.seed);
+    Worker& worker = workers_.emplace_back(index, gpus, compiler.own_plan(index), scenario.seed);
     worker.passes = scenario.training.strategy.exchange.accumulation_steps;
-    worker.samples = samples_per_step(scenario, site.group(machine));
+    worker.samples = samples_per_step(scenario, site_.group(gpus.front().machine));
   }
 }
 
@@ -61,37 +49,6 @@ Seconds Workers::starts_at(const Worker& worker) const {
                           ? static_cast<double>(worker.index) / static_cast<double>(workers_.size())
                           : Rng{site_.scenario.seed, "start of worker " + std::to_string(worker.index)}.uniform();
   return first_turn(site_, worker) * part;
-}
-
-SharedStep Workers::share_step(const std::vector<const Worker*>& sharing) {
-  const Scenario& scenario = site_.scenario;
-  WorkerCounts counts(scenario.groups.size());
-  std::vector<std::int64_t> weights;
-  for (const Worker* worker : sharing) {
-    ++counts[static_cast<std::size_t>(site_.machine(worker->gpu.machine).group)];
-    weights.push_back(worker->samples);
-  }
-  const std::vector<StepShare> shares = step_shares(scenario, counts);
-  SharedStep step{.samples = static_cast<std::int64_t>(samples_per_update(scenario, counts)), .parts = {}};
-  const std::int64_t all =
-      backup_workers(scenario) > 0 ? std::accumulate(weights.begin(), weights.end(), std::int64_t{}) : step.samples;
-  const std::vector<std::int64_t> samples = split_samples(all, weights);
-  for (std::size_t i = 0; i < sharing.size(); ++i) {
-    const MachineIndex machine = sharing[i]->gpu.machine;
-    const int g = site_.machine(machine).group;
-    const Group& group = site_.group(machine);
-    const StepShare& share = shares[static_cast<std::size_t>(g)];
-    const ComputePlan* plan = stages_ ? sharing[i]->plan : &plan_of(machine);
-    if (!stages_ && share.batch != group.batch) {
-      const auto [entry, is_new] = other_plans_.try_emplace({g, share.batch});
-      if (is_new)
-        entry->second =
-            plan_step(scenario, with_batch(scenario, group, share.batch, static_cast<std::int64_t>(sharing.size())));
-      plan = &entry->second;
-    }
-    step.parts.push_back({plan, share.passes, samples[i]});
-  }
-  return step;
 }
 
 }  // namespace rehearse

@@ -1,18 +1,13 @@
 #pragma once
 // Those who train, and what each does in a step.
 
-#include <deque>
-#include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/base/random.hpp"
 #include "sim/job/membership.hpp"
 #include "sim/scenario/kernel_time.hpp"
-#include "sim/scenario/pipeline_stages.hpp"
-#include "sim/scenario/work.hpp"
+#include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
 
@@ -37,28 +32,14 @@ struct Worker {
   StepSpan step;           // the current one
 };
 
-/// A step that some workers share.
-struct SharedStep {
-  /// What one of them does.
-  struct Part {
-    const ComputePlan* plan = nullptr;  // of one pass
-    int passes = 1;
-    std::int64_t samples = 0;
-  };
-  std::int64_t samples = 0;  // of its update
-  std::vector<Part> parts;   // [those who share it]
-};
-
 class Workers {
  public:
-  Workers(const Site& site, const Membership& membership);
+  Workers(const Membership& membership, StepCompiler& compiler);
 
   std::vector<Worker>::iterator begin() { return workers_.begin(); }
   std::vector<Worker>::iterator end() { return workers_.end(); }
   const Worker& operator[](int index) const { return workers_[static_cast<std::size_t>(index)]; }
   std::size_t size() const { return workers_.size(); }
-  /// Stages of the pipeline, where there is one.
-  const PipelineStages& stages() const { return *stages_; }
 
   /// Lognormal with mean 1 and the coefficient of variation c of the scenario: exp(sigma z - sigma^2 / 2), sigma^2 =
   /// ln(1 + c^2).
@@ -74,20 +55,13 @@ class Workers {
   bool stays(const Worker& worker) const { return membership_.stays(worker.gpu.machine); }
   Seconds next_change() const { return membership_.next_change(); }
 
-  /// What a worker of the machine does in a pass of a step of the group's own batch, by all workers of a pipeline.
-  const ComputePlan& plan_of(MachineIndex machine) const {
-    return plans_[static_cast<std::size_t>(site_.machine(machine).group)];
-  }
-  /// A step of these. Throws NoResultError if one has not enough memory for its part.
-  SharedStep share_step(const std::vector<const Worker*>& sharing);
+  /// What each does in a step.
+  StepCompiler& compiler() const { return compiler_; }
 
  private:
   const Site& site_;
   const Membership& membership_;
-  std::deque<ComputePlan> plans_;  // [groups]; addresses stay
-  std::optional<PipelineStages> stages_;
-  std::map<std::pair<int, int>, ComputePlan> stage_plans_;  // by group and stage
-  std::map<std::pair<int, int>, ComputePlan> other_plans_;  // by group and batch
+  StepCompiler& compiler_;
   std::vector<Worker> workers_;
 };
 

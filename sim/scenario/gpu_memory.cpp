@@ -6,6 +6,7 @@
 #include "sim/base/names.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -93,12 +94,13 @@ GpuMemory stage_memory(const Scenario& scenario, const Group& group) {
   const Workload& workload = scenario.workload_of(group);
   const Pipeline& pipeline = *scenario.training.strategy.pipeline();
   const PipelineStages stages = cut_into_stages(scenario);
+  const RankGrid grid = rank_grid(scenario);
   int first = 0;  // of its workers
   for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
     first += other->workers();
   GpuMemory most;
   for (int i = 0; i < std::min(group.workers(), pipeline.stages); ++i) {
-    const int stage = (first + i) % pipeline.stages;
+    const int stage = grid.coordinate(first + i, Axis::kPipeline);
     const auto s = static_cast<std::size_t>(stage);
     const int in_flight =
         microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);

@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/scenario/rank_grid.hpp"
 
 namespace rehearse {
 
@@ -66,10 +67,13 @@ bool divides_model(const Strategy& strategy) {
   return all_reduce != nullptr && (all_reduce->sharding != Sharding::kNone || all_reduce->pipeline);
 }
 
-int stages_of(const Scenario& scenario) {
+RankGrid rank_grid(const Scenario& scenario) {
   const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  return pipeline == nullptr ? 1 : pipeline->stages;
+  const int workers = scenario.count(Role::kWorker), stages = pipeline == nullptr ? 1 : pipeline->stages;
+  return {{Axis::kPipeline, stages}, {Axis::kData, workers / stages}};
 }
+
+int stages_of(const Scenario& scenario) { return rank_grid(scenario).degree(Axis::kPipeline); }
 
 int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;

@@ -114,14 +114,14 @@ bool is_gate(const Operation& operation, CounterScope scope, int counter) {
 }
 
 /// By which `from` advances counters of the team for `to`, in their order: messages, and what gates of this step await.
-std::vector<Signal> signals(StepPrograms& programs, int from, int to) {
-  const Program& receiver = programs.program(to);
+std::vector<Signal> signals(ExportedStep& step, int from, int to) {
+  const Program& receiver = step.program(to);
   std::set<int> awaited;
   for (const Operation& operation : receiver.operations)
     if (operation.kind == OperationKind::kGate && operation.scope == CounterScope::kTeam && operation.lag == 0)
       awaited.insert(operation.resource);
-  const std::vector<StepPrograms::Connection> connections = programs.connections(from);
-  const Program& sender = programs.program(from);
+  const std::vector<Wire> connections = step.compiler.wires(from);
+  const Program& sender = step.program(from);
   std::vector<Signal> found;
   for (std::size_t i = 0; i < sender.operations.size(); ++i) {
     const Operation& operation = sender.operations[i];
@@ -136,9 +136,9 @@ std::vector<Signal> signals(StepPrograms& programs, int from, int to) {
 
 class TraceBuilder {
  public:
-  TraceBuilder(StepPrograms& programs, int rank) : programs_{programs}, rank_{rank} {
+  TraceBuilder(ExportedStep& step, int rank) : step_{step}, rank_{rank} {
     trace_.file_name = "rank " + std::to_string(rank);
-    for (std::size_t group = 0; group < programs.process_groups().size(); ++group)
+    for (std::size_t group = 0; group < step.process_groups.size(); ++group)
       trace_.groups.push_back(std::to_string(group + 1));
   }
 
@@ -182,14 +182,14 @@ class TraceBuilder {
   ChakraTrace finish() {
     if (trace_.nodes.empty()) add({.name = name("nothing"), .type = ChakraType::kMetadata});
     add_file_attribute("content", std::string{"program"});
-    add_file_attribute("scenario", programs_.scenario().name);
+    add_file_attribute("scenario", step_.compiler.scenario().name);
     add_file_attribute("rank", std::int64_t{rank_});
-    add_file_attribute("world_size", std::int64_t{programs_.ranks()});
+    add_file_attribute("world_size", std::int64_t{step_.compiler.ranks()});
     std::ranges::sort(trace_.nodes, {}, &ChakraNode::id);
     return std::move(trace_);
   }
 
-  StepPrograms& programs_;
+  ExportedStep& step_;
   int rank_;
   ChakraTrace trace_;
   std::map<std::string, std::int32_t> names_;
@@ -198,12 +198,11 @@ class TraceBuilder {
 
 class WorkerTrace : TraceBuilder {
  public:
-  WorkerTrace(StepPrograms& programs, int worker)
-      : TraceBuilder{programs, worker},
-        program_{programs.program(worker)},
-        kernels_{programs.kernels(worker)},
-        connections_{programs.connections(worker)},
-        groups_{programs.groups(worker)},
+  WorkerTrace(ExportedStep& step, int worker)
+      : TraceBuilder{step, worker},
+        program_{step.program(worker)},
+        kernels_{step.compiler.kernels(worker)},
+        connections_{step.compiler.wires(worker)},
         needs_{needs_of(program_)} {
     next_id_ = program_.operations.size();
   }
@@ -212,7 +211,7 @@ class WorkerTrace : TraceBuilder {
     for (std::size_t i = 0; i < program_.operations.size(); ++i)
       if (program_.operations[i].kind != OperationKind::kCompute) add_operation(static_cast<OperationIndex>(i));
     for (std::size_t stream = 0; stream < program_.streams.size(); ++stream) add_stream(static_cast<int>(stream));
-    for (const int other : programs_.team(rank_)) {
+    for (const int other : step_.compiler.team(rank_)) {
       if (other == rank_) continue;
       add_signals_to(other);
       add_signals_from(other);
@@ -282,7 +281,7 @@ class WorkerTrace : TraceBuilder {
   }
 
   void set_message(OperationIndex index, ChakraNode& node) {
-    const StepPrograms::Connection connection = connections_[at(operation(index).resource)];
+    const Wire& connection = connections_[at(operation(index).resource)];
     if (connection.from == connection.to) return;  // within the worker
     const bool is_sent = connection.from == rank_;
     if (!is_sent) node.name = name_of(program_, operation(index), kernels_, true);
@@ -298,14 +297,17 @@ class WorkerTrace : TraceBuilder {
   std::int64_t put_in(const Operation& collective) const {
     const std::int64_t bytes = collective.bytes.value();
     if (collective.collective != CollectiveKind::kAllGather) return bytes;
-    const auto ranks = static_cast<std::int64_t>(groups_[at(collective.resource)].size());
+    const auto ranks = static_cast<std::int64_t>(group(collective.resource).workers.size());
     return (bytes + ranks - 1) / ranks;
   }
 
-  std::int32_t process_group(int group) const {
-    const std::vector<std::vector<int>>& all = programs_.process_groups();
-    const auto found = std::ranges::find(all, groups_[at(group)]);
-    return found == all.end() ? -1 : static_cast<std::int32_t>(found - all.begin());
+  /// As the program numbers it.
+  const WorkerGroup& group(int index) const {
+    return step_.step.groups[at(step_.step.workers[at(rank_)].groups[at(index)])];
+  }
+  std::int32_t process_group(int index) const {
+    const auto found = std::ranges::find(step_.process_groups, group(index).workers);
+    return found == step_.process_groups.end() ? -1 : static_cast<std::int32_t>(found - step_.process_groups.begin());
   }
 
   /// The gate waits for what the program itself does, too.
@@ -321,7 +323,7 @@ class WorkerTrace : TraceBuilder {
   /// A message to another worker does not advance the own gate.
   bool leaves(const Operation& does) const {
     return is_message(does) && connections_[at(does.resource)].from == rank_ &&
-           connections_[at(does.resource)].to != rank_ && connections_[at(does.resource)].to < programs_.workers();
+           connections_[at(does.resource)].to != rank_ && connections_[at(does.resource)].to < step_.compiler.workers();
   }
 
   /// Kernels in their order: each is dispatched after the one before, and runs after it.
@@ -359,7 +361,7 @@ class WorkerTrace : TraceBuilder {
 
   /// What is in memory that others share is told to them by empty messages.
   void add_signals_to(int other) {
-    for (const Signal& signal : signals(programs_, rank_, other)) {
+    for (const Signal& signal : signals(step_, rank_, other)) {
       if (signal.is_message) continue;
       ChakraNode told = message(name("tell"), true, other, signal.operation, Bytes{});
       told.data_deps.push_back(static_cast<std::uint64_t>(signal.operation));
@@ -367,9 +369,9 @@ class WorkerTrace : TraceBuilder {
     }
   }
   void add_signals_from(int other) {
-    const Program& sender = programs_.program(other);
+    const Program& sender = step_.program(other);
     std::map<int, std::vector<std::uint64_t>> arrivals;  // by counter
-    for (const Signal& signal : signals(programs_, other, rank_)) {
+    for (const Signal& signal : signals(step_, other, rank_)) {
       const Operation& by = sender.operations[at(signal.operation)];
       const Bytes size = signal.is_message ? by.bytes : Bytes{};
       const std::int32_t named = signal.is_message ? name_of(sender, by, kernels_, true) : name("tell");
@@ -399,18 +401,17 @@ class WorkerTrace : TraceBuilder {
 
   const Program& program_;
   const std::vector<std::string>& kernels_;
-  std::vector<StepPrograms::Connection> connections_;
-  std::vector<std::vector<int>> groups_;
+  std::vector<Wire> connections_;
   std::vector<std::vector<std::pair<OperationIndex, std::int64_t>>> needs_;
 };
 
 /// What the workers' programs have a server do.
 class ServerTrace : TraceBuilder {
  public:
-  ServerTrace(StepPrograms& programs, int rank) : TraceBuilder{programs, rank}, server_{rank - programs.workers()} {}
+  ServerTrace(ExportedStep& step, int rank) : TraceBuilder{step, rank}, server_{rank - step.compiler.workers()} {}
 
   ChakraTrace build() {
-    for (int worker = 0; worker < programs_.workers(); ++worker) add_work_for(worker);
+    for (int worker = 0; worker < step_.compiler.workers(); ++worker) add_work_for(worker);
     for (const auto& [node, counter] : gates_)
       for (const std::uint64_t applied : applied_[counter])
         if (applied != trace_.nodes[node].id) trace_.nodes[node].ctrl_deps.push_back(applied);
@@ -419,8 +420,8 @@ class ServerTrace : TraceBuilder {
 
  private:
   void add_work_for(int worker) {
-    const Program& program = programs_.program(worker);
-    const std::vector<StepPrograms::Connection> connections = programs_.connections(worker);
+    const Program& program = step_.program(worker);
+    const std::vector<Wire> connections = step_.compiler.wires(worker);
     const auto needs = needs_of(program);
     std::map<OperationIndex, std::uint64_t> here;  // operations that end at the server
     for (std::size_t i = 0; i < program.operations.size(); ++i) {
@@ -431,7 +432,7 @@ class ServerTrace : TraceBuilder {
         if (const auto found = here.find(earlier); found != here.end()) after.push_back(found->second);
       const bool is_gate_here = does.kind == OperationKind::kGate && does.scope == CounterScope::kAll && !after.empty();
       if (is_message(does)) {
-        const StepPrograms::Connection connection = connections[at(does.resource)];
+        const Wire& connection = connections[at(does.resource)];
         if (connection.from != rank_ && connection.to != rank_) continue;
         const bool is_sent = connection.from == rank_;
         ChakraNode node = message(name_of(program, does, {}, !is_sent), is_sent, worker, index, does.bytes);
@@ -470,8 +471,17 @@ void require_fixed_partners(const Scenario& scenario) {
         "Chakra is fixed"};
 }
 
-ChakraTrace chakra_trace(StepPrograms& programs, int rank) {
-  return rank < programs.workers() ? WorkerTrace{programs, rank}.build() : ServerTrace{programs, rank}.build();
+ExportedStep::ExportedStep(const Scenario& scenario) : site{scenario}, compiler{site}, step{compiler.step()} {
+  std::set<std::vector<int>> known;
+  for (const WorkerStep& worker : step.workers)
+    for (const int g : worker.groups)
+      if (const std::vector<int>& group = step.groups[at(g)].workers;
+          static_cast<int>(group.size()) < compiler.ranks() && known.insert(group).second)
+        process_groups.push_back(group);
+}
+
+ChakraTrace chakra_trace(ExportedStep& step, int rank) {
+  return rank < step.compiler.workers() ? WorkerTrace{step, rank}.build() : ServerTrace{step, rank}.build();
 }
 
 }  // namespace rehearse

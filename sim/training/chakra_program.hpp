@@ -14,7 +14,7 @@
 // METADATA in its place. Attributes that begin with "rehearse." say the rest: kinds, numbers and times of operations as the
 // program has them, so that the program can be made again (tests/support/chakra_program.hpp does).
 
-#include "sim/training/step_programs.hpp"
+#include "sim/training/cluster_step.hpp"
 #include "workloads/traces/chakra.hpp"
 
 namespace rehearse {
@@ -23,7 +23,21 @@ namespace rehearse {
 /// pairs: graphs of Chakra are fixed.
 void require_fixed_partners(const Scenario& scenario);
 
-/// What `rank`, a worker or a server, does in a step.
-ChakraTrace chakra_trace(StepPrograms& programs, int rank);
+/// A step of a full cluster that follows others.
+struct ExportedStep {
+  /// The scenario has to outlive it. Throws what Site and the compilers throw.
+  explicit ExportedStep(const Scenario& scenario);
+
+  const Program& program(int worker) { return compiler.program(step.workers[at(worker)]); }
+
+  Site site;
+  StepCompiler compiler;
+  ClusterStep step;
+  /// Groups that are not of all ranks, each once: the name of the i-th in a trace is i + 1.
+  std::vector<std::vector<int>> process_groups;
+};
+
+/// What `rank`, a worker or a server, does in it.
+ChakraTrace chakra_trace(ExportedStep& step, int rank);
 
 }  // namespace rehearse

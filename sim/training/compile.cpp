@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sim/scenario/strategy_words.hpp"
-#include "sim/training/step_programs.hpp"
+#include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
 
@@ -59,8 +59,10 @@ Program compile_step(const Scenario& scenario, const ComputePlan& plan, int pass
 }
 
 std::string program_text(const Scenario& scenario) try {
-  StepPrograms programs{scenario};
-  return to_text(programs.program(0), programs.kernels(0));
+  const Site site{scenario};
+  StepCompiler compiler{site};
+  const ClusterStep step = compiler.step();
+  return to_text(compiler.program(step.workers.front()), compiler.kernels(0));
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

@@ -228,9 +228,9 @@ TEST_CASE("an exported pipeline takes (m + p - 1) times a micro-batch, as messag
                                    {{"kind", "all_reduce"}, {"pipeline", {{"stages", 3}, {"microbatches", 4}}}});
   for (Json& layer : json["workload"]["model"]["structure"]["layers"]) layer["output"] = "4B";
   const Scenario scenario = test::resolved(json);
-  StepPrograms programs{scenario};
+  ExportedStep programs{scenario};
   std::vector<RecordedRun> ranks;
-  for (int rank = 0; rank < programs.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(programs, rank)));
+  for (int rank = 0; rank < programs.compiler.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(programs, rank)));
   const RecordedJob job = recorded_job(std::move(ranks));
   CHECK(job.remarks.empty());
   CHECK(microseconds(replay(job).end) == doctest::Approx(18'000));
@@ -238,7 +238,7 @@ TEST_CASE("an exported pipeline takes (m + p - 1) times a micro-batch, as messag
 
 TEST_CASE("exported programs of servers and workers end") {
   const Scenario scenario = test::resolved(test::timed_scenario(3, {{"4MB"}, {"2MB"}}, {{"kind", "all_reduce"}}));
-  StepPrograms programs{scenario};
+  ExportedStep programs{scenario};
   // 2 x (1 + 2) ms.
   const RecordedJob job =
       recorded_job({recorded_run(chakra_trace(programs, 0)), recorded_run(chakra_trace(programs, 1)),
@@ -247,9 +247,9 @@ TEST_CASE("exported programs of servers and workers end") {
 
   const std::string file = source_folder() + "/scenarios/cm-dare.json";
   const Scenario served = read_scenario(load_json_file(file), file, test::shipped_catalog());
-  StepPrograms of_servers{served};
+  ExportedStep of_servers{served};
   std::vector<RecordedRun> ranks;
-  for (int rank = 0; rank < of_servers.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(of_servers, rank)));
+  for (int rank = 0; rank < of_servers.compiler.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(of_servers, rank)));
   CHECK(replay(recorded_job(std::move(ranks))).end > Seconds{});
 }
 

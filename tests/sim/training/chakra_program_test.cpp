@@ -49,14 +49,14 @@ void check_equal(const Program& a, const Program& b) {
 }
 
 /// All ranks, after they were written and read, with what was checked of each.
-std::vector<ChakraTrace> exported(StepPrograms& programs) {
+std::vector<ChakraTrace> exported(ExportedStep& programs) {
   std::vector<ChakraTrace> traces;
-  for (int rank = 0; rank < programs.ranks(); ++rank) {
+  for (int rank = 0; rank < programs.compiler.ranks(); ++rank) {
     const std::string written = chakra_et_bytes(chakra_trace(programs, rank));
     traces.push_back(parse_chakra_et(written, "t.et"));
     const bool is_same = chakra_et_bytes(traces.back()) == written;
     REQUIRE(is_same);
-    if (rank < programs.workers()) check_equal(test::read_program(traces.back()), programs.program(rank));
+    if (rank < programs.compiler.workers()) check_equal(test::read_program(traces.back()), programs.program(rank));
   }
   return traces;
 }
@@ -88,9 +88,9 @@ TEST_CASE("programs of the shipped scenarios are the same after they were traces
     CAPTURE(file);
     const std::string path = source_folder() + "/scenarios/" + file + ".json";
     const Scenario scenario = read_scenario(load_json_file(path), path, test::shipped_catalog());
-    StepPrograms programs{scenario};
+    ExportedStep programs{scenario};
     const std::vector<ChakraTrace> traces = exported(programs);
-    CHECK(static_cast<int>(traces.size()) == programs.ranks());
+    CHECK(static_cast<int>(traces.size()) == programs.compiler.ranks());
     check_exchange(traces);
     const RecordedJob job = job_of(traces);
     CHECK_MESSAGE(job.remarks.empty(), job.remarks.front());
@@ -107,8 +107,8 @@ TEST_CASE("programs of random scenarios are the same after they were traces of C
       CHECK_THROWS_AS(require_fixed_partners(scenario), InputError);
       continue;
     }
-    StepPrograms programs{scenario};
-    if (programs.ranks() > 24) continue;
+    ExportedStep programs{scenario};
+    if (programs.compiler.ranks() > 24) continue;
     const std::vector<ChakraTrace> traces = exported(programs);
     check_exchange(traces);
     const RecordedJob job = job_of(traces);
@@ -121,7 +121,7 @@ TEST_CASE("of a collective a trace states what each rank puts in: all of a reduc
   // pass, but for what is there still.
   const Scenario scenario =
       test::resolved(test::timed_scenario(4, {{"4MB"}, {"2MB"}}, {{"kind", "all_reduce"}, {"sharding", "parameters"}}));
-  StepPrograms programs{scenario};
+  ExportedStep programs{scenario};
   std::map<std::pair<CollectiveWork, std::int64_t>, int> counts;
   for (const ChakraNode& node : chakra_trace(programs, 1).nodes)
     if (node.type == ChakraType::kCollective) ++counts[{static_cast<CollectiveWork>(node.comm_type), node.bytes}];
@@ -137,8 +137,8 @@ TEST_CASE("a pipeline's stages are ranks that send each other activations and gr
                                    {{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 2}}}});
   for (Json& layer : json["workload"]["model"]["structure"]["layers"]) layer["output"] = "1MB";
   const Scenario scenario = test::resolved(json);
-  StepPrograms programs{scenario};
-  CHECK(programs.process_groups() == std::vector<std::vector<int>>{{0, 2}, {1, 3}});
+  ExportedStep programs{scenario};
+  CHECK(programs.process_groups == std::vector<std::vector<int>>{{0, 2}, {1, 3}});
   const ChakraTrace first = chakra_trace(programs, 2);
   std::string text;
   for (const ChakraNode& node : first.nodes) {

@@ -1,0 +1,79 @@
+#pragma once
+// Where each worker stands in a training that is parallel in several ways, by arithmetic: its coordinates, and with
+// whom it shares all of them but one.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace rehearse {
+
+struct Scenario;
+
+/// What workers along it differ in.
+enum class Axis : std::uint8_t {
+  kPipeline,  // the stage of the model
+  kData,      // the samples
+};
+
+/// The workers of a cluster as a grid with an axis for each kind of parallelism. The coordinates of worker i are the
+/// digits of i in the mixed radix of the degrees, the first axis being the fastest:
+///   coordinate of axis a = (i / product of the degrees before a) mod degree of a
+class RankGrid {
+ public:
+  struct Degree {
+    Axis axis = Axis::kData;
+    int count = 1;  // workers along it
+  };
+
+  RankGrid(std::initializer_list<Degree> degrees) {
+    for (const Degree& degree : degrees) {
+      axes_.push_back({degree.axis, degree.count, workers_});
+      workers_ *= degree.count;
+    }
+  }
+
+  /// All of them: the product of the degrees.
+  int workers() const { return workers_; }
+  /// Workers along the axis; 1 if there is none.
+  int degree(Axis axis) const {
+    const Line* line = find(axis);
+    return line == nullptr ? 1 : line->count;
+  }
+  int coordinate(int worker, Axis axis) const {
+    const Line* line = find(axis);
+    return line == nullptr ? 0 : worker / line->stride % line->count;
+  }
+  /// The worker with this coordinate in the axis, and all others those of `worker`.
+  int moved(int worker, Axis axis, int coordinate) const {
+    const Line* line = find(axis);
+    return line == nullptr ? worker : worker + (coordinate - this->coordinate(worker, axis)) * line->stride;
+  }
+  /// Those that differ from `worker` in the axis alone, itself included, in the order of their coordinates.
+  std::vector<int> along(Axis axis, int worker) const {
+    std::vector<int> workers;
+    for (int c = 0; c < degree(axis); ++c) workers.push_back(moved(worker, axis, c));
+    return workers;
+  }
+
+ private:
+  struct Line {
+    Axis axis;
+    int count;
+    int stride;  // between neighbours along it
+  };
+  const Line* find(Axis axis) const {
+    for (const Line& line : axes_)
+      if (line.axis == axis) return &line;
+    return nullptr;
+  }
+
+  std::vector<Line> axes_;  // the fastest first
+  int workers_ = 1;
+};
+
+/// That of the scenario's workers: the stages of a pipeline are consecutive workers, and pipelines are data parallel.
+RankGrid rank_grid(const Scenario& scenario);
+
+}  // namespace rehearse
