@@ -7,14 +7,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/collective/collective.hpp"
 #include "sim/program/reductions.hpp"
-#include "sim/scenario/gradient_units.hpp"
-#include "sim/scenario/work.hpp"
+#include "sim/training/step_size.hpp"
 
 namespace rehearse {
 
@@ -51,67 +48,10 @@ double server_connections(const Scenario& scenario) {
   return teams * scenario.count(Role::kParameterServer);
 }
 
-/// Of all workers, each for itself.
-double worker_steps(const Scenario& scenario) {
-  const double workers = scenario.training.strategy.is_synchronous() ? scenario.count(Role::kWorker) : 1;
-  return workers * static_cast<double>(scenario.training.steps);
-}
-
-/// Between the stages of all pipelines in a step.
-double stage_messages(const Scenario& scenario) {
-  const double stages = stages_of(scenario), microbatches = scenario.training.strategy.exchange.accumulation_steps;
-  return scenario.count(Role::kWorker) / stages * 2 * (stages - 1) * microbatches;
-}
-
-/// Of one all-reduce.
-CollectiveSize collective_size(const Scenario& scenario) {
-  const int pipelines = scenario.count(Role::kWorker) / stages_of(scenario);
-  const double ranks = pipelines;
-  const auto machines = static_cast<double>(scenario.islands().size());  // or NVLink domains, whose NICs they share
-  double rings = 1;
-  for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker)
-      rings = std::max<double>(rings, group.instance.nics * std::min(group.machines_per_domain, group.count));
-  if (machines == 1) {
-    const Group& group = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
-                                       [](const Group& any) { return any.role == Role::kWorker; });
-    std::vector<int> gpus(static_cast<std::size_t>(group.instance.accelerators));
-    std::iota(gpus.begin(), gpus.end(), 0);
-    rings = std::max(1.0, static_cast<double>(find_rings(group.interconnect, gpus).size()));
-  }
-  if (ranks == 1) return {};
-  const CollectiveAlgorithm algorithm = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
-  return all_reduce_algorithm(algorithm).size(ranks, machines, rings);
-}
-
-/// What a worker pulls and pushes in a step.
-double units_per_step(const Scenario& scenario) {
-  const GradientUnits plan = plan_gradient_units(scenario, scenario.count(Role::kParameterServer));
-  return static_cast<double>(plan.units.size()) +
-         static_cast<double>(std::count_if(plan.units.begin(), plan.units.end(),
-                                           [](const GradientUnit& unit) { return unit.value_bytes > Bytes{}; }));
-}
-
-/// What is sharded is reduced to parts, or gathered: half of an all-reduce each, and in every pass.
-double all_reduces_per_step(const Scenario& scenario) {
-  const auto units = static_cast<double>(plan_gradient_units(scenario, 0).units.size());
-  const Strategy& strategy = scenario.training.strategy;
-  const int passes = strategy.exchange.accumulation_steps;
-  switch (std::get<AllReduceStrategy>(strategy.kind).sharding) {
-    case Sharding::kNone:
-    case Sharding::kOptimizer:
-      return units;
-    case Sharding::kGradients:
-      return units * (passes + 1) / 2;
-    case Sharding::kParameters:
-      return units * passes * 3 / 2;
-  }
-  return units;
-}
-
-double kernels_per_step(const Scenario& scenario) {
-  return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps /
-         stages_of(scenario);
+/// Steps of all workers together; of those that go on by themselves each counts as a part.
+double cluster_steps(const Scenario& scenario) {
+  const double workers = scenario.training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
+  return static_cast<double>(scenario.training.steps) / workers;
 }
 
 /// Steps of the training, workers that stand for all, and the share of messages, that are simulated.
@@ -134,49 +74,31 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
           .messages = folded};
 }
 
-double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
+double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const auto [steps, ranks, messages] = simulated_part(scenario, options);
-  const CollectiveSize collective = collective_size(scenario);
-  const double collectives = steps * all_reduces_per_step(scenario);
-  double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
-                   steps * ranks * kernels_per_step(scenario) * kPerKernel;
+  const double share = ranks / scenario.count(Role::kWorker);
+  double seconds =
+      step.edges * kPerEdge + steps * share * (step.collectives * kPerGradient + step.kernels * kPerKernel);
   if (!reductions.times_collectives)
-    seconds += (collectives * collective.messages + steps * stage_messages(scenario)) * messages *
-               (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
+    seconds += steps * step.messages * messages * (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }
 
 }  // namespace
 
-double messages_per_all_reduce(const Scenario& scenario) { return collective_size(scenario).messages; }
-
-double expected_messages(const Scenario& scenario) {
-  struct Count {
-    const Scenario& scenario;
-    double operator()(const ParameterServerStrategy&) const {
-      return worker_steps(scenario) * units_per_step(scenario);
-    }
-    double operator()(const AllReduceStrategy&) const {
-      return static_cast<double>(scenario.training.steps) *
-             (all_reduces_per_step(scenario) * messages_per_all_reduce(scenario) + stage_messages(scenario));
-    }
-    double operator()(const PairwiseAveragingStrategy&) const {
-      return scenario.count(Role::kWorker) > 1 ? worker_steps(scenario) : 0;
-    }
-  };
-  return std::visit(Count{scenario}, scenario.training.strategy.kind);
-}
+double expected_messages(const Scenario& scenario) { return cluster_steps(scenario) * step_size(scenario).messages; }
 
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
   const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
   const double simulated =
       is_all_reduce ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
-  const double messages = expected_messages(scenario) * simulated;
-  const double kernels = worker_steps(scenario) * kernels_per_step(scenario) * simulated;
+  const StepSize step = step_size(scenario);
+  const double messages = cluster_steps(scenario) * step.messages * simulated;
+  const double kernels = cluster_steps(scenario) * step.kernels * simulated;
   double seconds = kStart;
   if (is_all_reduce)
-    seconds += all_reduce_seconds(scenario, options);
+    seconds += all_reduce_seconds(scenario, step, options);
   else
     seconds += messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
                            kPerMessageAndConnection * server_connections(scenario)) +
@@ -187,7 +109,7 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 }
 
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) {
-  double steps = worker_steps(scenario);
+  double steps = cluster_steps(scenario) * scenario.count(Role::kWorker);
   if (scenario.training.strategy.is_synchronous()) {
     const SimulatedPart part = simulated_part(scenario, options);
     steps = part.steps * part.ranks;

@@ -16,6 +16,7 @@
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
+#include "sim/training/step_size.hpp"
 
 namespace rehearse {
 

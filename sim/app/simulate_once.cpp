@@ -67,12 +67,13 @@ namespace {
 /// One run of the engine.
 RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& progress, const Budget& budget) {
   std::int64_t updates = 0;
-  const double messages = expected_messages(scenario);
+  std::optional<double> messages;  // of the run, once they are asked for
   options.on_update = [&](std::int64_t count) { updates = count; };
   options.on_progress = [&](const RunProgress& run) {
     if (budget.is_over())
       budget.stop(" after " + std::to_string(updates) + " of " + std::to_string(scenario.training.steps) + " steps");
-    const double share = messages > 0 ? static_cast<double>(run.messages) / messages : 0;
+    if (!messages) messages = expected_messages(scenario);
+    const double share = *messages > 0 ? static_cast<double>(run.messages) / *messages : 0;
     progress.update(updates, scenario.training.steps, within_step(scenario, run), std::min(share, 1.0));
   };
   return simulate(scenario, options);

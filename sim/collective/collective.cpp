@@ -364,85 +364,61 @@ class Planner {
 
 /// One that a planner makes.
 AllReduceAlgorithm planned(std::string title, CollectivePlan (*plan)(const Planner&, const Ranks&),
-                           CollectiveSize (*size)(double ranks, double machines, double rings)) {
-  return {std::move(title),
-          [plan](const Ranks& gpus, Network& network, bool is_in_gpu_order) {
-            return plan(Planner{gpus, network, is_in_gpu_order}, gpus);
-          },
-          size};
+                           std::size_t most_ranks = std::numeric_limits<std::size_t>::max()) {
+  return {.title = std::move(title),
+          .plan =
+              [plan](const Ranks& gpus, Network& network, bool is_in_gpu_order) {
+                return plan(Planner{gpus, network, is_in_gpu_order}, gpus);
+              },
+          .most_ranks = most_ranks};
 }
 
-/// No algorithm of its own; of about as many messages as a ring.
+/// No algorithm of its own.
 AllReduceAlgorithm choice_of_one(std::string title) {
-  return planned(
-      std::move(title),
-      [](const Planner&, const Ranks&) -> CollectivePlan {
-        throw std::invalid_argument{"the choice of one of several is no algorithm of its own"};
-      },
-      [](double ranks, double, double rings) {
-        return CollectiveSize{ranks * rings, ranks * rings * 2 * (ranks - 1)};
-      });
+  return planned(std::move(title), [](const Planner&, const Ranks&) -> CollectivePlan {
+    throw std::invalid_argument{"the choice of one of several is no algorithm of its own"};
+  });
 }
 
 /// [CollectiveAlgorithm]
 std::vector<AllReduceAlgorithm>& algorithms() {
-  const auto ring_size = [](double ranks, double, double rings) {
-    return CollectiveSize{ranks * rings, ranks * rings * 2 * (ranks - 1)};
-  };
-  const auto up_and_down = [](double ranks, double, double) {
-    return CollectiveSize{2 * (ranks - 1), 2 * (ranks - 1)};
-  };
+  constexpr std::size_t kMostOfClique = 256;  // sends between every two of them
   static std::vector<AllReduceAlgorithm> all{
-      planned(
-          "ring all-reduce", [](const Planner& planner, const Ranks&) { return planner.ring(); }, ring_size),
-      planned(
-          "binary tree all-reduce over all GPUs",
-          [](const Planner& planner, const Ranks& gpus) {
-            return planner.trees(gpus, {heap_tree(static_cast<int>(gpus.size()))});
-          },
-          up_and_down),
-      planned(
-          "double binary tree all-reduce over all GPUs",
-          [](const Planner& planner, const Ranks& gpus) {
-            const Tree tree = in_order_tree(static_cast<int>(gpus.size()));
-            return planner.trees(gpus, {tree, complement(tree)});
-          },
-          [](double ranks, double, double) {
-            return CollectiveSize{4 * (ranks - 1), 4 * (ranks - 1)};
-          }),
-      planned(
-          "hierarchical all-reduce", [](const Planner& planner, const Ranks&) { return planner.hierarchical(); },
-          [](double ranks, double machines, double) {
-            return CollectiveSize{3 * ranks, ranks * (2 * (ranks / machines - 1) + 2 * (machines - 1))};
-          }),
-      planned(
-          "star all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.star(gpus); }, up_and_down),
+      planned("ring all-reduce", [](const Planner& planner, const Ranks&) { return planner.ring(); }),
+      planned("binary tree all-reduce over all GPUs",
+              [](const Planner& planner, const Ranks& gpus) {
+                return planner.trees(gpus, {heap_tree(static_cast<int>(gpus.size()))});
+              }),
+      planned("double binary tree all-reduce over all GPUs",
+              [](const Planner& planner, const Ranks& gpus) {
+                const Tree tree = in_order_tree(static_cast<int>(gpus.size()));
+                return planner.trees(gpus, {tree, complement(tree)});
+              }),
+      planned("hierarchical all-reduce", [](const Planner& planner, const Ranks&) { return planner.hierarchical(); }),
+      planned("star all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.star(gpus); }),
       planned(
           "clique all-reduce", [](const Planner& planner, const Ranks& gpus) { return planner.clique(gpus, 2); },
-          [](double ranks, double, double) {
-            return CollectiveSize{ranks * (ranks - 1), 2 * ranks * (ranks - 1)};
-          }),
-      planned(
-          "binary-tree-star all-reduce",
-          [](const Planner& planner, const Ranks&) { return planner.binary_tree_star(); }, up_and_down),
-      planned(
-          "NVLink SHARP all-reduce", [](const Planner& planner, const Ranks&) { return planner.nvls(); },
-          [](double ranks, double, double) {
-            return CollectiveSize{ranks, ranks};
-          }),
-      planned(
-          "tree all-reduce (NCCL's Tree: double binary trees between machines, chains inside)",
-          [](const Planner& planner, const Ranks&) { return planner.tree(); },
-          [](double ranks, double machines, double rings) {
-            const double trees = machines > 1 ? 2 : 1;  // for each ring
-            return CollectiveSize{2 * trees * rings * (ranks - 1), 2 * trees * rings * (ranks - 1)};
-          }),
+          kMostOfClique),
+      planned("binary-tree-star all-reduce",
+              [](const Planner& planner, const Ranks&) { return planner.binary_tree_star(); }),
+      planned("NVLink SHARP all-reduce", [](const Planner& planner, const Ranks&) { return planner.nvls(); }),
+      planned("tree all-reduce (NCCL's Tree: double binary trees between machines, chains inside)",
+              [](const Planner& planner, const Ranks&) { return planner.tree(); }),
       choice_of_one("all-reduce by the fastest algorithm"),
       choice_of_one("all-reduce as the library chooses")};
   return all;
 }
 
 }  // namespace
+
+CollectiveSize plan_size(const CollectivePlan& plan) {
+  CollectiveSize size;
+  for (const CollectivePhase& phase : plan) {
+    size.edges += static_cast<double>(phase.edges.size());
+    size.messages += static_cast<double>(phase.edges.size()) * static_cast<double>(phase.repeat);
+  }
+  return size;
+}
 
 const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm) {
   return algorithms().at(static_cast<std::size_t>(algorithm));

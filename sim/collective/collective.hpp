@@ -1,7 +1,9 @@
 #pragma once
 // Collectives as phases of messages, and how long they take on an otherwise idle network.
 
+#include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,14 +91,15 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
 struct CollectiveSize {
   double edges = 0, messages = 0;
 };
+CollectiveSize plan_size(const CollectivePlan& plan);
 
 /// What there is to know of an algorithm besides the word for it (platforms/collective_algorithm.hpp).
 struct AllReduceAlgorithm {
   std::string title;  // "ring all-reduce"
   /// Phases without edges are left out; without any the algorithm does not work among these GPUs.
   std::function<CollectivePlan(const std::vector<Endpoint>& gpus, Network& network, bool is_in_gpu_order)> plan;
-  /// Size of the plan, about, for estimates, on `machines` that make `rings` at the same time.
-  std::function<CollectiveSize(double ranks, double machines, double rings)> size;
+  /// Ranks with which it is one of those among which the fastest is looked for, at most.
+  std::size_t most_ranks = std::numeric_limits<std::size_t>::max();
 };
 
 /// What was registered for the word.

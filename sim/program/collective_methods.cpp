@@ -134,14 +134,10 @@ class MethodList {
   std::map<std::pair<CollectiveAlgorithm, bool>, std::pair<std::size_t, CollectivePlan>> plans_;  // with their numbers
 };
 
-/// Every one that works on these machines. Those of very many messages at a time are left out: a clique of more than 256 ranks.
+/// Every one that works on these machines.
 void add_all(MethodList& methods, std::size_t gpus) {
-  constexpr double kMostEdges = 256.0 * 255.0, kAsTrees = 8;
-  const auto ranks = static_cast<double>(gpus);
   for (const auto& [word, algorithm] : collective_algorithms()) {
-    if (is_choice(algorithm)) continue;
-    const AllReduceAlgorithm& known = all_reduce_algorithm(algorithm);
-    if (known.size && known.size(ranks, 1, 1).edges > std::max(kMostEdges, kAsTrees * ranks)) continue;
+    if (is_choice(algorithm) || gpus > all_reduce_algorithm(algorithm).most_ranks) continue;
     try {
       (void)methods.add(algorithm);
     } catch (const std::invalid_argument&) { continue; }  // unequal machines

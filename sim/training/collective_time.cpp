@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <variant>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "sim/program/collective_methods.hpp"
 #include "sim/program/communicator.hpp"
 #include "sim/program/plain_loop.hpp"
+#include "sim/resources/paths_only.hpp"
 #include "sim/resources/queue_network.hpp"
 #include "sim/scenario/gradient_units.hpp"
 
@@ -20,20 +20,6 @@ namespace {
 
 constexpr std::size_t kCollectives = 101;  // of which the median is taken
 constexpr Seconds kRest{1};                // between two, for token buckets
-
-/// Paths, and nothing that moves on them.
-class PathsOnly : public Network {
- public:
-  using Network::Network;
-  void cancel(FlowId) override {}
-  void set_capacity(MachineIndex, BytesPerSecond) override { refuse(); }
-  Seconds now() const override { return {}; }
-  void watch(const std::vector<int>&, OnRate) override { refuse(); }
-
- private:
-  FlowId start(PathIndex, Bytes, std::optional<BytesPerSecond>, double, std::function<void()>) override { refuse(); }
-  [[noreturn]] static void refuse() { throw std::logic_error{"a closed form has no flows"}; }
-};
 
 /// The all-reduce among all GPUs of the workers. Throws InputError if the strategy is another.
 class AllReduceOfWorkers {

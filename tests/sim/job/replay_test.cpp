@@ -230,7 +230,8 @@ TEST_CASE("an exported pipeline takes (m + p - 1) times a micro-batch, as messag
   const Scenario scenario = test::resolved(json);
   ExportedStep programs{scenario};
   std::vector<RecordedRun> ranks;
-  for (int rank = 0; rank < programs.compiler.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(programs, rank)));
+  for (int rank = 0; rank < programs.compiler.ranks(); ++rank)
+    ranks.push_back(recorded_run(chakra_trace(programs, rank)));
   const RecordedJob job = recorded_job(std::move(ranks));
   CHECK(job.remarks.empty());
   CHECK(microseconds(replay(job).end) == doctest::Approx(18'000));
@@ -249,7 +250,8 @@ TEST_CASE("exported programs of servers and workers end") {
   const Scenario served = read_scenario(load_json_file(file), file, test::shipped_catalog());
   ExportedStep of_servers{served};
   std::vector<RecordedRun> ranks;
-  for (int rank = 0; rank < of_servers.compiler.ranks(); ++rank) ranks.push_back(recorded_run(chakra_trace(of_servers, rank)));
+  for (int rank = 0; rank < of_servers.compiler.ranks(); ++rank)
+    ranks.push_back(recorded_run(chakra_trace(of_servers, rank)));
   CHECK(replay(recorded_job(std::move(ranks))).end > Seconds{});
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "sim/collective/collective.hpp"
 #include "sim/training/compile.hpp"
@@ -19,22 +18,17 @@ using test::check_time;
 /// In rounds, with a partner twice as far away in each, workers exchange what they have added up: log2(p) (a + n / b),
 /// p a power of two.
 const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
-    "recursive_doubling", {.title = "recursive doubling all-reduce",
-                           .plan =
-                               [](const std::vector<Endpoint>& gpus, Network& network, bool) {
-                                 CollectivePlan plan;
-                                 if (!std::has_single_bit(gpus.size())) return plan;
-                                 for (std::size_t distance = 1; distance < gpus.size(); distance *= 2) {
-                                   plan.emplace_back();
-                                   for (std::size_t i = 0; i < gpus.size(); ++i)
-                                     plan.back().edges.push_back(network.path(gpus[i], gpus[i ^ distance]));
-                                 }
-                                 return plan;
-                               },
-                           .size =
-                               [](double ranks, double, double) {
-                                 return CollectiveSize{ranks * std::log2(ranks), ranks * std::log2(ranks)};
-                               }});
+    "recursive_doubling",
+    {.title = "recursive doubling all-reduce", .plan = [](const std::vector<Endpoint>& gpus, Network& network, bool) {
+       CollectivePlan plan;
+       if (!std::has_single_bit(gpus.size())) return plan;
+       for (std::size_t distance = 1; distance < gpus.size(); distance *= 2) {
+         plan.emplace_back();
+         for (std::size_t i = 0; i < gpus.size(); ++i)
+           plan.back().edges.push_back(network.path(gpus[i], gpus[i ^ distance]));
+       }
+       return plan;
+     }});
 
 /// Each worker sends a hundredth of its gradients, the largest, to all others, after its backward pass.
 Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits& units, const GradientExchange&) {

@@ -1,0 +1,80 @@
+#include "sim/training/step_size.hpp"
+
+#include <map>
+#include <utility>
+
+#include "sim/program/collective_methods.hpp"
+#include "sim/resources/paths_only.hpp"
+#include "sim/training/cluster_step.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class StepCounter {
+ public:
+  explicit StepCounter(const Scenario& scenario)
+      : site_{scenario}, network_{site_.topology}, compiler_{site_}, step_{compiler_.step()} {}
+
+  StepSize count() {
+    std::map<const Program*, double> workers;  // that run each
+    std::map<const Program*, const WorkerStep*> first;
+    for (const WorkerStep& worker : step_.workers) {
+      const Program& program = compiler_.program(worker);
+      ++workers[&program];
+      first.emplace(&program, &worker);
+    }
+    for (const auto& [program, count] : workers) add(*program, *first.at(program), count);
+    for (const auto& [group, kind] : sizes_) size_.edges += kind.edges;
+    return size_;
+  }
+
+  double messages_per_all_reduce() {
+    return step_.groups.empty() ? 0 : size_of(0, CollectiveKind::kAllReduce).messages;
+  }
+
+ private:
+  /// So many workers run the program.
+  void add(const Program& program, const WorkerStep& worker, double workers) {
+    for (const std::vector<Stretch>& stream : program.streams)
+      for (const Stretch& stretch : stream)
+        size_.kernels +=
+            workers * static_cast<double>(stretch.end - stretch.begin) * static_cast<double>(stretch.repeat);
+    for (const Operation& operation : program.operations) {
+      if (operation.kind == OperationKind::kSend) size_.messages += workers;
+      if (operation.kind == OperationKind::kFetch && step_.workers.size() > 1) size_.messages += workers;
+      if (operation.kind != OperationKind::kCollective) continue;
+      const int group = worker.groups[at(operation.resource)];
+      const double messages = size_of(group, operation.collective).messages * workers /
+                              static_cast<double>(step_.groups[at(group)].workers.size());
+      size_.collectives += workers;
+      size_.collective_messages += messages;
+      size_.messages += messages;
+    }
+  }
+
+  const CollectiveSize& size_of(int group, CollectiveKind kind) {
+    const auto [entry, is_new] = sizes_.try_emplace({group, kind});
+    if (!is_new) return entry->second;
+    std::vector<Endpoint> gpus;
+    for (const int worker : step_.groups[at(group)].workers)
+      gpus.insert(gpus.end(), site_.workers[at(worker)].begin(), site_.workers[at(worker)].end());
+    if (gpus.size() > 1) entry->second = plan_size(collective_methods(site_, gpus, network_, kind).front().plan);
+    return entry->second;
+  }
+
+  Site site_;
+  PathsOnly network_;
+  StepCompiler compiler_;
+  ClusterStep step_;
+  std::map<std::pair<int, CollectiveKind>, CollectiveSize> sizes_;  // by group
+  StepSize size_;
+};
+
+}  // namespace
+
+StepSize step_size(const Scenario& scenario) { return StepCounter{scenario}.count(); }
+
+double messages_per_all_reduce(const Scenario& scenario) { return StepCounter{scenario}.messages_per_all_reduce(); }
+
+}  // namespace rehearse
