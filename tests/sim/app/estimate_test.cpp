@@ -50,6 +50,16 @@ TEST_CASE("the messages of a run are known before it") {
     for (const auto& [machines, gpus] : {std::pair{1, 4}, {3, 2}, {5, 1}})
       scenarios.push_back(of_model(machines, gpus, {{"kind", "all_reduce"}, {"algorithm", algorithm}}));
   scenarios.push_back(of_model(3, 1, {{"kind", "pairwise_averaging"}}));
+  for (const char* aggregation : {"none", "host", "gpu"})
+    scenarios.push_back(with_servers(
+        of_model(2, 4,
+                 {{"kind", "parameter_server"}, {"synchronization", "synchronous"}, {"aggregation", aggregation}}),
+        2));
+  for (const char* sharding : {"optimizer", "gradients", "parameters"})
+    scenarios.push_back(of_model(
+        2, 2, {{"kind", "all_reduce"}, {"sharding", sharding}, {"accumulation_steps", 3}, {"bucket_size", "20KiB"}}));
+  scenarios.push_back(of_model(2, 3, {{"kind", "all_reduce"}, {"pipeline", {{"stages", 3}, {"microbatches", 4}}}}));
+  for (Json& layer : scenarios.back()["workload"]["model"]["structure"]["layers"]) layer["output"] = "4B";
   for (const Json& scenario : scenarios) {
     CAPTURE(scenario["training"]);
     CAPTURE(scenario["cluster"]["groups"][0]["count"]);
