@@ -31,6 +31,7 @@
 #include "sim/collective/collective.hpp"
 #include "sim/job/program_session.hpp"
 #include "sim/program/connection.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
@@ -218,15 +219,6 @@ class LockstepTraining final : public ProgramSession {
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
-  std::vector<Endpoint> gpus_of(const std::vector<int>& workers) const {
-    std::vector<Endpoint> gpus;
-    for (const int worker : workers) {
-      const std::vector<Endpoint>& own = cluster_.site.workers[static_cast<std::size_t>(worker)];
-      gpus.insert(gpus.end(), own.begin(), own.end());
-    }
-    return gpus;
-  }
-
   /// That stand for all others, as pipelines and their collectives are the same in each block of them; 0: none do.
   int block_of_machines() const {
     if (reductions_.folded_block == 0) return 0;
@@ -263,9 +255,8 @@ class LockstepTraining final : public ProgramSession {
                                  .gpu = worker.gpu,
                                  .other_gpus = worker.other_gpus,
                                  .copies_are_alone = reductions_.copies_are_alone};
-      for (const Wire& wire : compiler_.wires(worker.index))
-        place.connections.push_back(cluster_.network.path(wire.sender, wire.receiver));
-      if (const std::vector<int> team = compiler_.team(worker.index); team.front() == worker.index)
+      place.connections = paths_of(worker);
+      if (const std::vector<int> team = compiler_.strategy().team(worker.index); team.front() == worker.index)
         team_counters = team.size() > 1 ? std::make_shared<Counters>() : nullptr;
       all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, team_counters)));
       first = all_.back().get();

@@ -123,10 +123,8 @@ class PacedTraining final : public ProgramSession {
   }
 
   void describe(RunRecord& record) const override {
-    if (servers_strategy_ == nullptr) record.unit_names = {"model", "gradients"};
-    if (servers_strategy_ == nullptr) return;
-    for (const GradientUnit& unit : compiler_.units().units) {
-      record.unit_names.push_back(unit.name);
+    record.unit_names = compiler_.labels();
+    for (const GradientUnit& unit : compiler_.strategy().placed_units()) {
       const auto m = static_cast<std::size_t>(servers_[static_cast<std::size_t>(unit.server)]);
       record.placed_variables[m] += static_cast<int>(unit.variables.size());
       record.placed_bytes[m] += unit.stored_bytes;
@@ -141,7 +139,7 @@ class PacedTraining final : public ProgramSession {
       PacedWorker& paced = *all_.back();
       paced.next = step.workers[static_cast<std::size_t>(worker.index)];
       for (const int group : paced.next.groups) paced.meets.push_back(step.groups[static_cast<std::size_t>(group)]);
-      paced.is_first_of_team = compiler_.team(worker.index).front() == worker.index;
+      paced.is_first_of_team = compiler_.strategy().team(worker.index).front() == worker.index;
       if (paced.is_first_of_team) teams_.push_back(std::make_unique<Team>());
       teams_.back()->members.push_back(&paced);
       paced.team = teams_.back().get();
@@ -155,11 +153,8 @@ class PacedTraining final : public ProgramSession {
   void add_running(PacedWorker& paced, OwnedClock clock) {
     const Worker& worker = paced.worker;
     RunningWorker::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
-    at.copies_are_alone = servers_strategy_ == nullptr
-                              ? workers_.size() == 1 && worker.other_gpus.empty()  // else models come meanwhile
-                              : compiler_.place(worker.index).adder.empty() || paced.team->members.size() == 1;
-    for (const Wire& wire : compiler_.wires(worker.index))
-      at.connections.push_back(cluster_.network.path(wire.sender, wire.receiver));
+    at.copies_are_alone = compiler_.strategy().copies_are_alone(worker.index);
+    at.connections = paths_of(worker);
     paced.running = &executor_.add_worker(at, clock, paced.team->counters);
     form_groups(paced);
   }
@@ -170,13 +165,9 @@ class PacedTraining final : public ProgramSession {
     paced.own_groups.clear();
     const OwnedClock clock = paced.running->clock();
     for (const WorkerGroup& group : paced.meets) {
-      std::vector<Endpoint> gpus;
-      for (const int worker : group.workers) {
-        const std::vector<Endpoint>& own = cluster_.site.workers[static_cast<std::size_t>(worker)];
-        gpus.insert(gpus.end(), own.begin(), own.end());
-      }
       paced.own_groups.push_back(std::make_unique<CollectiveGroup>(
-          executor_, clock, 1, CollectiveGroup::Rule{}, std::make_unique<Communicator>(cluster_, clock, gpus, false)));
+          executor_, clock, 1, CollectiveGroup::Rule{},
+          std::make_unique<Communicator>(cluster_, clock, gpus_of(group.workers), false)));
       paced.groups.push_back(paced.own_groups.back().get());
     }
   }

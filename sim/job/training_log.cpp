@@ -154,7 +154,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   record.placed_variables.resize(machines);
   for (std::size_t m = 0; m < machines; ++m) {
     if (cluster_.site.machines[m].workers == 0) continue;
-    const ComputePlan& plan = workers_.compiler().plan_of(static_cast<MachineIndex>(m));
+    const ComputePlan& plan = workers_.compiler().plan_of(cluster_.site.machines[m].group);
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/scenario/work.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -33,10 +35,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   reductions.fuses_kernels = !is_exact && training.step_time_variation == 0 && !keeps_activity;
   const GradientExchange& exchange = training.strategy.exchange;
   const bool is_forward = exchange.overlap == Overlap::kForward;
-  // Nothing depends on a date.
   const bool has_memory = scenario.has_links_with_memory();
-  const bool is_regular =
-      training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time && !has_memory;
+  const bool is_regular = has_regular_steps(scenario);
   // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
   if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
     reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&

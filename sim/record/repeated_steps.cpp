@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/scenario/work.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -134,10 +136,9 @@ class Extension {
 }  // namespace
 
 bool may_repeat(const Scenario& scenario) {
-  const Training& training = scenario.training;
-  return training.strategy.is_synchronous() && !training.checkpoint && training.step_time_variation == 0 &&
-         training.start_interval == Seconds{} && !training.strategy.exchange.cycle_time &&
-         !scenario.has_changing_membership() && !scenario.has_revocations() && !scenario.has_links_with_memory();
+  return has_regular_steps(scenario) && scenario.training.strategy.is_synchronous() &&
+         scenario.training.start_interval == Seconds{} && !scenario.has_changing_membership() &&
+         !scenario.has_revocations();
 }
 
 std::optional<RunRecord> extend_steps(const RunRecord& record, std::int64_t more, std::int64_t cycle) {

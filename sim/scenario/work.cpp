@@ -81,6 +81,12 @@ int sharing_gpus(const Scenario& scenario) {
   return gpus / stages_of(scenario);
 }
 
+bool has_regular_steps(const Scenario& scenario) {
+  const Training& training = scenario.training;
+  return training.step_time_variation == 0 && !training.checkpoint && !training.strategy.exchange.cycle_time &&
+         !scenario.has_links_with_memory();
+}
+
 int backup_workers(const Scenario& scenario) {
   const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
   return servers != nullptr ? servers->backup_workers : 0;

@@ -28,6 +28,10 @@ int sharing_gpus(const Scenario& scenario);
 /// Whether workers keep different parts of what is trained, so that all of them are needed.
 bool divides_model(const Strategy& strategy);
 
+/// Whether nothing tells one step from another but what the cluster is like when it begins: no noise, no checkpoints, no
+/// cycles of the clock, no links that remember.
+bool has_regular_steps(const Scenario& scenario);
+
 /// Workers whose gradients may be dropped in a synchronous step.
 int backup_workers(const Scenario& scenario);
 

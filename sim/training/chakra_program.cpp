@@ -120,7 +120,7 @@ std::vector<Signal> signals(ExportedStep& step, int from, int to) {
   for (const Operation& operation : receiver.operations)
     if (operation.kind == OperationKind::kGate && operation.scope == CounterScope::kTeam && operation.lag == 0)
       awaited.insert(operation.resource);
-  const std::vector<Wire> connections = step.compiler.wires(from);
+  const std::vector<Wire> connections = step.compiler.strategy().wires(from);
   const Program& sender = step.program(from);
   std::vector<Signal> found;
   for (std::size_t i = 0; i < sender.operations.size(); ++i) {
@@ -202,7 +202,7 @@ class WorkerTrace : TraceBuilder {
       : TraceBuilder{step, worker},
         program_{step.program(worker)},
         kernels_{step.compiler.kernels(worker)},
-        connections_{step.compiler.wires(worker)},
+        connections_{step.compiler.strategy().wires(worker)},
         needs_{needs_of(program_)} {
     next_id_ = program_.operations.size();
   }
@@ -211,7 +211,7 @@ class WorkerTrace : TraceBuilder {
     for (std::size_t i = 0; i < program_.operations.size(); ++i)
       if (program_.operations[i].kind != OperationKind::kCompute) add_operation(static_cast<OperationIndex>(i));
     for (std::size_t stream = 0; stream < program_.streams.size(); ++stream) add_stream(static_cast<int>(stream));
-    for (const int other : step_.compiler.team(rank_)) {
+    for (const int other : step_.compiler.strategy().team(rank_)) {
       if (other == rank_) continue;
       add_signals_to(other);
       add_signals_from(other);
@@ -421,7 +421,7 @@ class ServerTrace : TraceBuilder {
  private:
   void add_work_for(int worker) {
     const Program& program = step_.program(worker);
-    const std::vector<Wire> connections = step_.compiler.wires(worker);
+    const std::vector<Wire> connections = step_.compiler.strategy().wires(worker);
     const auto needs = needs_of(program);
     std::map<OperationIndex, std::uint64_t> here;  // operations that end at the server
     for (std::size_t i = 0; i < program.operations.size(); ++i) {

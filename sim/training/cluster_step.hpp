@@ -2,41 +2,15 @@
 // A step as the whole cluster does it: what each worker's program is, who is at the other end of its connections, who
 // meets in its collectives, and who shares its counters. Sessions, exports, estimates and printed programs all ask here.
 
-#include <deque>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
-#include "sim/scenario/rank_grid.hpp"
-#include "sim/scenario/site.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 
 namespace rehearse {
-
-/// A one-way connection of a worker. Ranks are the workers, in the scenario's order, and then the parameter servers; a
-/// worker of several GPUs is one.
-struct Wire {
-  int from = 0, to = 0;  // ranks
-  Endpoint sender, receiver;
-};
-
-/// What one worker does in a step.
-struct WorkerStep {
-  int worker = 0;
-  const ComputePlan* plan = nullptr;  // of one pass
-  int passes = 1;
-  std::int64_t samples = 0;
-  std::vector<int> groups{};  // in ClusterStep::groups, as its program numbers them
-};
-
-/// Workers that meet in collectives, with all their GPUs, in the order in which a ring takes them.
-struct WorkerGroup {
-  std::string name;  // "data", "copies of wte", "GPUs of a worker"
-  std::vector<int> workers;
-};
 
 /// What all workers that take part in a step do.
 struct ClusterStep {
@@ -57,30 +31,20 @@ class StepCompiler {
 
   const Site& site() const { return site_; }
   const Scenario& scenario() const { return site_.scenario; }
+  const StrategyCompiler& strategy() const { return *strategy_; }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   int ranks() const { return workers() + static_cast<int>(site_.servers.size()); }
-  /// What goes over the network in one piece, with servers or collectives of all workers.
-  const GradientUnits& units() const { return units_; }
   /// What is exchanged in a step, as every program numbers it; none before one is compiled.
   std::vector<std::string> labels() const {
     return programs_.empty() ? std::vector<std::string>{} : programs_.begin()->second.labels;
   }
 
-  /// What a worker of the machine does in a pass of a step of the group's own batch, by all stages together.
-  const ComputePlan& plan_of(MachineIndex machine) const {
-    return plans_[static_cast<std::size_t>(site_.machine(machine).group)];
-  }
-  /// The same of the worker, by itself.
-  const ComputePlan& own_plan(int worker);
+  /// What a machine of the group does in a pass of a step of the group's own batch, by itself.
+  const ComputePlan& plan_of(int group) const { return plans_[at(group)]; }
+  /// The worker's share of it.
+  const ComputePlan& own_plan(int worker) { return plan_with(worker, scenario().groups[at(group_of(worker))].batch); }
   /// Names of the kernels of the worker's programs, by label.
   const std::vector<std::string>& kernels(int worker);
-
-  /// As the worker's program numbers them.
-  std::vector<Wire> wires(int worker) const;
-  /// The workers that share the counters of the worker's team, itself included, in order.
-  std::vector<int> team(int worker) const;
-  /// Where it stands among them.
-  const TeamPlace& place(int worker) const { return places_[at(worker)]; }
 
   /// A step of these, in the scenario's order; what is synchronous they share, as step_shares() has it. Throws
   /// NoResultError if one has not enough memory for its part.
@@ -91,26 +55,22 @@ class StepCompiler {
   const Program& program(const WorkerStep& step, FirstVariables first = FirstVariables::kPushed);
 
  private:
-  /// Programs are the same of workers with the same: plan, passes, stage, place in their team, first variables.
-  using Class = std::tuple<const ComputePlan*, int, int, TeamPlace, FirstVariables>;
+  /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
+  using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
 
   int group_of(int worker) const { return site_.machine(site_.workers[at(worker)].front().machine).group; }
-  int stage_of(int worker) const { return grid_.coordinate(worker, Axis::kPipeline); }
+  /// Of so many samples in a pass, where `sharing` workers share the step.
+  const ComputePlan& plan_with(int worker, int batch, std::int64_t sharing = 0);
   ClusterStep own_step(const std::vector<int>& workers);
   void share_samples(ClusterStep& step);
-  void add_groups(ClusterStep& step) const;
 
   const Site& site_;
   bool fuses_chains_;
-  RankGrid grid_;
-  GradientUnits units_;
-  std::optional<PipelineStages> stages_;
-  std::optional<PipelineExchange> stage_exchange_;
-  std::vector<TeamPlace> places_;                           // [workers]
-  std::deque<ComputePlan> plans_;                           // [groups]; addresses stay
-  std::map<std::pair<int, int>, ComputePlan> stage_plans_;  // by group and stage
-  std::map<std::pair<int, int>, ComputePlan> other_plans_;  // by group and batch
-  std::map<int, std::vector<std::string>> kernels_;         // by group of machines
+  std::unique_ptr<StrategyCompiler> strategy_;
+  std::vector<WorkerGroup> groups_;
+  std::vector<ComputePlan> plans_;                                 // [groups of machines]
+  std::map<std::tuple<int, int, int>, ComputePlan> shared_plans_;  // by group, batch, and what is alike
+  std::map<int, std::vector<std::string>> kernels_;                // by group of machines
   std::map<Class, Program> programs_;
 };
 

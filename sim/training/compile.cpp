@@ -44,18 +44,39 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
   return compiled;
 }
 
-Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units) {
-  const auto& strategy = std::get<AllReduceStrategy>(scenario.training.strategy.kind);
-  if (!strategy.registered_as.empty())
-    return strategies().at(strategy.registered_as).compile(plan, passes, units, scenario.training.strategy.exchange);
-  return compile_all_reduce(plan, passes, units, scenario.training.strategy);
-}
+namespace {
 
-Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
-                     const TeamPlace& place, FirstVariables first) {
-  return std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)
-             ? compile_parameter_server(scenario, plan, passes, units, place, first)
-             : compile_pairwise(plan, passes, scenario.workload.parameter_bytes(), place.gpus);
+/// Workers that all do the same, and meet in collectives of all.
+class DataParallel final : public StrategyCompiler {
+ public:
+  explicit DataParallel(const Site& site)
+      : StrategyCompiler{site},
+        units_{plan_gradient_units(scenario(), 0)},
+        registered_as_{std::get<AllReduceStrategy>(scenario().training.strategy.kind).registered_as} {}
+
+  std::vector<WorkerGroup> groups() const override { return {{"data", all_workers()}}; }
+
+  Program compile(const WorkerStep& step, FirstVariables) const override {
+    const Strategy& strategy = scenario().training.strategy;
+    if (!registered_as_.empty())
+      return strategies().at(registered_as_).compile(*step.plan, step.passes, units_, strategy.exchange);
+    return compile_all_reduce(*step.plan, step.passes, units_, strategy);
+  }
+
+ private:
+  GradientUnits units_;
+  const std::string& registered_as_;
+};
+
+}  // namespace
+
+std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site) { return std::make_unique<DataParallel>(site); }
+
+std::unique_ptr<StrategyCompiler> strategy_compiler(const Site& site) {
+  const Strategy& strategy = site.scenario.training.strategy;
+  if (std::holds_alternative<ParameterServerStrategy>(strategy.kind)) return parameter_server_compiler(site);
+  if (std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind)) return pairwise_compiler(site);
+  return strategy.pipeline() != nullptr ? pipeline_compiler(site) : all_reduce_compiler(site);
 }
 
 std::string program_text(const Scenario& scenario) try {

@@ -1,7 +1,6 @@
 #pragma once
 // From strategies to programs: one file each.
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -60,37 +59,9 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
 Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                          const PipelineExchange& exchange, int stage);
 
-/// Where a worker stands among those that exchange with the servers as one: its team.
-struct TeamPlace {
-  int member = 0, members = 1;
-  int gpus = 1;                        // of the worker
-  int cores = 1;                       // of its machine
-  std::vector<bool> shares_machine{};  // [servers] with the team, where that changes what they do
-  std::vector<int> adder{};            // [units] member on whose GPU gradients are added up; empty: in host memory
-
-  auto operator<=>(const TeamPlace&) const = default;
-};
 /// Where the variables of a worker's step come from that are pushed back after each: from the step before, or, as for
 /// those that join, from the servers.
 enum class FirstVariables : std::uint8_t { kPushed, kPulled };
-
-/// A worker that exchanges with parameter servers (compile_parameter_server.cpp). Its connections are, for each server
-/// s, 2 s to it and 2 s + 1 from it, and then those from its GPU to that of each member.
-Program compile_parameter_server(const Scenario& scenario, const ComputePlan& plan, int passes,
-                                 const GradientUnits& units, const TeamPlace& place, FirstVariables first);
-
-/// [workers of the machine] their places; `units` as planned for the servers.
-std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units);
-
-/// A worker that averages its model with that of a random other one (compile_pairwise.cpp).
-/// With `gpus` its connections are those from the first of them to the others, and its group 0 are all of them.
-Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus);
-
-/// What a worker does in a step of `passes` passes by the scenario's strategy: all-reduce, or one of the others
-/// (compile.cpp).
-Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
-Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
-                     const TeamPlace& place, FirstVariables first);
 
 /// The program of the first worker, as text. Throws NoResultError if it is too long.
 std::string program_text(const Scenario& scenario);

@@ -8,10 +8,13 @@
 //
 // Source: Lian et al., Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML 2018.
 
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 
 namespace rehearse {
 
+namespace {
+
+/// Connections are those from the first of several GPUs to the others, and group 0 are all of them.
 Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus) {
   ProgramBuilder builder;
   builder.program().labels = {"model", "gradients"};
@@ -43,6 +46,40 @@ Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int g
   builder.order(update, fence);
   builder.order(fence, next);
   return builder.finish();
+}
+
+class PairwiseCompiler final : public StrategyCompiler {
+ public:
+  using StrategyCompiler::StrategyCompiler;
+
+  int alike(int worker) const override { return static_cast<int>(gpus(worker).size()); }
+
+  Program compile(const WorkerStep& step, FirstVariables) const override {
+    return compile_pairwise(*step.plan, step.passes, scenario().workload.parameter_bytes(), alike(step.worker));
+  }
+
+  std::vector<Wire> wires(int worker) const override {
+    std::vector<Wire> wires;
+    for (std::size_t i = 1; i < gpus(worker).size(); ++i)
+      wires.push_back({worker, worker, gpus(worker).front(), gpus(worker)[i]});
+    return wires;
+  }
+
+  std::vector<WorkerGroup> groups() const override {
+    std::vector<WorkerGroup> groups;
+    for (const int worker : all_workers())
+      if (gpus(worker).size() > 1) groups.push_back({"GPUs of a worker", {worker}});
+    return groups;
+  }
+
+  /// Models come meanwhile.
+  bool copies_are_alone(int worker) const override { return workers() == 1 && gpus(worker).size() == 1; }
+};
+
+}  // namespace
+
+std::unique_ptr<StrategyCompiler> pairwise_compiler(const Site& site) {
+  return std::make_unique<PairwiseCompiler>(site);
 }
 
 }  // namespace rehearse

@@ -36,16 +36,30 @@
 // kernels.
 
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "sim/scenario/placement.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 
 namespace rehearse {
 
 namespace {
 
+/// Where a worker stands among those that exchange with the servers as one: its team.
+struct TeamPlace {
+  int member = 0, members = 1;
+  int gpus = 1;                        // of the worker
+  int cores = 1;                       // of its machine
+  std::vector<bool> shares_machine{};  // [servers] with the team, where that changes what they do
+  std::vector<int> adder{};            // [units] member on whose GPU gradients are added up; empty: in host memory
+
+  auto operator<=>(const TeamPlace&) const = default;
+};
+
+/// Connections are, for each server s, 2 s to it and 2 s + 1 from it, and then those from the GPU to that of each member.
 class Compiler {
  public:
   Compiler(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
@@ -480,8 +494,7 @@ std::vector<int> choose_adders(const std::vector<Variable>& variables, const Gra
   return adders;
 }
 
-}  // namespace
-
+/// [workers of the machine]
 std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units) {
   const Scenario& scenario = site.scenario;
   const Machine& at = site.machine(machine);
@@ -499,9 +512,60 @@ std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const
   return places;
 }
 
-Program compile_parameter_server(const Scenario& scenario, const ComputePlan& plan, int passes,
-                                 const GradientUnits& units, const TeamPlace& place, FirstVariables first) {
-  return Compiler{scenario, plan, passes, units, place, first}.compile();
+class ParameterServers final : public StrategyCompiler {
+ public:
+  explicit ParameterServers(const Site& site)
+      : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), static_cast<int>(site.servers.size()))} {
+    std::map<TeamPlace, int> known;
+    for (const std::vector<Endpoint>& gpus : site.workers) {
+      const Endpoint first = gpus.front();
+      TeamPlace place = team_places(site, first.machine, units_)[at(first.gpu)];
+      const auto [entry, is_new] = known.try_emplace(place, static_cast<int>(places_.size()));
+      if (is_new) places_.push_back(std::move(place));
+      place_of_.push_back(entry->second);
+    }
+  }
+
+  int alike(int worker) const override { return place_of_[at(worker)]; }
+  Program compile(const WorkerStep& step, FirstVariables first) const override {
+    return Compiler{scenario(), *step.plan, step.passes, units_, place(step.worker), first}.compile();
+  }
+
+  std::vector<Wire> wires(int worker) const override {
+    std::vector<Wire> wires;
+    const Endpoint gpu = gpus(worker).front(), host{gpu.machine, Endpoint::kHost};
+    for (std::size_t s = 0; s < site().servers.size(); ++s) {
+      const int server = workers() + static_cast<int>(s);
+      const Endpoint other{site().servers[s], Endpoint::kHost};
+      wires.push_back({worker, server, host, other});
+      wires.push_back({server, worker, other, host});
+    }
+    if (!place(worker).adder.empty())
+      for (const int member : team(worker)) wires.push_back({worker, member, gpu, gpus(member).front()});
+    return wires;
+  }
+
+  std::vector<int> team(int worker) const override {
+    std::vector<int> team(at(place(worker).members));
+    std::iota(team.begin(), team.end(), worker - place(worker).member);
+    return team;
+  }
+
+  const std::vector<GradientUnit>& placed_units() const override { return units_.units; }
+  bool copies_are_alone(int worker) const override { return place(worker).adder.empty() || place(worker).members == 1; }
+
+ private:
+  const TeamPlace& place(int worker) const { return places_[at(place_of_[at(worker)])]; }
+
+  GradientUnits units_;
+  std::vector<TeamPlace> places_;  // that there are
+  std::vector<int> place_of_;      // [workers] one of them
+};
+
+}  // namespace
+
+std::unique_ptr<StrategyCompiler> parameter_server_compiler(const Site& site) {
+  return std::make_unique<ParameterServers>(site);
 }
 
 }  // namespace rehearse

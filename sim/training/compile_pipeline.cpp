@@ -24,8 +24,9 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 #include "sim/training/unit_exchange.hpp"
 
 namespace rehearse {
@@ -223,5 +224,61 @@ Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, cons
                          const PipelineExchange& exchange, int stage) {
   return PipelineCompiler{scenario, plan, stages, exchange, stage}.compile();
 }
+
+namespace {
+
+class Pipelines final : public StrategyCompiler {
+ public:
+  explicit Pipelines(const Site& site)
+      : StrategyCompiler{site},
+        grid_{rank_grid(scenario())},
+        stages_{cut_into_stages(scenario())},
+        exchange_{plan_pipeline_exchange(scenario(), stages_)} {}
+
+  int alike(int worker) const override { return grid_.coordinate(worker, Axis::kPipeline); }
+  ComputePlan share(const ComputePlan& whole, int worker) const override {
+    return plan_stage(whole, stages_, alike(worker), scenario().workload);
+  }
+  Program compile(const WorkerStep& step, FirstVariables) const override {
+    return compile_pipeline(scenario(), *step.plan, stages_, exchange_, alike(step.worker));
+  }
+
+  std::vector<Wire> wires(int worker) const override {
+    std::vector<Wire> wires;
+    const auto connect = [&](int stage) {
+      const int other = grid_.moved(worker, Axis::kPipeline, stage);
+      for (std::size_t i = 0; i < gpus(worker).size(); ++i)
+        wires.push_back({worker, other, gpus(worker)[i], gpus(other)[i]});
+    };
+    const int stage = alike(worker);
+    if (stage > 0) connect(stage - 1);
+    if (stage + 1 < grid_.degree(Axis::kPipeline)) connect(stage + 1);
+    return wires;
+  }
+
+  std::vector<WorkerGroup> groups() const override {
+    std::vector<WorkerGroup> groups;
+    for (const int first : grid_.along(Axis::kPipeline, 0))
+      groups.push_back({"stage " + std::to_string(first + 1), grid_.along(Axis::kData, first)});
+    for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
+      for (const int first : grid_.along(Axis::kData, 0)) {
+        groups.push_back({exchange_.labels[at(exchange_.first_label.back()) + c], {}});
+        for (const int stage : exchange_.copies[c].stages)
+          groups.back().workers.push_back(grid_.moved(first, Axis::kPipeline, stage));
+      }
+    return groups;
+  }
+
+  std::vector<int> team(int worker) const override { return grid_.along(Axis::kPipeline, worker); }
+
+ private:
+  RankGrid grid_;
+  PipelineStages stages_;
+  PipelineExchange exchange_;
+};
+
+}  // namespace
+
+std::unique_ptr<StrategyCompiler> pipeline_compiler(const Site& site) { return std::make_unique<Pipelines>(site); }
 
 }  // namespace rehearse

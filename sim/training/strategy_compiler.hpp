@@ -1,0 +1,88 @@
+#pragma once
+// What a strategy makes of a cluster: what each worker does in a step, who is at the other end of its connections, who
+// meets in collectives, and who shares counters. One class for each strategy, in its compile_*.cpp.
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "sim/scenario/site.hpp"
+#include "sim/training/compile.hpp"
+
+namespace rehearse {
+
+/// A one-way connection of a worker. Ranks are the workers, in the scenario's order, and then the parameter servers; a
+/// worker of several GPUs is one.
+struct Wire {
+  int from = 0, to = 0;  // ranks
+  Endpoint sender, receiver;
+};
+
+/// Workers that meet in collectives, with all their GPUs, in the order in which a ring takes them.
+struct WorkerGroup {
+  std::string name;  // "data", "copies of wte", "GPUs of a worker"
+  std::vector<int> workers;
+};
+
+/// What one worker does in a step.
+struct WorkerStep {
+  int worker = 0;
+  const ComputePlan* plan = nullptr;  // of one pass
+  int passes = 1;
+  std::int64_t samples = 0;
+  std::vector<int> groups{};  // in ClusterStep::groups, as its program numbers them
+};
+
+class StrategyCompiler {
+ public:
+  /// The site has to outlive it.
+  explicit StrategyCompiler(const Site& site) : site_{site} {}
+  virtual ~StrategyCompiler() = default;
+  StrategyCompiler(const StrategyCompiler&) = delete;
+  StrategyCompiler& operator=(const StrategyCompiler&) = delete;
+
+  /// The worker's part of what a machine like its own would do by itself in a pass.
+  virtual ComputePlan share(const ComputePlan& whole, int /*worker*/) const { return whole; }
+  /// Workers with the same number, plan and passes have the same program.
+  virtual int alike(int /*worker*/) const { return 0; }
+  virtual Program compile(const WorkerStep& step, FirstVariables first) const = 0;
+
+  /// The worker's connections, as its program numbers them.
+  virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
+  /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order.
+  virtual std::vector<WorkerGroup> groups() const { return {}; }
+  /// The workers that share the counters of the worker's team, itself included: consecutive ones.
+  virtual std::vector<int> team(int worker) const { return {worker}; }
+
+  /// What goes to servers in one piece; none without servers.
+  virtual const std::vector<GradientUnit>& placed_units() const {
+    static const std::vector<GradientUnit> none;
+    return none;
+  }
+  /// Of workers that go on by themselves: whether nothing but the worker's own copies crosses PCIe of its GPUs.
+  virtual bool copies_are_alone(int /*worker*/) const { return true; }
+
+ protected:
+  const Site& site() const { return site_; }
+  const Scenario& scenario() const { return site_.scenario; }
+  int workers() const { return static_cast<int>(site_.workers.size()); }
+  const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }
+  std::vector<int> all_workers() const {
+    std::vector<int> all(site_.workers.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+ private:
+  const Site& site_;
+};
+
+std::unique_ptr<StrategyCompiler> parameter_server_compiler(const Site& site);
+std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site);
+std::unique_ptr<StrategyCompiler> pipeline_compiler(const Site& site);
+std::unique_ptr<StrategyCompiler> pairwise_compiler(const Site& site);
+/// That of the scenario's strategy. Throws what the compilers throw.
+std::unique_ptr<StrategyCompiler> strategy_compiler(const Site& site);
+
+}  // namespace rehearse
