@@ -11,6 +11,7 @@
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/program/reductions.hpp"
+#include "sim/scenario/work.hpp"
 #include "sim/training/step_size.hpp"
 
 namespace rehearse {
@@ -80,7 +81,7 @@ double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const 
   const double share = ranks / scenario.count(Role::kWorker);
   double seconds =
       step.edges * kPerEdge + steps * share * (step.collectives * kPerGradient + step.kernels * kPerKernel);
-  if (!reductions.times_collectives)
+  if (!reductions.times_collectives || stages_of(scenario) > 1)
     seconds += steps * step.messages * messages * (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }

@@ -16,6 +16,7 @@
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
+#include "sim/scenario/work.hpp"
 #include "sim/training/step_size.hpp"
 
 namespace rehearse {
@@ -157,7 +158,7 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
   const auto add = [&text](bool applies, const char* what) {
     if (applies) text += (text.empty() ? ", since " : ", ") + std::string{what};
   };
-  add(reductions.times_collectives, "an all-reduce is one event");
+  add(reductions.times_collectives && stages_of(scenario) == 1, "an all-reduce is one event");
   add(reductions.folds_workers, "equal workers run once");
   add(reductions.folded_block > 0, "equal pipelines run once");
   add(reductions.skips_steady_state, "equal steps are not repeated");

@@ -193,7 +193,8 @@ class LockstepTraining final : public ProgramSession {
       part.step.samples += others;
       part.program = &compiler_.program(worker);
     }
-    for (const WorkerGroup& group : step.groups) add_group(formation, group.workers);
+    const std::vector<bool> are_alone = find_groups_alone(step);
+    for (std::size_t g = 0; g < step.groups.size(); ++g) add_group(formation, step.groups[g].workers, are_alone[g]);
     return formation;
   }
 
@@ -201,8 +202,39 @@ class LockstepTraining final : public ProgramSession {
     for (const auto& group : formation.groups) group->communicator().settle();
   }
 
+  /// [groups] whether no message of another group or between workers crosses a link that its collectives cross.
+  std::vector<bool> find_groups_alone(const ClusterStep& step) {
+    std::vector<std::set<int>> crossed(step.groups.size());  // links
+    std::map<int, int> users;                                // by link: groups, and connections of workers
+    for (const WorkerStep& worker : step.workers) {
+      for (const PathIndex path : paths_of(workers_[worker.worker]))
+        for (const int link : cluster_.network.path(path).links) ++users[link];
+    }
+    if (step.groups.size() == 1 && users.empty()) return {true};
+    for (std::size_t g = 0; g < step.groups.size(); ++g) {
+      const WorkerGroup& group = step.groups[g];
+      const WorkerStep& first = step.of(group.workers.front());
+      const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
+      std::set<CollectiveKind> kinds;
+      for (const Operation& operation : compiler_.program(first).operations)
+        if (operation.kind == OperationKind::kCollective && operation.resource == own)
+          kinds.insert(operation.collective);
+      for (const CollectiveKind kind : kinds)
+        for (const CollectiveMethod& method :
+             collective_methods(cluster_.site, gpus_of(group.workers), cluster_.network, kind))
+          for (const CollectivePhase& phase : method.plan)
+            for (const PathIndex edge : phase.edges)
+              crossed[g].insert(cluster_.network.path(edge).links.begin(), cluster_.network.path(edge).links.end());
+      for (const int link : crossed[g]) ++users[link];
+    }
+    std::vector<bool> are_alone;
+    for (const std::set<int>& links : crossed)
+      are_alone.push_back(std::ranges::all_of(links, [&](int link) { return users.at(link) == 1; }));
+    return are_alone;
+  }
+
   /// Adds the collectives of `workers`, unless those that stand for them meet in another group.
-  void add_group(Formation& formation, const std::vector<int>& workers) {
+  void add_group(Formation& formation, const std::vector<int>& workers, bool is_alone) {
     std::vector<const Member*> members;
     std::int64_t standing_for = 0;
     for (const int worker : workers) {
@@ -215,7 +247,7 @@ class LockstepTraining final : public ProgramSession {
     formation.groups.push_back(std::make_unique<CollectiveGroup>(
         executor_, clock_, standing_for,
         CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, gpus_of(workers), reductions_.times_collectives)));
+        std::make_unique<Communicator>(cluster_, clock_, gpus_of(workers), reductions_.times_collectives && is_alone)));
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 

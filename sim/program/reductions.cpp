@@ -50,12 +50,12 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                                   return group.role == Role::kWorker && group.interconnect.pcie_root;
                                 });
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
-  // gradients are ready everywhere. What stages of a pipeline send one another meets their collectives.
-  const Pipeline* pipeline = training.strategy.pipeline();
-  reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows) && !has_memory;
+  // gradients are ready everywhere.
+  reductions.times_collectives = (!is_forward || !copies_are_flows) && !has_memory;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
+  const Pipeline* pipeline = training.strategy.pipeline();
   if (pipeline == nullptr)
     reductions.folds_workers = are_alike && !copies_are_flows;
   else if (are_alike)

@@ -7,7 +7,7 @@
 namespace rehearse {
 
 struct Reductions {
-  bool times_collectives = false;
+  bool times_collectives = false;  // of groups that have the links that they cross for themselves
   bool folds_workers = false;
   int folded_block = 0;  // machines that stand for all others, as many at a time, with a pipeline; 0: none do
   bool fuses_kernels = false;

@@ -9,6 +9,10 @@
 
 namespace rehearse {
 
+const WorkerStep& ClusterStep::of(int worker) const {
+  return *std::ranges::lower_bound(workers, worker, {}, &WorkerStep::worker);
+}
+
 StepCompiler::StepCompiler(const Site& site, bool fuses_chains)
     : site_{site}, fuses_chains_{fuses_chains}, strategy_{strategy_compiler(site)}, groups_{strategy_->groups()} {
   for (const Group& group : scenario().groups)

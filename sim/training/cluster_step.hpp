@@ -18,8 +18,8 @@ struct ClusterStep {
   std::vector<WorkerGroup> groups;
   std::int64_t samples = 0;  // of its update
 
-  /// Null if it takes no part.
-  const WorkerStep* find(int worker) const;
+  /// That of a worker who takes part.
+  const WorkerStep& of(int worker) const;
 };
 
 /// Compiles the steps of a cluster, whoever takes part in them.

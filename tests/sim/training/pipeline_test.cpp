@@ -326,6 +326,28 @@ TEST_CASE("steps that repeat are skipped, and random pipelines take as long as e
   }
 }
 
+TEST_CASE("collectives of stages that have the links that they cross for themselves are one event each") {
+  // Of 4 GPUs stages 0 and 1 pass activations on over the NVLinks 0-1 and 2-3, and add up over 0-2 and 1-3.
+  const auto outcome = [](bool has_nvlinks, bool is_exact) {
+    Json scenario =
+        pipelined(1, {{"24000000B"}, {"12000000B"}, {"48000000B"}, {"4000000B"}}, 2, 3, "1f1b", "1000000B", 4);
+    Json& instance = scenario["cluster"]["groups"][0]["instance"];
+    instance["interconnect"] = {{"pcie", "1GBps"}, {"latency", "1us"}, {"source", "test"}};
+    Json links = Json::array();
+    for (const auto& [a, b] : {std::pair{0, 1}, {2, 3}, {0, 2}, {1, 3}})
+      links.push_back({{"a", a}, {"b", b}, {"count", 1}});
+    if (has_nvlinks) instance["interconnect"].update({{"nvlink_rate", "1GBps"}, {"nvlinks", links}});
+    return test::in_child([&] {
+      const RunRecord record = simulate(test::resolved(scenario), {.is_exact = is_exact});
+      return Json{record.end.value(), record.events};
+    });
+  };
+  CAPTURE(outcome(true, false).dump());
+  CHECK(outcome(true, false)[0].get<double>() == exactly(outcome(true, true)[0].get<double>()));
+  CHECK(outcome(false, false)[0].get<double>() == exactly(outcome(false, true)[0].get<double>()));
+  CHECK(outcome(true, false)[1].get<int>() < outcome(false, false)[1].get<int>());
+}
+
 TEST_CASE("memory: a stage's variables, and activations of the micro-batches on their way") {
   const auto needed = [](int p, int m, const char* schedule) {
     Json json = pipelined(4, {{"24000000B"}, {"12000000B"}, {"12000000B"}, {"12000000B"}}, p, m, schedule, "1000000B");
