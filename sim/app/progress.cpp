@@ -29,9 +29,8 @@ void Progress::clear() {
 }
 
 void Progress::update(std::int64_t done, std::int64_t total, const std::string& within, double share) {
-  if (is_quiet_ || (done == 0 && within.empty())) return;
+  if (!is_due() || (done == 0 && within.empty())) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_ < std::chrono::seconds{1}) return;
   last_ = now;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done) / spent;

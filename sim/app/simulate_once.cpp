@@ -72,6 +72,7 @@ RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& 
   options.on_progress = [&](const RunProgress& run) {
     if (budget.is_over())
       budget.stop(" after " + std::to_string(updates) + " of " + std::to_string(scenario.training.steps) + " steps");
+    if (!progress.is_due()) return;
     if (!messages) messages = expected_messages(scenario);
     const double share = *messages > 0 ? static_cast<double>(run.messages) / *messages : 0;
     progress.update(updates, scenario.training.steps, within_step(scenario, run), std::min(share, 1.0));
