@@ -152,7 +152,7 @@ std::string text_of(const Operation& operation, const std::vector<std::string>& 
           },
           [](const BeginKernels&) { return std::string{"begin"}; },
           [&](const Compute& kernel) {
-            return "compute" + name_of(kernels, kernel.vertex) + " on stream " + std::to_string(kernel.stream) + ": " +
+            return "compute" + name_of(kernels, kernel.label) + " on stream " + std::to_string(kernel.stream) + ": " +
                    times(kernel);
           },
           [&](const Chain& chain) { return "chain on stream " + std::to_string(chain.stream) + ": " + times(chain); },

@@ -45,8 +45,7 @@ enum class CopyDirection : std::uint8_t { kToGpu, kFromGpu };
 struct Copy {
   static constexpr int kSamples = -1;  // a label: the step's samples
   CopyDirection direction = CopyDirection::kToGpu;
-  int label = 0;
-  int priority = 0;
+  int label = 0, priority = 0;
   Bytes bytes{};
 };
 /// The step's kernels may run from now on.
@@ -55,7 +54,7 @@ struct BeginKernels {};
 ///   dispatched = max(dispatched before, ready) + host,   end = max(end before, dispatched) + time
 struct Compute {
   int stream = 0;
-  int vertex = 0;  // of the operator graph
+  int label = 0;  // its vertex in the operator graph
   Seconds host{}, time{};
   Seconds memory{};  // part of `time` in which device memory is read or written
   Seconds critical() const { return host + time; }
@@ -69,9 +68,7 @@ struct Chain {
 };
 /// A message over a connection of the worker, which has one on the wire at a time: ends when it has arrived.
 struct Send {
-  int connection = 0;
-  int label = 0;
-  int priority = 0;
+  int connection = 0, label = 0, priority = 0;
   bool is_collected = false;  // goes at the end of a Program::cycle, with what else is ready for the same connection
   Bytes bytes{};
 };
@@ -82,21 +79,18 @@ struct Notify {
 };
 /// A core of a server, or one of its threads that serve messages, reads a variable that is asked for.
 struct ReadVariable {
-  int server = 0;
-  int label = 0;
+  int server = 0, label = 0;
   Seconds time{};
 };
 /// Cores of a server apply a gradient. Those of all workers are counted, if a counter of all is given; with the last
 /// one of a step the update takes place, and advances the counter if it `is_event`.
 struct ApplyGradient {
-  int server = 0;
-  int label = 0;
+  int server = 0, label = 0;
   int parts = 1;            // cores on which it runs at once, each for `time`
   int counter = -1;         // -1: not counted
   bool is_message = false;  // by the threads that serve messages, where the profile tells them apart
   bool is_event = false;
-  Seconds time{};
-  Seconds update{};  // longer for the last one
+  Seconds time{}, update{};  // the update's is added to the last one's
 };
 /// Cores of the worker's own machine add up a gradient in host memory.
 struct AddGradient {
@@ -112,17 +106,13 @@ struct Fetch {
 /// With the other workers of a group, once all of them have come to it.
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  int group = 0;
-  int label = 0;  // each once in a step
-  int priority = 0;
+  int group = 0, label = 0, priority = 0;  // each label once in a step
   Bytes bytes{};
 };
 /// Passes when the counter has reached each x (steps before this one + 1 - lag).
 struct Gate {
   CounterScope scope = CounterScope::kWorker;
-  int counter = 0;
-  int lag = 0;
-  int each = 1;
+  int counter = 0, lag = 0, each = 1;
 };
 /// Passes when enough workers have ended the step `lag` before the one that begins then (step_gate.hpp).
 struct StepsGate {

@@ -378,7 +378,7 @@ void RunningWorker::advance(int slot, int index) {
       stream.gpu = start + kernel->time * slowdown_;
       executor_.cluster().recorder.add(KernelSpan{place_.gpu.machine,
                                                   place_.gpu.gpu,
-                                                  kernel->vertex,
+                                                  kernel->label,
                                                   {start, stream.gpu},
                                                   kernel->memory * slowdown_,
                                                   start - stream.host,

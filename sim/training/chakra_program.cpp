@@ -47,115 +47,49 @@ std::int64_t comm_type(CollectiveKind kind) {
   throw std::logic_error{"unknown kind of collective"};
 }
 
-/// What nodes of a trace say of operations, with one kind for all work of a server and one for all gates.
-struct Values {
-  std::string_view word;  // of what a node is called: "send conv1"
+/// What a node of a trace is: all work of a server is of one kind, and so are all gates.
+struct NodeRole {
+  std::string_view word;  // of what it is called: "send conv1"
   int kind = 0;
-  std::optional<int> label{};  // of what is exchanged, or of the kernel
-  CollectiveKind collective = CollectiveKind::kAllReduce;
+  int resource = 0;  // of its kind; -1: the own machine
   int work = 0, scope = 0;
-  bool is_collected = false, is_event = false;
-  int resource = 0, priority = 0;
-  int counter = -1;  // of all, that the last of all advances
-  int lag = 0, each = 1, parts = 1;
-  Seconds host{}, time{}, critical{}, first_host{}, memory{};
-  Bytes bytes{};
 };
 
-Values values_of(const Operation& operation) {
+struct NodeRoleOf {
+  NodeRole operator()(const Delay&) const { return {"host work", 0}; }
+  NodeRole operator()(const Copy& copy) const { return {"copy", 1, static_cast<int>(copy.direction)}; }
+  NodeRole operator()(const BeginKernels&) const { return {"begin", 2}; }
+  NodeRole operator()(const OneOf<Compute, Chain> auto& kernels) const { return {"compute", 3, kernels.stream}; }
+  NodeRole operator()(const Send& send) const { return {"send", 4, send.connection}; }
+  NodeRole operator()(const Notify& notify) const { return {"notify", 5, notify.connection}; }
+  NodeRole operator()(const ReadVariable& read) const { return {"read", 6, read.server, 0}; }
+  NodeRole operator()(const ApplyGradient& apply) const { return {"apply", 6, apply.server, 1}; }
+  NodeRole operator()(const AddGradient&) const { return {"add up", 6, -1, 2}; }
+  NodeRole operator()(const Fetch&) const { return {"fetch", 7}; }
+  NodeRole operator()(const Collective& collective) const { return {to_text(collective.kind), 8, collective.group}; }
+  NodeRole operator()(const Gate& gate) const { return {"gate", 9, gate.counter, 0, static_cast<int>(gate.scope)}; }
+  NodeRole operator()(const StepsGate&) const { return {"gate", 9, 0, 0, 3}; }
+  NodeRole operator()(const Update&) const { return {"update", 10}; }
+  NodeRole operator()(const Fence&) const { return {"fence", 11}; }
+  NodeRole operator()(const NextStep&) const { return {"next step", 12}; }
+};
+NodeRole role_of(const Operation& operation) { return std::visit(NodeRoleOf{}, operation); }
+
+/// Of an operation that has one.
+std::optional<int> label_of(const Operation& operation) {
   return std::visit(
-      Overloaded{
-          [](const Delay& o) { return Values{.word = "host work", .kind = 0, .is_event = o.is_event, .time = o.time}; },
-          [](const Copy& o) {
-            return Values{.word = "copy",
-                          .kind = 1,
-                          .label = o.label,
-                          .resource = static_cast<int>(o.direction),
-                          .priority = o.priority,
-                          .bytes = o.bytes};
-          },
-          [](const BeginKernels&) { return Values{.word = "begin", .kind = 2}; },
-          [](const Compute& o) {
-            return Values{.word = "compute",
-                          .kind = 3,
-                          .label = o.vertex,
-                          .resource = o.stream,
-                          .host = o.host,
-                          .time = o.time,
-                          .critical = o.critical(),
-                          .memory = o.memory};
-          },
-          [](const Chain& o) {
-            return Values{.word = "compute",
-                          .kind = 3,
-                          .resource = o.stream,
-                          .host = o.host,
-                          .time = o.time,
-                          .critical = o.critical,
-                          .first_host = o.first_host};
-          },
-          [](const Send& o) {
-            return Values{.word = "send",
-                          .kind = 4,
-                          .label = o.label,
-                          .is_collected = o.is_collected,
-                          .resource = o.connection,
-                          .priority = o.priority,
-                          .bytes = o.bytes};
-          },
-          [](const Notify& o) {
-            return Values{.word = "notify", .kind = 5, .is_event = o.is_event, .resource = o.connection};
-          },
-          [](const ReadVariable& o) {
-            return Values{.word = "read", .kind = 6, .label = o.label, .work = 0, .resource = o.server, .time = o.time};
-          },
-          [](const ApplyGradient& o) {
-            return Values{.word = "apply",
-                          .kind = 6,
-                          .label = o.label,
-                          .work = 1,
-                          .is_event = o.is_event,
-                          .resource = o.server,
-                          .counter = o.counter,
-                          .parts = o.parts,
-                          .host = o.update,
-                          .time = o.time};
-          },
-          [](const AddGradient& o) {
-            return Values{.word = "add up",
-                          .kind = 6,
-                          .label = o.label,
-                          .work = 2,
-                          .resource = -1,
-                          .parts = o.parts,
-                          .time = o.time};
-          },
-          [](const Fetch& o) { return Values{.word = "fetch", .kind = 7, .label = o.label, .bytes = o.bytes}; },
-          [](const Collective& o) {
-            return Values{.word = to_text(o.kind),
-                          .kind = 8,
-                          .label = o.label,
-                          .collective = o.kind,
-                          .resource = o.group,
-                          .priority = o.priority,
-                          .bytes = o.bytes};
-          },
-          [](const Gate& o) {
-            return Values{.word = "gate",
-                          .kind = 9,
-                          .scope = static_cast<int>(o.scope),
-                          .resource = o.counter,
-                          .lag = o.lag,
-                          .each = o.each};
-          },
-          [](const StepsGate& o) { return Values{.word = "gate", .kind = 9, .scope = 3, .lag = o.lag}; },
-          [](const Update&) { return Values{.word = "update", .kind = 10}; },
-          [](const Fence&) { return Values{.word = "fence", .kind = 11}; },
-          [](const NextStep&) { return Values{.word = "next step", .kind = 12}; }},
+      [](const auto& does) -> std::optional<int> {
+        if constexpr (requires { does.label; }) return does.label;
+        return {};
+      },
       operation);
 }
+Bytes size_of(const Operation& message) {
+  const auto* send = std::get_if<Send>(&message);
+  return send == nullptr ? Bytes{} : send->bytes;
+}
 
-/// The values of a node that are not as in most.
+/// What the node's role and fields are, but for those that have the value of most.
 std::vector<ChakraAttribute> attributes_of(const Node& node) {
   std::vector<ChakraAttribute> own;
   const auto whole = [&](std::string_view key, auto value, std::int64_t in_most = 0) {
@@ -165,29 +99,35 @@ std::vector<ChakraAttribute> attributes_of(const Node& node) {
   const auto time = [&](std::string_view key, Seconds value) {
     if (value != Seconds{}) own.push_back(own_attribute(key, value.value()));
   };
-  const Values values = values_of(node.operation);
-  const CounterScope scope = values.counter >= 0 ? CounterScope::kAll : CounterScope::kWorker;
-  const Signal signal = node.signal.value_or(Signal{scope, values.counter});
-  whole("kind", values.kind, -1);
-  whole("collective", values.collective);
-  whole("work", values.work);
-  whole("scope", values.scope);
+  const auto* apply = std::get_if<ApplyGradient>(&node.operation);
+  const auto* collective = std::get_if<Collective>(&node.operation);
+  const bool counts = apply != nullptr && apply->counter >= 0;
+  const Signal signal = node.signal.value_or(counts ? Signal{CounterScope::kAll, apply->counter} : Signal{{}, -1});
+  const NodeRole role = role_of(node.operation);
+  whole("kind", role.kind, -1);
+  if (collective != nullptr) whole("collective", collective->kind);
+  whole("work", role.work);
+  whole("scope", role.scope);
   whole("signal_scope", signal.scope);
-  whole("is_collected", values.is_collected);
-  whole("is_event", values.is_event);
-  whole("resource", values.resource);
-  whole("label", values.label.value_or(0));
-  whole("priority", values.priority);
-  whole("signals", signal.counter, -1);
-  whole("lag", values.lag);
-  whole("each", values.each, 1);
-  whole("parts", values.parts, 1);
-  time("host_s", values.host);
-  time("time_s", values.time);
-  time("critical_s", values.critical);
-  time("first_host_s", values.first_host);
-  time("memory_s", values.memory);
-  whole("bytes", values.bytes.value());
+  std::visit(
+      [&](const auto& does) {
+        if constexpr (requires { does.is_collected; }) whole("is_collected", does.is_collected);
+        if constexpr (requires { does.is_event; }) whole("is_event", does.is_event);
+        whole("resource", role.resource);
+        if constexpr (requires { does.label; }) whole("label", does.label);
+        if constexpr (requires { does.priority; }) whole("priority", does.priority);
+        whole("signals", signal.counter, -1);
+        if constexpr (requires { does.lag; }) whole("lag", does.lag);
+        if constexpr (requires { does.each; }) whole("each", does.each, 1);
+        if constexpr (requires { does.parts; }) whole("parts", does.parts, 1);
+        if constexpr (requires { does.host; }) time("host_s", does.host);
+        if constexpr (requires { does.update; }) time("host_s", does.update);
+        if constexpr (requires { does.time; }) time("time_s", does.time);
+        if (is_kernels(node.operation)) time("critical_s", chain_of(node.operation).critical);
+        if constexpr (requires { does.memory; }) time("memory_s", does.memory);
+        if constexpr (requires { does.bytes; }) whole("bytes", does.bytes.value());
+      },
+      node.operation);
   return own;
 }
 
@@ -252,11 +192,11 @@ class TraceBuilder {
   }
   std::int32_t name_of(const Program& program, const Operation& operation, const std::vector<std::string>& kernels,
                        bool is_received = false) {
-    const Values does = values_of(operation);
     const std::vector<std::string>& labels = is_kernels(operation) ? kernels : program.labels;
-    std::string text{is_received && std::holds_alternative<Send>(operation) ? "receive" : does.word};
-    if (does.label && *does.label >= 0 && at(*does.label) < labels.size()) text += ' ' + labels[at(*does.label)];
-    if (does.label == Copy::kSamples) text += " samples";
+    const std::optional<int> label = label_of(operation);
+    std::string text{is_received && std::holds_alternative<Send>(operation) ? "receive" : role_of(operation).word};
+    if (label && *label >= 0 && at(*label) < labels.size()) text += ' ' + labels[at(*label)];
+    if (label == Copy::kSamples) text += " samples";
     return name(std::move(text));
   }
   /// A message that goes, or comes.
@@ -377,8 +317,8 @@ class WorkerTrace : TraceBuilder {
     if (connection.from == connection.to) return;  // within the worker
     const bool is_sent = connection.from == rank_;
     if (!is_sent) node.name = name_of(program_, operation(index), kernels_, true);
-    ChakraNode sent = message(node.name, is_sent, is_sent ? connection.to : connection.from, index,
-                              values_of(operation(index)).bytes);
+    ChakraNode sent =
+        message(node.name, is_sent, is_sent ? connection.to : connection.from, index, size_of(operation(index)));
     sent.id = node.id;
     sent.data_deps = std::move(node.data_deps);
     sent.own = std::move(node.own);
@@ -466,7 +406,7 @@ class WorkerTrace : TraceBuilder {
     for (const Told& told : signals(programs_, other, rank_)) {
       const Operation& by = sender.operation(told.operation);
       const std::int32_t named = told.is_message ? name_of(sender, by, kernels_, true) : name("tell");
-      const Bytes size = told.is_message ? values_of(by).bytes : Bytes{};
+      const Bytes size = told.is_message ? size_of(by) : Bytes{};
       arrivals[told.counter].push_back(add(message(named, false, other, told.operation, size)));
     }
     for (ChakraNode& node : trace_.nodes) {
@@ -526,7 +466,7 @@ class ServerTrace : TraceBuilder {
         const StepPrograms::Connection connection = connections[at(*message_over)];
         if (connection.from != rank_ && connection.to != rank_) continue;
         const bool is_sent = connection.from == rank_;
-        ChakraNode node = message(name_of(program, does, {}, !is_sent), is_sent, worker, index, values_of(does).bytes);
+        ChakraNode node = message(name_of(program, does, {}, !is_sent), is_sent, worker, index, size_of(does));
         node.data_deps = std::move(after);
         const std::uint64_t id = add(std::move(node));
         if (connection.to == rank_) here.emplace(index, id);

@@ -29,7 +29,7 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
     const OperationIndex begin = builder.next();
     for (const PlannedKernel& kernel : plan.kernels)
       added.push_back(builder.add(Compute{.stream = stream,
-                                          .vertex = kernel.vertex,
+                                          .label = kernel.vertex,
                                           .host = kernel.dispatch,
                                           .time = kernel.time.total,
                                           .memory = kernel.time.memory}));

@@ -75,7 +75,7 @@ class RecordedCompiler {
       const OperationIndex first = builder_.next();
       for (const std::size_t i : streams[stream])
         compiled_[i] = builder_.add(
-            Compute{.stream = static_cast<int>(stream), .vertex = static_cast<int>(i), .time = gpu_time(recorded(i))});
+            Compute{.stream = static_cast<int>(stream), .label = static_cast<int>(i), .time = gpu_time(recorded(i))});
       builder_.add_stretch(static_cast<int>(stream), first);
       for (const RecordedChange::Delay& delay : change_.delays)
         if (delay.stream == run_.streams[stream]) delays_[streams[stream].front()] += delay.time;

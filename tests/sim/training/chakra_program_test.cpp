@@ -48,7 +48,7 @@ std::string values(const Node& node) {
              Overloaded{
                  [](const Delay& o) { return written(o.is_event, o.time); },
                  [](const Copy& o) { return written(o.direction, o.label, o.priority, o.bytes); },
-                 [](const Compute& o) { return written(o.stream, o.vertex, o.host, o.time, o.memory); },
+                 [](const Compute& o) { return written(o.stream, o.label, o.host, o.time, o.memory); },
                  [](const Send& o) { return written(o.connection, o.label, o.priority, o.is_collected, o.bytes); },
                  [](const Notify& o) { return written(o.connection, o.is_event); },
                  [](const ReadVariable& o) { return written(o.server, o.label, o.time); },
