@@ -216,9 +216,9 @@ class LockstepTraining final : public ProgramSession {
       const WorkerStep& first = step.of(group.workers.front());
       const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
       std::set<CollectiveKind> kinds;
-      for (const Operation& operation : compiler_.program(first).operations)
-        if (operation.kind == OperationKind::kCollective && operation.resource == own)
-          kinds.insert(operation.collective);
+      for (const Node& node : compiler_.program(first).nodes)
+        if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
+          kinds.insert(collective->kind);
       for (const CollectiveKind kind : kinds)
         for (const CollectiveMethod& method :
              collective_methods(cluster_.site, gpus_of(group.workers), cluster_.network, kind))

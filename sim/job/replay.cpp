@@ -88,7 +88,7 @@ class Player final : public Executor::Client {
       if (run.operations[i].kind != RecordedOperation::Kind::kHost) continue;
       const OperationIndex operation = compiled.operations[i];
       const Seconds start = workers_[rank]->ready_at(operation);
-      dates.operations[i] = {start, start + compiled.program.operations[at(operation)].time};
+      dates.operations[i] = {start, start + std::get<Delay>(compiled.program.operation(operation)).time};
       if (run.operations[i].step >= 0) dates.steps[at(run.operations[i].step)] = dates.operations[i].end;
       if (static_cast<std::int32_t>(i) == run.end_of_steps) dates.steps.back() = dates.operations[i].end;
     }

@@ -1,4 +1,4 @@
-// How workers come together to collectives (CollectiveGroup in executor.hpp), and which of those that are ready go first.
+#include "sim/program/collective_group.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,22 +11,16 @@ namespace rehearse {
 
 Seconds end_of_cycle(Seconds now, Seconds cycle) { return std::max(now, cycle * std::ceil(now / cycle * (1 - 1e-12))); }
 
-void CollectiveGroup::come(RunningWorker& worker, int slot, OperationIndex operation) {
-  const RunningWorker::StepState& step = worker.steps_[at(slot)];
-  const auto label = static_cast<std::size_t>(step.program->operations[at(operation)].label);
-  if (collectives_.size() <= label) collectives_.resize(label + 1);
-  Collective& collective = collectives_[label];
-  collective.arrivals.push_back({&worker, slot, operation});
-  collective.workers += worker.workers();
-  if (collective.workers < workers_) return;
-  collective.ready = clock_.now();
-  waiting_.push_back(static_cast<int>(label));
+void CollectiveGroup::come(const Counters::Place& place, const Collective& collective) {
+  if (meetings_.size() <= at(collective.label)) meetings_.resize(at(collective.label) + 1);
+  Meeting& meeting = meetings_[at(collective.label)];
+  if (meeting.arrivals.empty()) meeting.collective = &collective;
+  meeting.arrivals.push_back(place);
+  meeting.workers += place.worker->workers();
+  if (meeting.workers < workers_) return;
+  meeting.ready = clock_.now();
+  waiting_.push_back(collective.label);
   launch();
-}
-
-const Operation& CollectiveGroup::operation_of(int label) const {
-  const Arrival& first = collectives_[static_cast<std::size_t>(label)].arrivals.front();
-  return first.worker->steps_[at(first.slot)].program->operations[at(first.operation)];
 }
 
 void CollectiveGroup::launch() {
@@ -44,7 +38,7 @@ int CollectiveGroup::take_next() {
   auto next = waiting_.begin();
   if (rule_.order == Order::kPriority)
     next = std::min_element(waiting_.begin(), waiting_.end(),
-                            [this](int a, int b) { return operation_of(a).priority < operation_of(b).priority; });
+                            [this](int a, int b) { return collective(a).priority < collective(b).priority; });
   const int label = *next;
   waiting_.erase(next);
   return label;
@@ -56,9 +50,9 @@ std::vector<int> CollectiveGroup::take_fused() {
   Bytes size{};
   while (!waiting_.empty()) {
     const int label = take_next();
-    const Bytes bytes = operation_of(label).bytes;
+    const Bytes bytes = collective(label).bytes;
     const bool is_too_large = rule_.largest && size + bytes > *rule_.largest;
-    if (!fused.empty() && (is_too_large || operation_of(label).collective != operation_of(fused.front()).collective)) {
+    if (!fused.empty() && (is_too_large || collective(label).kind != collective(fused.front()).kind)) {
       waiting_.push_front(label);
       break;
     }
@@ -71,57 +65,57 @@ std::vector<int> CollectiveGroup::take_fused() {
 void CollectiveGroup::start(std::vector<int> labels) {
   is_busy_ = true;
   Bytes payload{};
-  for (const int label : labels) payload += operation_of(label).bytes;
-  const int label = labels.front();
-  const Arrival& first = collectives_[static_cast<std::size_t>(label)].arrivals.front();
-  const std::int64_t number = first.worker->steps_[at(first.slot)].number;
   Seconds since = begun_;  // of the one before, which had been prepared until then
-  for (const int each : labels) since = std::max(since, collectives_[static_cast<std::size_t>(each)].ready);
   begun_ = clock_.now();
-  for (const int each : labels) collectives_[static_cast<std::size_t>(each)].begun = begun_;
-  communicator_->start(operation_of(label).collective, label, number, payload, since,
-                       [this, labels = std::move(labels), payload] {
-                         is_busy_ = false;
-                         record(labels, payload, begun_);
-                         for (const int done : labels) {
-                           Collective& collective = collectives_[static_cast<std::size_t>(done)];
-                           collective.workers = 0;
-                           for (const Arrival& arrival : std::exchange(collective.arrivals, {}))
-                             executor_.end(*arrival.worker, arrival.slot, arrival.operation, clock_.now());
-                         }
-                         executor_.tell_update();
-                         launch();
-                       });
+  for (const int label : labels) {
+    Meeting& meeting = meetings_[at(label)];
+    payload += meeting.collective->bytes;
+    since = std::max(since, meeting.ready);
+    meeting.begun = begun_;
+  }
+  const int label = labels.front();
+  const Counters::Place first = meetings_[at(label)].arrivals.front();
+  communicator_->start(collective(label).kind, label, first.worker->number_of(first.operation), payload, since,
+                       [this, labels = std::move(labels), payload] { end(labels, payload); });
+}
+
+void CollectiveGroup::end(const std::vector<int>& labels, Bytes payload) {
+  is_busy_ = false;
+  record(labels, payload);
+  for (const int label : labels) {
+    meetings_[at(label)].workers = 0;
+    for (const Counters::Place& place : std::exchange(meetings_[at(label)].arrivals, {}))
+      place.worker->end(place.operation, clock_.now());
+  }
+  executor_.tell_update();
+  launch();
 }
 
 /// Of each worker, from its coming with the last of them.
-void CollectiveGroup::record(const std::vector<int>& labels, Bytes payload, Seconds began) {
-  Recorder& recorder = executor_.cluster_.recorder;
+void CollectiveGroup::record(const std::vector<int>& labels, Bytes payload) const {
+  Recorder& recorder = executor_.cluster().recorder;
   if (!recorder.keeps_activity) return;
   std::map<int, Seconds> came;  // by worker
   for (const int label : labels)
-    for (const Arrival& arrival : collectives_[static_cast<std::size_t>(label)].arrivals) {
-      Seconds& latest = came[arrival.worker->index()];
-      latest = std::max(latest, arrival.worker->steps_[at(arrival.slot)].ready[at(arrival.operation)].date);
+    for (const Counters::Place& place : meetings_[at(label)].arrivals) {
+      Seconds& latest = came[place.worker->index()];
+      latest = std::max(latest, place.worker->ready_at(place.operation));
     }
-  for (const Arrival& arrival : collectives_[static_cast<std::size_t>(labels.front())].arrivals) {
-    const RunningWorker::StepState& step = arrival.worker->steps_[at(arrival.slot)];
-    const Endpoint gpu = arrival.worker->place_.gpu;
-    recorder.add(CollectiveSpan{gpu.machine,
-                                gpu.gpu,
-                                step.program->operations[at(arrival.operation)].collective,
+  for (const Counters::Place& place : meetings_[at(labels.front())].arrivals)
+    recorder.add(CollectiveSpan{place.worker->gpu().machine,
+                                place.worker->gpu().gpu,
+                                collective(labels.front()).kind,
                                 labels.front(),
-                                step.number,
+                                place.worker->number_of(place.operation),
                                 workers_,
-                                {came[arrival.worker->index()], clock_.now()},
-                                began,
+                                {came[place.worker->index()], clock_.now()},
+                                begun_,
                                 payload});
-  }
 }
 
 std::string CollectiveGroup::waits_for(const std::function<std::string(int)>& name) const {
-  for (std::size_t label = 0; label < collectives_.size(); ++label)
-    if (const std::int64_t workers = collectives_[label].workers; workers > 0 && workers < workers_)
+  for (std::size_t label = 0; label < meetings_.size(); ++label)
+    if (const std::int64_t workers = meetings_[label].workers; workers > 0 && workers < workers_)
       return name(static_cast<int>(label)) + " is ready at " + std::to_string(workers) + " of " +
              std::to_string(workers_) + " workers";
   return "";

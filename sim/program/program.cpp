@@ -3,54 +3,48 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/base/overloaded.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
 void ProgramBuilder::add_stretch(int stream, OperationIndex begin, std::int64_t repeat) {
-  const auto s = static_cast<std::size_t>(stream);
-  const auto end = static_cast<OperationIndex>(program_.operations.size());
-  if (program_.streams.size() <= s) program_.streams.resize(s + 1);
-  if (begin == end || repeat == 0) return;
-  for (OperationIndex i = begin; i < end; ++i)
-    program_.kernel_time += program_.operations[static_cast<std::size_t>(i)].time * static_cast<double>(repeat);
-  program_.streams[s].push_back({begin, end, repeat});
+  if (program_.streams.size() <= at(stream)) program_.streams.resize(at(stream) + 1);
+  if (begin == next() || repeat == 0) return;
+  for (OperationIndex i = begin; i < next(); ++i)
+    program_.kernel_time += chain_of(program_.operation(i)).time * static_cast<double>(repeat);
+  program_.streams[at(stream)].push_back({begin, next(), repeat});
 }
 
 Program ProgramBuilder::finish() {
-  std::vector<Operation>& operations = program_.operations;
+  std::vector<Node>& nodes = program_.nodes;
   for (const Edge& edge : edges_) {
-    ++operations[static_cast<std::size_t>(edge.later)].needs;
-    ++operations[static_cast<std::size_t>(edge.earlier)].last_after;
+    ++nodes[at(edge.later)].needs;
+    ++nodes[at(edge.earlier)].last_after;
   }
-  OperationIndex next = 0;
-  for (Operation& operation : operations) {
-    operation.first_after = next;
-    next += operation.last_after;
-    operation.last_after = operation.first_after;  // counts up to its value below
+  OperationIndex first = 0;
+  for (Node& node : nodes) {
+    node.first_after = first;
+    first += node.last_after;
+    node.last_after = node.first_after;  // counts up to its value below
   }
   program_.after.resize(edges_.size());
-  for (const Edge& edge : edges_)
-    program_.after[static_cast<std::size_t>(operations[static_cast<std::size_t>(edge.earlier)].last_after++)] =
-        edge.later;
-  for (std::size_t i = 0; i < operations.size(); ++i)
-    if (operations[i].needs == 0 && operations[i].kind != OperationKind::kCompute)
-      program_.first.push_back(static_cast<OperationIndex>(i));
+  for (const Edge& edge : edges_) program_.after[at(nodes[at(edge.earlier)].last_after++)] = edge.later;
+  for (OperationIndex i = 0; i < next(); ++i)
+    if (nodes[at(i)].needs == 0 && !is_kernels(nodes[at(i)].operation)) program_.first.push_back(i);
   return std::move(program_);
 }
 
 namespace {
 
 /// Two chains, or kernels, one after the other.
-Operation joined(const Operation& a, const Operation& b) {
-  Operation both = a;
-  both.is_chain = true;
-  both.first_host = a.is_chain ? a.first_host : a.host;
-  both.host = a.host + b.host;
-  both.time = a.time + b.time;
-  both.critical = std::max(a.critical + b.time, a.host + b.critical);
-  both.memory = a.memory + b.memory;
-  return both;
+Chain joined(const Operation& earlier, const Operation& later) {
+  const Chain a = chain_of(earlier), b = chain_of(later);
+  return {.stream = a.stream,
+          .first_host = a.first_host,
+          .host = a.host + b.host,
+          .time = a.time + b.time,
+          .critical = std::max(a.critical + b.time, a.host + b.critical)};
 }
 
 Operation repeated(const Operation& chain, std::int64_t times) {
@@ -60,148 +54,150 @@ Operation repeated(const Operation& chain, std::int64_t times) {
   return times % 2 == 0 ? twice : joined(twice, chain);
 }
 
+class Fusion {
+ public:
+  explicit Fusion(const Program& program) : program_{program}, became_(program.nodes.size(), -1) {}
+
+  Program fuse() {
+    for (std::size_t i = 0; i < became_.size(); ++i)
+      if (const Node& node = program_.nodes[i]; !is_kernels(node.operation))
+        became_[i] = builder_.add(node.operation, node.signal);
+    for (std::size_t stream = 0; stream < program_.streams.size(); ++stream) {
+      const OperationIndex begin = builder_.next();
+      is_open_ = false;
+      for (const Stretch& stretch : program_.streams[stream]) fuse(stretch);
+      builder_.add_stretch(static_cast<int>(stream), begin);
+    }
+    for (std::size_t i = 0; i < became_.size(); ++i)
+      for (OperationIndex e = program_.nodes[i].first_after; e < program_.nodes[i].last_after; ++e)
+        builder_.order(became_[i], became_[at(program_.after[at(e)])]);
+    Program& fused = builder_.program();
+    fused.counters = program_.counters;
+    fused.common_counters = program_.common_counters;
+    if (program_.has_variables >= 0) fused.has_variables = became_[at(program_.has_variables)];
+    fused.labels = program_.labels;
+    fused.cycle = program_.cycle;
+    fused.counts_waits = program_.counts_waits;
+    return builder_.finish();
+  }
+
+ private:
+  static bool is_awaited(const Node& node) { return node.first_after < node.last_after || node.signal; }
+
+  void fuse(const Stretch& stretch) {
+    const auto begin = program_.nodes.begin() + stretch.begin, end = program_.nodes.begin() + stretch.end;
+    if (std::none_of(begin, end, [](const Node& node) { return node.needs > 0 || is_awaited(node); })) {
+      Operation chain = begin->operation;
+      for (auto node = begin + 1; node < end; ++node) chain = joined(chain, node->operation);
+      (void)add({.operation = repeated(chain, stretch.repeat)});
+      return;
+    }
+    if (stretch.repeat != 1) throw std::logic_error{"operations that others wait for are repeated"};
+    for (OperationIndex i = stretch.begin; i < stretch.end; ++i) became_[at(i)] = add(program_.nodes[at(i)]);
+  }
+
+  /// As part of the latest chain, if that is open and the kernels wait for nothing.
+  OperationIndex add(const Node& kernels) {
+    const bool goes_on = is_open_ && kernels.needs == 0;
+    is_open_ = !is_awaited(kernels);
+    if (!goes_on) return builder_.add(kernels.operation, kernels.signal);
+    Node& last = builder_.program().nodes.back();
+    last.operation = joined(last.operation, kernels.operation);
+    last.signal = kernels.signal;
+    return builder_.next() - 1;
+  }
+
+  const Program& program_;
+  ProgramBuilder builder_;
+  std::vector<OperationIndex> became_;
+  bool is_open_ = false;  // whether the latest chain may go on
+};
+
 }  // namespace
 
-Program fuse_chains(const Program& program) {
-  ProgramBuilder builder;
-  std::vector<OperationIndex> became(program.operations.size(), -1);
-  const auto at = [&](OperationIndex i) -> const Operation& { return program.operations[static_cast<std::size_t>(i)]; };
-  const auto copy = [&](Operation operation) {
-    operation.needs = operation.first_after = operation.last_after = 0;
-    return operation;
-  };
-  for (std::size_t i = 0; i < program.operations.size(); ++i)
-    if (program.operations[i].kind != OperationKind::kCompute) became[i] = builder.add(copy(program.operations[i]));
-  for (std::size_t s = 0; s < program.streams.size(); ++s) {
-    const auto begin = static_cast<OperationIndex>(builder.program().operations.size());
-    bool is_open = false;  // the latest operation may go on
-    for (const Stretch& stretch : program.streams[s]) {
-      std::vector<Operation> chains;
-      std::vector<OperationIndex> chain_of;
-      bool is_plain = true;  // nothing waits in the stretch
-      for (OperationIndex i = stretch.begin; i < stretch.end; ++i)
-        is_plain = is_plain && at(i).needs == 0 && at(i).first_after == at(i).last_after && at(i).signals < 0;
-      if (is_plain) {
-        Operation chain = copy(at(stretch.begin));
-        for (OperationIndex i = stretch.begin + 1; i < stretch.end; ++i) chain = joined(chain, at(i));
-        chain = repeated(chain, stretch.repeat);
-        if (is_open)
-          builder.program().operations.back() = joined(builder.program().operations.back(), chain);
-        else
-          builder.add(chain);
-        is_open = true;
-        continue;
-      }
-      if (stretch.repeat != 1) throw std::logic_error{"operations that others wait for are repeated"};
-      for (OperationIndex i = stretch.begin; i < stretch.end; ++i) {
-        if (is_open && at(i).needs == 0) {
-          Operation& last = builder.program().operations.back();
-          const int signals = at(i).signals;
-          last = joined(last, at(i));
-          last.signals = signals;
-          became[static_cast<std::size_t>(i)] = static_cast<OperationIndex>(builder.program().operations.size() - 1);
-        } else {
-          became[static_cast<std::size_t>(i)] = builder.add(copy(at(i)));
-        }
-        is_open = at(i).first_after == at(i).last_after && at(i).signals < 0;
-      }
-    }
-    builder.add_stretch(static_cast<int>(s), begin);
-  }
-  for (std::size_t i = 0; i < program.operations.size(); ++i)
-    for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e)
-      builder.order(became[i], became[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])]);
-  builder.program().counters = program.counters;
-  builder.program().common_counters = program.common_counters;
-  if (program.has_variables >= 0)
-    builder.program().has_variables = became[static_cast<std::size_t>(program.has_variables)];
-  builder.program().labels = program.labels;
-  return builder.finish();
-}
+Program fuse_chains(const Program& program) { return Fusion{program}.fuse(); }
 
 namespace {
 
-std::string scope_text(CounterScope scope, int counter) {
-  switch (scope) {
-    case CounterScope::kWorker:
-      return "counter " + std::to_string(counter);
-    case CounterScope::kTeam:
-      return "the team's counter " + std::to_string(counter);
-    case CounterScope::kAll:
-      return "everybody's counter " + std::to_string(counter);
-    case CounterScope::kSteps:
-      return "ended steps";
-  }
-  return "";
+std::string text_of(const Signal& signal) {
+  return (signal.scope == CounterScope::kTeam  ? "the team's counter "
+          : signal.scope == CounterScope::kAll ? "everybody's counter "
+                                               : "counter ") +
+         std::to_string(signal.counter);
+}
+
+std::string gate_text(const std::string& of, int each, int lag) {
+  return "gate of " + of + " at " + (each == 1 ? "" : std::to_string(each) + " x ") + "step" +
+         (lag == 0 ? "" : " - " + std::to_string(lag));
 }
 
 std::string name_of(const std::vector<std::string>& names, int label) {
-  const auto index = static_cast<std::size_t>(label);
-  return label >= 0 && index < names.size() ? " " + names[index] : std::string{};
+  return label >= 0 && at(label) < names.size() ? " " + names[at(label)] : std::string{};
 }
 
 std::string text_of(const Operation& operation, const std::vector<std::string>& labels,
                     const std::vector<std::string>& kernels) {
-  const std::string resource = std::to_string(operation.resource), label = name_of(labels, operation.label);
-  switch (operation.kind) {
-    case OperationKind::kDelay:
-      return "delay: " + to_text(operation.time);
-    case OperationKind::kCopy:
-      return "copy" + (operation.label < 0 ? " samples" : label) +
-             (operation.resource == 0 ? " to GPU: " : " from GPU: ") + to_text(operation.bytes);
-    case OperationKind::kBegin:
-      return "begin";
-    case OperationKind::kCompute:
-      return "compute" + name_of(kernels, operation.label) + " on stream " + resource + ": " + to_text(operation.host) +
-             " host, " + to_text(operation.time);
-    case OperationKind::kSend:
-      return "send" + label + " over connection " + resource +
-             (operation.is_collected ? " at the end of a cycle" : "") + ": " + to_text(operation.bytes);
-    case OperationKind::kNotify:
-      return "notify over connection " + resource;
-    case OperationKind::kServerWork: {
-      const std::string where = operation.resource < 0 ? "own cores" : "server " + resource;
-      const std::string cores = operation.parts > 1 ? " on each of " + std::to_string(operation.parts) + " cores" : "";
-      return (operation.work == ServerWorkKind::kRead    ? "read"
-              : operation.work == ServerWorkKind::kApply ? "apply"
-                                                         : "add up") +
-             label + " at " + where + ": " + to_text(operation.time) + cores;
-    }
-    case OperationKind::kFetch:
-      return "fetch" + label + " from a random worker: " + to_text(operation.bytes);
-    case OperationKind::kCollective:
-      return std::string{to_text(operation.collective)} + label + " in group " + resource + ": " +
-             to_text(operation.bytes);
-    case OperationKind::kGate:
-      return "gate of " + scope_text(operation.scope, operation.resource) + " at " +
-             (operation.each == 1 ? "" : std::to_string(operation.each) + " x ") + "step" +
-             (operation.lag == 0 ? "" : " - " + std::to_string(operation.lag));
-    case OperationKind::kUpdate:
-      return "update";
-    case OperationKind::kFence:
-      return "fence";
-    case OperationKind::kNext:
-      return "next step";
-  }
-  return "";
+  const auto label = [&labels](const auto& does) { return name_of(labels, does.label); };
+  const auto times = [](const auto& does) { return to_text(does.host) + " host, " + to_text(does.time); };
+  const auto on_cores = [](const auto& does) {
+    return ": " + to_text(does.time) +
+           (does.parts > 1 ? " on each of " + std::to_string(does.parts) + " cores" : std::string{});
+  };
+  return std::visit(
+      Overloaded{
+          [](const Delay& delay) { return "delay: " + to_text(delay.time); },
+          [&](const Copy& copy) {
+            return "copy" + (copy.label == Copy::kSamples ? " samples" : label(copy)) +
+                   (copy.direction == CopyDirection::kToGpu ? " to GPU: " : " from GPU: ") + to_text(copy.bytes);
+          },
+          [](const BeginKernels&) { return std::string{"begin"}; },
+          [&](const Compute& kernel) {
+            return "compute" + name_of(kernels, kernel.label) + " on stream " + std::to_string(kernel.stream) + ": " +
+                   times(kernel);
+          },
+          [&](const Chain& chain) { return "chain on stream " + std::to_string(chain.stream) + ": " + times(chain); },
+          [&](const Send& send) {
+            return "send" + label(send) + " over connection " + std::to_string(send.connection) +
+                   (send.is_collected ? " at the end of a cycle" : "") + ": " + to_text(send.bytes);
+          },
+          [](const Notify& notify) { return "notify over connection " + std::to_string(notify.connection); },
+          [&](const ReadVariable& read) {
+            return "read" + label(read) + " at server " + std::to_string(read.server) + ": " + to_text(read.time);
+          },
+          [&](const ApplyGradient& apply) {
+            return "apply" + label(apply) + " at server " + std::to_string(apply.server) + on_cores(apply) +
+                   (apply.counter < 0 ? std::string{}
+                                      : ", the last of all advances " + text_of({CounterScope::kAll, apply.counter}));
+          },
+          [&](const AddGradient& add) { return "add up" + label(add) + " at own cores" + on_cores(add); },
+          [&](const Fetch& fetch) { return "fetch" + label(fetch) + " from a random worker: " + to_text(fetch.bytes); },
+          [&](const Collective& collective) {
+            return std::string{to_text(collective.kind)} + label(collective) + " in group " +
+                   std::to_string(collective.group) + ": " + to_text(collective.bytes);
+          },
+          [](const Gate& gate) {
+            return gate_text(text_of({gate.scope, gate.counter}), gate.each, gate.lag);
+          },
+          [](const StepsGate& gate) { return gate_text("ended steps", 1, gate.lag); },
+          [](const Update&) { return std::string{"update"}; }, [](const Fence&) { return std::string{"fence"}; },
+          [](const NextStep&) { return std::string{"next step"}; }},
+      operation);
 }
 
 }  // namespace
 
 std::string to_text(const Program& program, const std::vector<std::string>& kernels) {
-  std::vector<std::string> waits(program.operations.size());
-  for (std::size_t i = 0; i < program.operations.size(); ++i)
-    for (OperationIndex e = program.operations[i].first_after; e < program.operations[i].last_after; ++e) {
-      std::string& text = waits[static_cast<std::size_t>(program.after[static_cast<std::size_t>(e)])];
+  std::vector<std::string> waits(program.nodes.size());
+  for (std::size_t i = 0; i < program.nodes.size(); ++i)
+    for (OperationIndex e = program.nodes[i].first_after; e < program.nodes[i].last_after; ++e) {
+      std::string& text = waits[at(program.after[at(e)])];
       text += (text.empty() ? " after " : ", ") + std::to_string(i);
     }
   std::string text;
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    const Operation& operation = program.operations[i];
-    text += std::to_string(i) + " " + text_of(operation, program.labels, kernels);
-    if (operation.signals >= 0)
-      text += (operation.work == ServerWorkKind::kApply ? ", the last of all advances " : ", advances ") +
-              scope_text(operation.signal_scope, operation.signals);
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    text += std::to_string(i) + " " + text_of(node.operation, program.labels, kernels);
+    if (node.signal) text += ", advances " + text_of(*node.signal);
     text += waits[i] + "\n";
   }
   for (std::size_t s = 0; s < program.streams.size(); ++s)

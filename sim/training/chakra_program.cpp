@@ -1,14 +1,15 @@
 #include "sim/training/chakra_program.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/overloaded.hpp"
 #include "workloads/traces/kernel_class.hpp"
 
 namespace rehearse {
@@ -23,21 +24,11 @@ constexpr std::int64_t kReceiveStream = 1'000'000;
 
 Nanoseconds nanoseconds(Seconds time) { return std::llround(time.value() * 1e9); }
 
-bool is_message(const Operation& operation) {
-  return operation.kind == OperationKind::kSend || operation.kind == OperationKind::kNotify;
-}
-
-/// The words of what a node is called: "send conv1".
-std::string_view word_of(const Operation& operation) {
-  static constexpr std::array<std::string_view, 13> kWords{"host work", "copy",  "begin",    "compute",    "send",
-                                                           "notify",    "work",  "fetch",    "collective", "gate",
-                                                           "update",    "fence", "next step"};
-  if (operation.kind == OperationKind::kServerWork)
-    return operation.work == ServerWorkKind::kRead    ? "read"
-           : operation.work == ServerWorkKind::kApply ? "apply"
-                                                      : "add up";
-  if (operation.kind == OperationKind::kCollective) return to_text(operation.collective);
-  return kWords[at(static_cast<int>(operation.kind))];
+/// Of a message; none for what is not one.
+std::optional<int> connection_of(const Operation& operation) {
+  if (const auto* send = std::get_if<Send>(&operation)) return send->connection;
+  if (const auto* notify = std::get_if<Notify>(&operation)) return notify->connection;
+  return {};
 }
 
 std::int64_t comm_type(CollectiveKind kind) {
@@ -56,80 +47,131 @@ std::int64_t comm_type(CollectiveKind kind) {
   throw std::logic_error{"unknown kind of collective"};
 }
 
-/// The values of an operation that are not those of a new one.
-std::vector<ChakraAttribute> values_of(const Operation& operation) {
+/// What a node of a trace is: all work of a server is of one kind, and so are all gates.
+struct NodeRole {
+  std::string_view word;  // of what it is called: "send conv1"
+  int kind = 0;
+  int resource = 0;  // of its kind; -1: the own machine
+  int work = 0, scope = 0;
+};
+
+struct NodeRoleOf {
+  NodeRole operator()(const Delay&) const { return {"host work", 0}; }
+  NodeRole operator()(const Copy& copy) const { return {"copy", 1, static_cast<int>(copy.direction)}; }
+  NodeRole operator()(const BeginKernels&) const { return {"begin", 2}; }
+  NodeRole operator()(const OneOf<Compute, Chain> auto& kernels) const { return {"compute", 3, kernels.stream}; }
+  NodeRole operator()(const Send& send) const { return {"send", 4, send.connection}; }
+  NodeRole operator()(const Notify& notify) const { return {"notify", 5, notify.connection}; }
+  NodeRole operator()(const ReadVariable& read) const { return {"read", 6, read.server, 0}; }
+  NodeRole operator()(const ApplyGradient& apply) const { return {"apply", 6, apply.server, 1}; }
+  NodeRole operator()(const AddGradient&) const { return {"add up", 6, -1, 2}; }
+  NodeRole operator()(const Fetch&) const { return {"fetch", 7}; }
+  NodeRole operator()(const Collective& collective) const { return {to_text(collective.kind), 8, collective.group}; }
+  NodeRole operator()(const Gate& gate) const { return {"gate", 9, gate.counter, 0, static_cast<int>(gate.scope)}; }
+  NodeRole operator()(const StepsGate&) const { return {"gate", 9, 0, 0, 3}; }
+  NodeRole operator()(const Update&) const { return {"update", 10}; }
+  NodeRole operator()(const Fence&) const { return {"fence", 11}; }
+  NodeRole operator()(const NextStep&) const { return {"next step", 12}; }
+};
+NodeRole role_of(const Operation& operation) { return std::visit(NodeRoleOf{}, operation); }
+
+/// Of an operation that has one.
+std::optional<int> label_of(const Operation& operation) {
+  return std::visit(
+      [](const auto& does) -> std::optional<int> {
+        if constexpr (requires { does.label; }) return does.label;
+        return {};
+      },
+      operation);
+}
+Bytes size_of(const Operation& message) {
+  const auto* send = std::get_if<Send>(&message);
+  return send == nullptr ? Bytes{} : send->bytes;
+}
+
+/// What the node's role and fields are, but for those that have the value of most.
+std::vector<ChakraAttribute> attributes_of(const Node& node) {
   std::vector<ChakraAttribute> own;
-  const Operation otherwise;
-  const auto whole = [&](std::string_view key, auto Operation::*member) {
-    if (operation.*member != otherwise.*member)
-      own.push_back(own_attribute(key, static_cast<std::int64_t>(operation.*member)));
+  const auto whole = [&](std::string_view key, auto value, std::int64_t in_most = 0) {
+    if (const auto number = static_cast<std::int64_t>(value); number != in_most)
+      own.push_back(own_attribute(key, number));
   };
-  const auto time = [&](std::string_view key, Seconds Operation::*member) {
-    if (operation.*member != Seconds{}) own.push_back(own_attribute(key, (operation.*member).value()));
+  const auto time = [&](std::string_view key, Seconds value) {
+    if (value != Seconds{}) own.push_back(own_attribute(key, value.value()));
   };
-  own.push_back(own_attribute("kind", static_cast<std::int64_t>(operation.kind)));
-  whole("collective", &Operation::collective);
-  whole("work", &Operation::work);
-  whole("scope", &Operation::scope);
-  whole("signal_scope", &Operation::signal_scope);
-  whole("is_collected", &Operation::is_collected);
-  whole("is_event", &Operation::is_event);
-  whole("resource", &Operation::resource);
-  whole("label", &Operation::label);
-  whole("priority", &Operation::priority);
-  whole("signals", &Operation::signals);
-  whole("lag", &Operation::lag);
-  whole("each", &Operation::each);
-  whole("parts", &Operation::parts);
-  time("host_s", &Operation::host);
-  time("time_s", &Operation::time);
-  time("critical_s", &Operation::critical);
-  time("first_host_s", &Operation::first_host);
-  time("memory_s", &Operation::memory);
-  if (operation.bytes != Bytes{}) own.push_back(own_attribute("bytes", operation.bytes.value()));
+  const auto* apply = std::get_if<ApplyGradient>(&node.operation);
+  const auto* collective = std::get_if<Collective>(&node.operation);
+  const bool counts = apply != nullptr && apply->counter >= 0;
+  const Signal signal = node.signal.value_or(counts ? Signal{CounterScope::kAll, apply->counter} : Signal{{}, -1});
+  const NodeRole role = role_of(node.operation);
+  whole("kind", role.kind, -1);
+  if (collective != nullptr) whole("collective", collective->kind);
+  whole("work", role.work);
+  whole("scope", role.scope);
+  whole("signal_scope", signal.scope);
+  std::visit(
+      [&](const auto& does) {
+        if constexpr (requires { does.is_collected; }) whole("is_collected", does.is_collected);
+        if constexpr (requires { does.is_event; }) whole("is_event", does.is_event);
+        whole("resource", role.resource);
+        if constexpr (requires { does.label; }) whole("label", does.label);
+        if constexpr (requires { does.priority; }) whole("priority", does.priority);
+        whole("signals", signal.counter, -1);
+        if constexpr (requires { does.lag; }) whole("lag", does.lag);
+        if constexpr (requires { does.each; }) whole("each", does.each, 1);
+        if constexpr (requires { does.parts; }) whole("parts", does.parts, 1);
+        if constexpr (requires { does.host; }) time("host_s", does.host);
+        if constexpr (requires { does.update; }) time("host_s", does.update);
+        if constexpr (requires { does.time; }) time("time_s", does.time);
+        if (is_kernels(node.operation)) time("critical_s", chain_of(node.operation).critical);
+        if constexpr (requires { does.memory; }) time("memory_s", does.memory);
+        if constexpr (requires { does.bytes; }) whole("bytes", does.bytes.value());
+      },
+      node.operation);
   return own;
 }
 
 /// [operations] what it waits for: the operation, and its place among what waits for that.
 std::vector<std::vector<std::pair<OperationIndex, std::int64_t>>> needs_of(const Program& program) {
-  std::vector<std::vector<std::pair<OperationIndex, std::int64_t>>> needs(program.operations.size());
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    const Operation& operation = program.operations[i];
-    for (OperationIndex e = operation.first_after; e < operation.last_after; ++e)
-      needs[at(program.after[at(e)])].emplace_back(static_cast<OperationIndex>(i), e - operation.first_after);
+  std::vector<std::vector<std::pair<OperationIndex, std::int64_t>>> needs(program.nodes.size());
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    for (OperationIndex e = node.first_after; e < node.last_after; ++e)
+      needs[at(program.after[at(e)])].emplace_back(static_cast<OperationIndex>(i), e - node.first_after);
   }
   return needs;
 }
 
-/// Advances a counter of the team, from one rank to another.
-struct Signal {
+/// The operation advances a counter of the team, from one rank to another.
+struct Told {
   OperationIndex operation = 0;
+  int counter = 0;
   bool is_message = false;  // that goes there anyway
 };
 
-/// Gates that wait within the step.
-bool is_gate(const Operation& operation, CounterScope scope, int counter) {
-  return operation.kind == OperationKind::kGate && operation.scope == scope && operation.resource == counter &&
-         operation.lag == 0;
+/// The counter of the team for which the operation waits within the step, if it is such a gate.
+std::optional<int> awaited_of_team(const Operation& operation) {
+  const auto* gate = std::get_if<Gate>(&operation);
+  if (gate == nullptr || gate->scope != CounterScope::kTeam || gate->lag != 0) return {};
+  return gate->counter;
 }
 
 /// By which `from` advances counters of the team for `to`, in their order: messages, and what gates of this step await.
-std::vector<Signal> signals(ExportedStep& step, int from, int to) {
+std::vector<Told> signals(ExportedStep& step, int from, int to) {
   const Program& receiver = step.program(to);
   std::set<int> awaited;
-  for (const Operation& operation : receiver.operations)
-    if (operation.kind == OperationKind::kGate && operation.scope == CounterScope::kTeam && operation.lag == 0)
-      awaited.insert(operation.resource);
+  for (const Node& node : receiver.nodes)
+    if (const std::optional<int> counter = awaited_of_team(node.operation)) awaited.insert(*counter);
   const std::vector<Wire> connections = step.compiler.strategy().wires(from);
   const Program& sender = step.program(from);
-  std::vector<Signal> found;
-  for (std::size_t i = 0; i < sender.operations.size(); ++i) {
-    const Operation& operation = sender.operations[i];
-    if (operation.signals < 0 || operation.signal_scope != CounterScope::kTeam) continue;
-    const int receiver_of = is_message(operation) ? connections[at(operation.resource)].to : from;
-    if (receiver_of == to) found.push_back({static_cast<OperationIndex>(i), true});
-    if (receiver_of == from && awaited.contains(operation.signals))
-      found.push_back({static_cast<OperationIndex>(i), false});
+  std::vector<Told> found;
+  for (std::size_t i = 0; i < sender.nodes.size(); ++i) {
+    const Node& node = sender.nodes[i];
+    if (!node.signal || node.signal->scope != CounterScope::kTeam) continue;
+    const std::optional<int> connection = connection_of(node.operation);
+    const int receiver_of = connection ? connections[at(*connection)].to : from;
+    const Told told{static_cast<OperationIndex>(i), node.signal->counter, receiver_of == to};
+    if (receiver_of == to || (receiver_of == from && awaited.contains(told.counter))) found.push_back(told);
   }
   return found;
 }
@@ -150,14 +192,11 @@ class TraceBuilder {
   }
   std::int32_t name_of(const Program& program, const Operation& operation, const std::vector<std::string>& kernels,
                        bool is_received = false) {
-    const std::vector<std::string>& labels = operation.kind == OperationKind::kCompute ? kernels : program.labels;
-    const bool has_label = operation.kind == OperationKind::kCompute || operation.kind == OperationKind::kCopy ||
-                           operation.kind == OperationKind::kSend || operation.kind == OperationKind::kServerWork ||
-                           operation.kind == OperationKind::kFetch || operation.kind == OperationKind::kCollective;
-    std::string text{operation.kind == OperationKind::kSend && is_received ? "receive" : word_of(operation)};
-    if (has_label && operation.label >= 0 && at(operation.label) < labels.size())
-      text += ' ' + labels[at(operation.label)];
-    if (operation.kind == OperationKind::kCopy && operation.label < 0) text += " samples";
+    const std::vector<std::string>& labels = is_kernels(operation) ? kernels : program.labels;
+    const std::optional<int> label = label_of(operation);
+    std::string text{is_received && std::holds_alternative<Send>(operation) ? "receive" : role_of(operation).word};
+    if (label && *label >= 0 && at(*label) < labels.size()) text += ' ' + labels[at(*label)];
+    if (label == Copy::kSamples) text += " samples";
     return name(std::move(text));
   }
   /// A message that goes, or comes.
@@ -204,12 +243,12 @@ class WorkerTrace : TraceBuilder {
         kernels_{step.compiler.kernels(worker)},
         connections_{step.compiler.strategy().wires(worker)},
         needs_{needs_of(program_)} {
-    next_id_ = program_.operations.size();
+    next_id_ = program_.nodes.size();
   }
 
   ChakraTrace build() {
-    for (std::size_t i = 0; i < program_.operations.size(); ++i)
-      if (program_.operations[i].kind != OperationKind::kCompute) add_operation(static_cast<OperationIndex>(i));
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i)
+      if (!is_kernels(program_.nodes[i].operation)) add_operation(static_cast<OperationIndex>(i));
     for (std::size_t stream = 0; stream < program_.streams.size(); ++stream) add_stream(static_cast<int>(stream));
     for (const int other : step_.compiler.strategy().team(rank_)) {
       if (other == rank_) continue;
@@ -221,14 +260,14 @@ class WorkerTrace : TraceBuilder {
   }
 
  private:
-  const Operation& operation(OperationIndex index) const { return program_.operations[at(index)]; }
+  const Operation& operation(OperationIndex index) const { return program_.operation(index); }
 
   /// A node of the program: its id is the operation's index.
   ChakraNode node_of(OperationIndex index) {
     ChakraNode node{.id = static_cast<std::uint64_t>(index),
                     .name = name_of(program_, operation(index), kernels_),
                     .type = ChakraType::kMetadata,
-                    .own = values_of(operation(index))};
+                    .own = attributes_of(program_.nodes[at(index)])};
     add_needs(index, node);
     return node;
   }
@@ -242,35 +281,27 @@ class WorkerTrace : TraceBuilder {
   }
 
   void add_operation(OperationIndex index) {
-    const Operation& does = operation(index);
     ChakraNode node = node_of(index);
-    switch (does.kind) {
-      case OperationKind::kDelay:
-        set_host_work(node, does.time);
-        break;
-      case OperationKind::kServerWork:
-        if (does.resource < 0) set_host_work(node, does.time);
-        break;
-      case OperationKind::kCopy:
-        node.type = does.resource == 0 ? ChakraType::kLoad : ChakraType::kStore;
-        node.stream = kCopyStream + does.resource;
-        node.bytes = does.bytes.value();
-        break;
-      case OperationKind::kSend:
-      case OperationKind::kNotify:
-        set_message(index, node);
-        break;
-      case OperationKind::kCollective:
-        node.type = ChakraType::kCollective;
-        node.stream = kGroupStream + does.resource;
-        node.comm_type = comm_type(does.collective);
-        node.bytes = put_in(does);
-        node.group = process_group(does.resource);
-        break;
-      default:
-        break;
-    }
-    if (does.kind == OperationKind::kGate) add_own_signals(does, node);
+    std::visit(
+        Overloaded{[&](const OneOf<Delay, AddGradient> auto& work) { set_host_work(node, work.time); },
+                   [&](const Copy& copy) {
+                     const bool goes = copy.direction == CopyDirection::kToGpu;
+                     node.type = goes ? ChakraType::kLoad : ChakraType::kStore;
+                     node.stream = kCopyStream + static_cast<int>(copy.direction);
+                     node.bytes = copy.bytes.value();
+                   },
+                   [&](const OneOf<Send, Notify> auto& message) { set_message(index, message.connection, node); },
+                   [&](const Collective& collective) {
+                     node.type = ChakraType::kCollective;
+                     node.stream = kGroupStream + collective.group;
+                     node.comm_type = comm_type(collective.kind);
+                     node.bytes = put_in(collective);
+                     node.group = process_group(collective.group);
+                   },
+                   [&](const Gate& gate) { add_own_signals(gate, node); },
+                   [](const OneOf<BeginKernels, Compute, Chain, ReadVariable, ApplyGradient, Fetch, StepsGate, Update,
+                                  Fence, NextStep> auto&) {}},
+        operation(index));
     trace_.nodes.push_back(std::move(node));
   }
 
@@ -280,13 +311,13 @@ class WorkerTrace : TraceBuilder {
     node.duration = nanoseconds(time);
   }
 
-  void set_message(OperationIndex index, ChakraNode& node) {
-    const Wire& connection = connections_[at(operation(index).resource)];
+  void set_message(OperationIndex index, int its_connection, ChakraNode& node) {
+    const Wire& connection = connections_[at(its_connection)];
     if (connection.from == connection.to) return;  // within the worker
     const bool is_sent = connection.from == rank_;
     if (!is_sent) node.name = name_of(program_, operation(index), kernels_, true);
     ChakraNode sent =
-        message(node.name, is_sent, is_sent ? connection.to : connection.from, index, operation(index).bytes);
+        message(node.name, is_sent, is_sent ? connection.to : connection.from, index, size_of(operation(index)));
     sent.id = node.id;
     sent.data_deps = std::move(node.data_deps);
     sent.own = std::move(node.own);
@@ -294,10 +325,10 @@ class WorkerTrace : TraceBuilder {
   }
 
   /// What each rank puts in, which is what traces of Chakra state: of an all-gather its part.
-  std::int64_t put_in(const Operation& collective) const {
+  std::int64_t put_in(const Collective& collective) const {
     const std::int64_t bytes = collective.bytes.value();
-    if (collective.collective != CollectiveKind::kAllGather) return bytes;
-    const auto ranks = static_cast<std::int64_t>(group(collective.resource).workers.size());
+    if (collective.kind != CollectiveKind::kAllGather) return bytes;
+    const auto ranks = static_cast<std::int64_t>(group(collective.group).workers.size());
     return (bytes + ranks - 1) / ranks;
   }
 
@@ -311,19 +342,21 @@ class WorkerTrace : TraceBuilder {
   }
 
   /// The gate waits for what the program itself does, too.
-  void add_own_signals(const Operation& gate, ChakraNode& node) const {
-    if (gate.lag != 0 || (gate.scope != CounterScope::kTeam && gate.scope != CounterScope::kWorker)) return;
-    for (std::size_t i = 0; i < program_.operations.size(); ++i) {
-      const Operation& signals = program_.operations[i];
-      if (signals.signals == gate.resource && signals.signal_scope == gate.scope &&
-          signals.kind != OperationKind::kGate && !leaves(signals))
+  void add_own_signals(const Gate& gate, ChakraNode& node) const {
+    if (gate.lag != 0 || gate.scope == CounterScope::kAll) return;
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+      const auto& [does, signal, needs, first_after, last_after] = program_.nodes[i];
+      if (signal && signal->counter == gate.counter && signal->scope == gate.scope &&
+          !std::holds_alternative<Gate>(does) && !leaves(does))
         node.ctrl_deps.push_back(i);
     }
   }
   /// A message to another worker does not advance the own gate.
   bool leaves(const Operation& does) const {
-    return is_message(does) && connections_[at(does.resource)].from == rank_ &&
-           connections_[at(does.resource)].to != rank_ && connections_[at(does.resource)].to < step_.compiler.workers();
+    const std::optional<int> connection = connection_of(does);
+    if (!connection) return false;
+    const Wire& goes = connections_[at(*connection)];
+    return goes.from == rank_ && goes.to != rank_ && goes.to < step_.compiler.workers();
   }
 
   /// Kernels in their order: each is dispatched after the one before, and runs after it.
@@ -333,16 +366,17 @@ class WorkerTrace : TraceBuilder {
     for (const Stretch& stretch : program_.streams[at(stream)]) {
       for (std::int64_t repeat = 0; repeat < stretch.repeat; ++repeat) {
         for (OperationIndex index = stretch.begin; index < stretch.end; ++index) {
+          const Chain does = chain_of(operation(index));
           ChakraNode kernel =
               repeat == 0 ? node_of(index) : ChakraNode{.name = name_of(program_, operation(index), kernels_)};
           kernel.type = ChakraType::kCompute;
-          kernel.duration = nanoseconds(operation(index).time);
+          kernel.duration = nanoseconds(does.time);
           kernel.stream = stream;
           if (ran != kNone) kernel.ctrl_deps.push_back(ran);
-          if (operation(index).host > Seconds{}) {
+          if (does.host > Seconds{}) {
             ChakraNode dispatch{.name = name("dispatch"), .is_on_cpu = true, .thread = stream};
             dispatch.type = ChakraType::kCompute;
-            dispatch.duration = nanoseconds(operation(index).host);
+            dispatch.duration = nanoseconds(does.host);
             dispatch.data_deps = std::exchange(kernel.data_deps, {});
             if (dispatched != kNone) dispatch.ctrl_deps.push_back(dispatched);
             dispatched = add(std::move(dispatch));
@@ -361,27 +395,26 @@ class WorkerTrace : TraceBuilder {
 
   /// What is in memory that others share is told to them by empty messages.
   void add_signals_to(int other) {
-    for (const Signal& signal : signals(step_, rank_, other)) {
-      if (signal.is_message) continue;
-      ChakraNode told = message(name("tell"), true, other, signal.operation, Bytes{});
-      told.data_deps.push_back(static_cast<std::uint64_t>(signal.operation));
-      add(std::move(told));
+    for (const Told& told : signals(step_, rank_, other)) {
+      if (told.is_message) continue;
+      ChakraNode node = message(name("tell"), true, other, told.operation, Bytes{});
+      node.data_deps.push_back(static_cast<std::uint64_t>(told.operation));
+      add(std::move(node));
     }
   }
   void add_signals_from(int other) {
     const Program& sender = step_.program(other);
     std::map<int, std::vector<std::uint64_t>> arrivals;  // by counter
-    for (const Signal& signal : signals(step_, other, rank_)) {
-      const Operation& by = sender.operations[at(signal.operation)];
-      const Bytes size = signal.is_message ? by.bytes : Bytes{};
-      const std::int32_t named = signal.is_message ? name_of(sender, by, kernels_, true) : name("tell");
-      arrivals[by.signals].push_back(add(message(named, false, other, signal.operation, size)));
+    for (const Told& told : signals(step_, other, rank_)) {
+      const Operation& by = sender.operation(told.operation);
+      const std::int32_t named = told.is_message ? name_of(sender, by, kernels_, true) : name("tell");
+      const Bytes size = told.is_message ? size_of(by) : Bytes{};
+      arrivals[told.counter].push_back(add(message(named, false, other, told.operation, size)));
     }
     for (ChakraNode& node : trace_.nodes) {
-      if (node.id >= program_.operations.size()) continue;
-      const Operation& gate = operation(static_cast<OperationIndex>(node.id));
-      if (!is_gate(gate, CounterScope::kTeam, gate.resource)) continue;
-      if (const auto found = arrivals.find(gate.resource); found != arrivals.end())
+      if (node.id >= program_.nodes.size()) continue;
+      const std::optional<int> counter = awaited_of_team(operation(static_cast<OperationIndex>(node.id)));
+      if (const auto found = counter ? arrivals.find(*counter) : arrivals.end(); found != arrivals.end())
         node.ctrl_deps.insert(node.ctrl_deps.end(), found->second.begin(), found->second.end());
     }
   }
@@ -424,36 +457,47 @@ class ServerTrace : TraceBuilder {
     const std::vector<Wire> connections = step_.compiler.strategy().wires(worker);
     const auto needs = needs_of(program);
     std::map<OperationIndex, std::uint64_t> here;  // operations that end at the server
-    for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
       const auto index = static_cast<OperationIndex>(i);
-      const Operation& does = program.operations[i];
+      const Operation& does = program.nodes[i].operation;
       std::vector<std::uint64_t> after;
       for (const auto& [earlier, place] : needs[i])
         if (const auto found = here.find(earlier); found != here.end()) after.push_back(found->second);
-      const bool is_gate_here = does.kind == OperationKind::kGate && does.scope == CounterScope::kAll && !after.empty();
-      if (is_message(does)) {
-        const Wire& connection = connections[at(does.resource)];
+      if (const std::optional<int> message_over = connection_of(does)) {
+        const Wire& connection = connections[at(*message_over)];
         if (connection.from != rank_ && connection.to != rank_) continue;
         const bool is_sent = connection.from == rank_;
-        ChakraNode node = message(name_of(program, does, {}, !is_sent), is_sent, worker, index, does.bytes);
+        ChakraNode node = message(name_of(program, does, {}, !is_sent), is_sent, worker, index, size_of(does));
         node.data_deps = std::move(after);
         const std::uint64_t id = add(std::move(node));
         if (connection.to == rank_) here.emplace(index, id);
-      } else if ((does.kind == OperationKind::kServerWork && does.resource == server_) || is_gate_here) {
-        ChakraNode node{
-            .name = name_of(program, does, {}), .type = ChakraType::kMetadata, .data_deps = std::move(after)};
-        if (!is_gate_here) {
-          node.type = ChakraType::kCompute;
-          node.is_on_cpu = true;
-          node.duration = nanoseconds(does.time + does.host);
-        } else {
-          gates_.emplace_back(trace_.nodes.size(), does.resource);
-        }
-        here.emplace(index, add(std::move(node)));
-        if (does.signals >= 0 && does.signal_scope == CounterScope::kAll)
-          applied_[does.signals].push_back(here.at(index));
+        continue;
       }
+      const std::optional<Seconds> time = time_here(does);
+      const auto* gate = std::get_if<Gate>(&does);
+      const bool is_gate_here = gate != nullptr && gate->scope == CounterScope::kAll && !after.empty();
+      if (!time && !is_gate_here) continue;
+      ChakraNode node{.name = name_of(program, does, {}), .type = ChakraType::kMetadata, .data_deps = std::move(after)};
+      if (time) {
+        node.type = ChakraType::kCompute;
+        node.is_on_cpu = true;
+        node.duration = nanoseconds(*time);
+      } else {
+        gates_.emplace_back(trace_.nodes.size(), gate->counter);
+      }
+      here.emplace(index, add(std::move(node)));
+      if (const auto* apply = std::get_if<ApplyGradient>(&does); apply != nullptr && apply->counter >= 0)
+        applied_[apply->counter].push_back(here.at(index));
     }
+  }
+
+  /// Of the server's cores, if it is their work.
+  std::optional<Seconds> time_here(const Operation& does) const {
+    const auto* read = std::get_if<ReadVariable>(&does);
+    if (read != nullptr && read->server == server_) return read->time;
+    const auto* apply = std::get_if<ApplyGradient>(&does);
+    if (apply != nullptr && apply->server == server_) return apply->time + apply->update;
+    return {};
   }
 
   int server_;

@@ -26,15 +26,13 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
   CompiledKernels compiled;
   const auto add_pass = [&](std::int64_t repeat) {
     std::vector<OperationIndex> added;
-    const auto begin = static_cast<OperationIndex>(builder.program().operations.size());
+    const OperationIndex begin = builder.next();
     for (const PlannedKernel& kernel : plan.kernels)
-      added.push_back(builder.add({.kind = OperationKind::kCompute,
-                                   .resource = stream,
-                                   .label = kernel.vertex,
-                                   .host = kernel.dispatch,
-                                   .time = kernel.time.total,
-                                   .critical = kernel.dispatch + kernel.time.total,
-                                   .memory = kernel.time.memory}));
+      added.push_back(builder.add(Compute{.stream = stream,
+                                          .label = kernel.vertex,
+                                          .host = kernel.dispatch,
+                                          .time = kernel.time.total,
+                                          .memory = kernel.time.memory}));
     builder.add_stretch(stream, begin, repeat);
     return added;
   };

@@ -8,6 +8,7 @@
 
 #include "sim/program/program.hpp"
 #include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
 

@@ -46,9 +46,9 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   ProgramBuilder builder;
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
   UnitExchange exchange{builder, plan.kernels, units, strategy, passes, 0};
-  const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
-  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
-  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
+  const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
+  const OperationIndex begin = builder.add(BeginKernels{});
   builder.order(host, input);
   builder.order(input, begin);
   OperationIndex last = begin;

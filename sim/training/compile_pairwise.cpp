@@ -18,13 +18,13 @@ namespace {
 Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus) {
   ProgramBuilder builder;
   builder.program().labels = {"model", "gradients"};
-  const OperationIndex host = builder.add({.kind = OperationKind::kDelay, .time = plan.step_overhead});
-  const OperationIndex fetch = builder.add({.kind = OperationKind::kFetch, .bytes = model});
-  const OperationIndex input = builder.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan.input});
-  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
-  const OperationIndex update = builder.add({.kind = OperationKind::kDelay, .time = plan.update});
-  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
-  const OperationIndex next = builder.add({.kind = OperationKind::kNext});
+  const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
+  const OperationIndex fetch = builder.add(Fetch{.bytes = model});
+  const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
+  const OperationIndex begin = builder.add(BeginKernels{});
+  const OperationIndex update = builder.add(Delay{.time = plan.update});
+  const OperationIndex fence = builder.add(Fence{});
+  const OperationIndex next = builder.add(NextStep{});
   const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
   builder.program().has_variables = update;
   builder.order(host, fetch);
@@ -34,12 +34,12 @@ Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int g
   builder.order(kernels.last.empty() ? begin : kernels.last.back(), update);
   builder.order(fetch, update);
   for (int other = 1; other < gpus; ++other) {
-    const OperationIndex sent = builder.add({.kind = OperationKind::kSend, .resource = other - 1, .bytes = model});
+    const OperationIndex sent = builder.add(Send{.connection = other - 1, .bytes = model});
     builder.order(fetch, sent);
     builder.order(sent, update);
   }
   if (gpus > 1) {
-    const OperationIndex added = builder.add({.kind = OperationKind::kCollective, .label = 1, .bytes = model});
+    const OperationIndex added = builder.add(Collective{.label = 1, .bytes = model});
     builder.order(kernels.last.empty() ? begin : kernels.last.back(), added);
     builder.order(added, update);
   }

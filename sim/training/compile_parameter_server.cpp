@@ -83,13 +83,13 @@ class Compiler {
         pushed_(units_.size(), kNone),
         applied_(servers_) {
     for (const GradientUnit& unit : units_) builder_.program().labels.push_back(unit.name);
+    if (exchange_.cycle_time) builder_.program().cycle = {*exchange_.cycle_time, exchange_.bucket_size};
   }
 
   Program compile() {
-    host_ = builder_.add({.kind = OperationKind::kDelay, .time = plan_.step_overhead});
-    const OperationIndex input =
-        then(host_, {.kind = OperationKind::kCopy, .label = kInput, .priority = -1, .bytes = plan_.input});
-    const OperationIndex begin = then(input, {.kind = OperationKind::kBegin});
+    host_ = builder_.add(Delay{.time = plan_.step_overhead});
+    const OperationIndex input = then(host_, Copy{.label = Copy::kSamples, .priority = -1, .bytes = plan_.input});
+    const OperationIndex begin = then(input, BeginKernels{});
     if (pulls_)
       pull();
     else
@@ -112,8 +112,6 @@ class Compiler {
 
  private:
   static constexpr OperationIndex kNone = -1;
-  static constexpr int kInput = -1, kOwnMachine = -1;
-  static constexpr int kToGpu = 0, kFromGpu = 1;
 
   /// Counters of the team: members that have asked, acknowledgements; and of each unit the gradients that are added up
   /// on a GPU, those in host memory, and when its value, pulled or pushed, has come to the host and to each GPU.
@@ -146,26 +144,24 @@ class Compiler {
     builder_.order(before, added);
     return added;
   }
-  OperationIndex join(OperationIndex after) { return then(after, {.kind = OperationKind::kDelay}); }
+  OperationIndex join(OperationIndex after) { return then(after, Delay{}); }
   OperationIndex gate(OperationIndex after, CounterScope scope, int counter, int each, int lag = 0) {
-    return then(after, {.kind = OperationKind::kGate, .scope = scope, .resource = counter, .lag = lag, .each = each});
+    return then(after, Gate{.scope = scope, .counter = counter, .lag = lag, .each = each});
   }
   OperationIndex signal(OperationIndex operation, CounterScope scope, int counter) {
-    Operation& signalling = builder_.program().operations[static_cast<std::size_t>(operation)];
-    signalling.signal_scope = scope;
-    signalling.signals = counter;
+    builder_.signal(operation, {scope, counter});
     return operation;
   }
-  OperationIndex move(OperationKind kind, OperationIndex after, std::size_t u, int resource, Bytes size) {
-    return then(
-        after,
-        {.kind = kind, .resource = resource, .label = static_cast<int>(u), .priority = priority(u), .bytes = size});
+  OperationIndex send(OperationIndex after, std::size_t u, int connection, Bytes size, bool is_collected = false) {
+    return then(after, Send{.connection = connection,
+                            .label = static_cast<int>(u),
+                            .priority = priority(u),
+                            .is_collected = is_collected,
+                            .bytes = size});
   }
-  OperationIndex send(OperationIndex after, std::size_t u, int connection, Bytes size) {
-    return move(OperationKind::kSend, after, u, connection, size);
-  }
-  OperationIndex copy(OperationIndex after, std::size_t u, int direction, Bytes size) {
-    return move(OperationKind::kCopy, after, u, direction, size);
+  OperationIndex copy(OperationIndex after, std::size_t u, CopyDirection direction, Bytes size) {
+    return then(after,
+                Copy{.direction = direction, .label = static_cast<int>(u), .priority = priority(u), .bytes = size});
   }
 
   /// Without overlap a worker of several GPUs copies to them when all variables are there, and sends gradients when all
@@ -179,14 +175,11 @@ class Compiler {
   }
 
   /// Arithmetic on one gradient in the memory of a host.
-  Operation addition(std::size_t u, ServerWorkKind kind, int server) const {
+  AddGradient addition(std::size_t u) const {
     const Bytes size = units_[u].gradient_bytes;
     const int parts = size > costs_.split_update_threshold ? std::max(1, place_.cores) : 1;
     const LocalExchange arithmetic = costs_.in_process.value_or(LocalExchange{});
-    return {.kind = OperationKind::kServerWork,
-            .work = kind,
-            .resource = server,
-            .label = static_cast<int>(u),
+    return {.label = static_cast<int>(u),
             .parts = parts,
             .time = arithmetic.time_per_variable + arithmetic.time_per_byte * (as_double(size) / parts)};
   }
@@ -221,8 +214,7 @@ class Compiler {
         OperationIndex request = kNone;
         for (std::size_t u = 0; u < units_.size(); ++u) {
           if (server_of(u) != s || !is_pulled(u)) continue;
-          if (request == kNone)
-            request = then(asked, {.kind = OperationKind::kNotify, .is_event = true, .resource = to_server(s)});
+          if (request == kNone) request = then(asked, Notify{.connection = to_server(s), .is_event = true});
           on_host[u] = send_value(is_in_process(s) ? request : then(request, read(u)), u, false);
         }
       }
@@ -230,11 +222,8 @@ class Compiler {
   }
 
   /// Of a unit, by its server.
-  Operation read(std::size_t u) const {
-    return {.kind = OperationKind::kServerWork,
-            .work = ServerWorkKind::kRead,
-            .is_message = true,
-            .resource = units_[u].server,
+  ReadVariable read(std::size_t u) const {
+    return {.server = units_[u].server,
             .label = static_cast<int>(u),
             .time = message_time(server_of(u), units_[u].value_bytes)};
   }
@@ -258,7 +247,7 @@ class Compiler {
     std::vector<OperationIndex> on_this_gpu(units_.size(), kNone);
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (is_copied(u))
-        on_this_gpu[u] = share(copy(arrivals[u], u, kToGpu, units_[u].value_bytes), u, is_pushed);
+        on_this_gpu[u] = share(copy(arrivals[u], u, CopyDirection::kToGpu, units_[u].value_bytes), u, is_pushed);
       else if (is_pulled(u) && !is_pushed)
         on_this_gpu[u] = await_share(u);
     return on_this_gpu;
@@ -310,7 +299,7 @@ class Compiler {
           if (--gradients_left[u] > 0) continue;
           ready.push_back(u);
           const OperationIndex added = add_on_gpus(exchange_.overlap == Overlap::kNone ? last_ : kernels.last[k], u);
-          if (added != kNone) copied.emplace_back(u, copy(added, u, kFromGpu, units_[u].gradient_bytes));
+          if (added != kNone) copied.emplace_back(u, copy(added, u, CopyDirection::kFromGpu, units_[u].gradient_bytes));
         }
     if (copies_at_once()) {
       const OperationIndex all = join(last_);
@@ -337,8 +326,7 @@ class Compiler {
       gradient = gate(gradient, CounterScope::kTeam, added_on_gpu(u), place_.members);
     }
     if (!lives_on_gpus_) return gradient;
-    const OperationIndex updated =
-        then(gradient, {.kind = OperationKind::kDelay, .is_event = true, .time = time_on_gpu(u)});
+    const OperationIndex updated = then(gradient, Delay{.is_event = true, .time = time_on_gpu(u)});
     if (runs_ahead_) {
       signal(updated, CounterScope::kAll, static_cast<int>(u));
       pushed_[u] = share(updated, u, true);
@@ -357,8 +345,7 @@ class Compiler {
       return true;
     }
     const bool takes_time = !adds_on_gpus() && place_.cores > 0;
-    signal(takes_time ? then(copied, addition(u, ServerWorkKind::kAdd, kOwnMachine)) : copied, CounterScope::kTeam,
-           added_on_host(u));
+    signal(takes_time ? then(copied, addition(u)) : copied, CounterScope::kTeam, added_on_host(u));
     return false;
   }
 
@@ -366,23 +353,23 @@ class Compiler {
   void apply(OperationIndex ready, std::size_t u) {
     const std::size_t s = server_of(u);
     const Bytes size = units_[u].gradient_bytes;
-    Operation work = addition(u, ServerWorkKind::kApply, static_cast<int>(s));
-    if (!is_in_process(s)) {
-      work.is_message = true;
-      work.parts = 1;
-      work.time = message_time(s, size);
-      if (size > costs_.split_update_threshold) work.time += costs_.time_per_split_update;
-      work.host = costs_.time_per_update;
-    }
     const bool is_counted =
         shares_updates_ || (!runs_ahead_ && strategy_.staleness_bound == 0 && strategy_.backup_workers == 0);
-    if (is_counted) {
-      work.signal_scope = CounterScope::kAll;
-      work.signals = static_cast<int>(u);
+    ApplyGradient work{.server = static_cast<int>(s),
+                       .label = static_cast<int>(u),
+                       .counter = is_counted ? static_cast<int>(u) : -1,
+                       .is_message = !is_in_process(s),
+                       .is_event = shares_updates_};
+    if (work.is_message) {
+      work.time = message_time(s, size);
+      if (size > costs_.split_update_threshold) work.time += costs_.time_per_split_update;
+      work.update = costs_.time_per_update;
+    } else {
+      const AddGradient arithmetic = addition(u);
+      work.parts = arithmetic.parts;
+      work.time = arithmetic.time;
     }
-    work.is_event = shares_updates_;
-    const OperationIndex sent = send(ready, u, to_server(s), size);
-    builder_.program().operations[static_cast<std::size_t>(sent)].is_collected = exchange_.cycle_time.has_value();
+    const OperationIndex sent = send(ready, u, to_server(s), size, exchange_.cycle_time.has_value());
     const OperationIndex applied = then(sent, work);
     if (!shares_updates_) applied_[s].push_back(applied);
     if (runs_ahead_) bring_next(applied, u);
@@ -392,12 +379,12 @@ class Compiler {
   void bring_next(OperationIndex applied, std::size_t u) {
     const std::size_t s = server_of(u);
     OperationIndex ready = applied;
-    if (!pushes_back_) ready = then(ready, {.kind = OperationKind::kNotify, .resource = from_server(s)});
+    if (!pushes_back_) ready = then(ready, Notify{.connection = from_server(s)});
     if (!is_pulled(u)) {
       if (!pushes_back_) signal(ready, CounterScope::kWorker, static_cast<int>(u));
       return;
     }
-    if (!pushes_back_) ready = then(ready, {.kind = OperationKind::kNotify, .resource = to_server(s)});
+    if (!pushes_back_) ready = then(ready, Notify{.connection = to_server(s)});
     if (shares_updates_) ready = gate(ready, CounterScope::kAll, static_cast<int>(u), 1);
     if (!pushes_back_ && !is_in_process(s)) ready = then(ready, read(u));
     pushed_[u] = send_value(ready, u, true);
@@ -408,7 +395,7 @@ class Compiler {
     if (!lives_on_gpus_) pushed_ = receive(std::move(pushed_), true);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!is_pulled(u) || !is_exchanged_here(u)) continue;
-      const bool signals = builder_.program().operations[static_cast<std::size_t>(pushed_[u])].signals >= 0;
+      const bool signals = builder_.program().nodes[at(pushed_[u])].signal.has_value();
       signal(signals ? join(pushed_[u]) : pushed_[u], CounterScope::kWorker, static_cast<int>(u));
     }
   }
@@ -417,7 +404,7 @@ class Compiler {
   void end_step() {
     for (std::size_t s = 0; s < servers_; ++s) {
       if (applied_[s].empty()) continue;
-      ends_.push_back(builder_.add({.kind = OperationKind::kNotify, .resource = from_server(s)}));
+      ends_.push_back(builder_.add(Notify{.connection = from_server(s)}));
       for (const OperationIndex applied : applied_[s]) builder_.order(applied, ends_.back());
     }
     if (runs_ahead_) {
@@ -432,19 +419,19 @@ class Compiler {
       }
       ends_ = {gate(last_, CounterScope::kTeam, kAcknowledged, lives_on_gpus_ ? static_cast<int>(units_.size()) : 1)};
     }
-    OperationIndex end = builder_.add({.kind = OperationKind::kFence});
+    OperationIndex end = builder_.add(Fence{});
     for (const OperationIndex before : ends_) builder_.order(before, end);
     if (!shares_updates_ && strategy_.staleness_bound)
-      end = gate(end, CounterScope::kSteps, 0, 1, static_cast<int>(*strategy_.staleness_bound));
-    then(end, {.kind = OperationKind::kNext});
+      end = then(end, StepsGate{.lag = static_cast<int>(*strategy_.staleness_bound)});
+    then(end, NextStep{});
   }
 
   /// Asynchronous: all servers have acknowledged.
   void update() {
-    const OperationIndex all = builder_.add({.kind = OperationKind::kDelay, .is_event = true});
+    const OperationIndex all = builder_.add(Delay{.is_event = true});
     builder_.order(last_, all);
     for (const OperationIndex acknowledged : ends_) builder_.order(acknowledged, all);
-    then(all, {.kind = OperationKind::kUpdate});
+    then(all, Update{});
   }
 
   /// What the step before has exchanged is there when a step ends, also what no kernel waits for.

@@ -77,10 +77,9 @@ class PipelineCompiler {
 
  private:
   void begin() {
-    last_ = builder_.add({.kind = OperationKind::kDelay, .time = plan_.step_overhead});
-    if (stage_ == 0)
-      last_ = after(last_, builder_.add({.kind = OperationKind::kCopy, .label = -1, .bytes = plan_.input}));
-    begin_ = last_ = after(last_, builder_.add({.kind = OperationKind::kBegin}));
+    last_ = builder_.add(Delay{.time = plan_.step_overhead});
+    if (stage_ == 0) last_ = after(last_, builder_.add(Copy{.label = Copy::kSamples, .bytes = plan_.input}));
+    begin_ = last_ = after(last_, builder_.add(BeginKernels{}));
   }
 
   OperationIndex after(OperationIndex earlier, OperationIndex later) {
@@ -112,10 +111,7 @@ class PipelineCompiler {
     const OperationIndex pass_before = last_;
     OperationIndex before = last_ == begin_ ? begin_ : -1;
     if (counter >= 0)
-      before =
-          after(begin_,
-                builder_.add(
-                    {.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = counter, .each = gpus_}));
+      before = after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter, .each = gpus_}));
     std::vector<OperationIndex> kernels = compile_kernels(builder_, pass, 1, 0).first;
     if (before >= 0 && !kernels.empty()) builder_.order(before, kernels.front());
     exchange.wait_for_units(kernels, pass_before, microbatch);
@@ -129,12 +125,10 @@ class PipelineCompiler {
   /// What has just been computed: each GPU sends its part to its like.
   void send(int cut, bool is_gradient, int microbatch, int connection) {
     for (int gpu = 0; gpu < gpus_; ++gpu)
-      after(last_, builder_.add({.kind = OperationKind::kSend,
-                                 .signal_scope = CounterScope::kTeam,
-                                 .resource = connection * gpus_ + gpu,
-                                 .label = 2 * cut + (is_gradient ? 1 : 0),
-                                 .signals = counter_of(cut, is_gradient, microbatch),
-                                 .bytes = stages_.passed[static_cast<std::size_t>(cut)]}));
+      after(last_, builder_.add(Send{.connection = connection * gpus_ + gpu,
+                                     .label = 2 * cut + (is_gradient ? 1 : 0),
+                                     .bytes = stages_.passed[static_cast<std::size_t>(cut)]},
+                                Signal{CounterScope::kTeam, counter_of(cut, is_gradient, microbatch)}));
   }
 
   /// Once the gradients of those variables are added up in all pipelines.
@@ -144,10 +138,8 @@ class PipelineCompiler {
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
       if (std::find(copies.stages.begin(), copies.stages.end(), stage_) == copies.stages.end()) continue;
-      reduced_.push_back(builder_.add({.kind = OperationKind::kCollective,
-                                       .resource = group++,
-                                       .label = its_label,
-                                       .bytes = copies.gradient_bytes}));
+      reduced_.push_back(
+          builder_.add(Collective{.group = group++, .label = its_label, .bytes = copies.gradient_bytes}));
       for (const OperationIndex before : reduced)
         if (const std::vector<int>& in = of_backward_->unit_of(before).variables;
             std::find_first_of(in.begin(), in.end(), copies.variables.begin(), copies.variables.end()) != in.end())

@@ -34,7 +34,7 @@ class RecordedCompiler {
       if (simulated_[i] || !job_.meetings.empty()) add_meeting(begin, static_cast<int>(i));
     builder_.program().counts_waits = false;
     add_labels();
-    const OperationIndex fence = builder_.add({.kind = OperationKind::kFence});
+    const OperationIndex fence = builder_.add(Fence{});
     for (const OperationIndex operation : compiled_) builder_.order(operation, fence);
     return {builder_.finish(), std::move(compiled_), seconds(run_.kernel_gap)};
   }
@@ -72,12 +72,10 @@ class RecordedCompiler {
     for (std::size_t stream = 0; stream < streams.size(); ++stream) {
       if (streams[stream].empty()) continue;
       std::ranges::stable_sort(streams[stream], {}, [&](std::size_t i) { return recorded(i).recorded_start; });
-      const auto first = static_cast<OperationIndex>(builder_.program().operations.size());
+      const OperationIndex first = builder_.next();
       for (const std::size_t i : streams[stream])
-        compiled_[i] = builder_.add({.kind = OperationKind::kCompute,
-                                     .resource = static_cast<int>(stream),
-                                     .label = static_cast<int>(i),
-                                     .time = gpu_time(recorded(i))});
+        compiled_[i] = builder_.add(
+            Compute{.stream = static_cast<int>(stream), .label = static_cast<int>(i), .time = gpu_time(recorded(i))});
       builder_.add_stretch(static_cast<int>(stream), first);
       for (const RecordedChange::Delay& delay : change_.delays)
         if (delay.stream == run_.streams[stream]) delays_[streams[stream].front()] += delay.time;
@@ -87,8 +85,8 @@ class RecordedCompiler {
   /// Of the rank's clock: recordings of ranks do not begin together.
   OperationIndex add_begin() {
     const Nanoseconds later = run_.recorded_start() + job_.clock_offset[rank_] - job_.recorded_start();
-    const OperationIndex wait = builder_.add({.kind = OperationKind::kDelay, .time = seconds(later)});
-    const OperationIndex begin = builder_.add({.kind = OperationKind::kBegin});
+    const OperationIndex wait = builder_.add(Delay{.time = seconds(later)});
+    const OperationIndex begin = builder_.add(BeginKernels{});
     builder_.order(wait, begin);
     return begin;
   }
@@ -97,15 +95,14 @@ class RecordedCompiler {
     std::size_t added = 0;
     for (std::size_t i = 0; i < run_.operations.size(); ++i)
       if (!is_on_gpu(recorded(i)))
-        compiled_[i] = builder_.add({.kind = OperationKind::kDelay,
-                                     .is_event = ++added % kMostAtOnce == 0,
-                                     .time = seconds(recorded(i).duration) * change_.host});
+        compiled_[i] = builder_.add(
+            Delay{.is_event = ++added % kMostAtOnce == 0, .time = seconds(recorded(i).duration) * change_.host});
   }
 
   /// `later` is ready `lag` after `earlier` has ended.
   void order(OperationIndex earlier, OperationIndex later, Seconds lag) {
     if (lag > Seconds{}) {
-      const OperationIndex delay = builder_.add({.kind = OperationKind::kDelay, .time = lag});
+      const OperationIndex delay = builder_.add(Delay{.time = lag});
       builder_.order(earlier, delay);
       earlier = delay;
     }
@@ -138,13 +135,12 @@ class RecordedCompiler {
   /// A rank comes to a collective when that could start on its stream.
   void add_meeting(OperationIndex begin, int index) {
     const RecordedCollective& collective = run_.collectives[at(index)];
-    const OperationIndex arrival = builder_.add({.kind = OperationKind::kDelay, .is_event = true});
+    const OperationIndex arrival = builder_.add(Delay{.is_event = true});
     const std::optional<SimulatedCollective>& simulated = simulated_[at(index)];
-    const OperationIndex meeting = simulated ? builder_.add({.kind = OperationKind::kCollective,
-                                                             .collective = simulated->kind,
-                                                             .label = label(at(index)),
-                                                             .bytes = simulated->payload})
-                                             : add_gate(arrival, index);
+    const OperationIndex meeting =
+        simulated
+            ? builder_.add(Collective{.kind = simulated->kind, .label = label(at(index)), .bytes = simulated->payload})
+            : add_gate(arrival, index);
     for (const Dependency& dependency : run_.waits_of(collective.operation))
       order(compiled_[at(dependency.earlier)], arrival, lag(dependency));
     builder_.order(begin, arrival);
@@ -154,13 +150,9 @@ class RecordedCompiler {
 
   /// Passes when the arrivals of all ranks of the group have come.
   OperationIndex add_gate(OperationIndex arrival, int index) {
-    Operation& comes = builder_.program().operations[at(arrival)];
-    comes.signal_scope = CounterScope::kTeam;
-    comes.signals = job_.meeting_of[rank_][at(index)];
-    return builder_.add({.kind = OperationKind::kGate,
-                         .scope = CounterScope::kTeam,
-                         .resource = job_.meeting_of[rank_][at(index)],
-                         .each = meeting(index).members});
+    const int counter = job_.meeting_of[rank_][at(index)];
+    builder_.signal(arrival, {CounterScope::kTeam, counter});
+    return builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter, .each = meeting(index).members});
   }
 
   const RecordedJob& job_;

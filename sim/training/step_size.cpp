@@ -40,12 +40,13 @@ class StepCounter {
       for (const Stretch& stretch : stream)
         size_.kernels +=
             workers * static_cast<double>(stretch.end - stretch.begin) * static_cast<double>(stretch.repeat);
-    for (const Operation& operation : program.operations) {
-      if (operation.kind == OperationKind::kSend) size_.messages += workers;
-      if (operation.kind == OperationKind::kFetch && step_.workers.size() > 1) size_.messages += workers;
-      if (operation.kind != OperationKind::kCollective) continue;
-      const int group = worker.groups[at(operation.resource)];
-      const double messages = size_of(group, operation.collective).messages * workers /
+    for (const Node& node : program.nodes) {
+      if (std::holds_alternative<Send>(node.operation)) size_.messages += workers;
+      if (std::holds_alternative<Fetch>(node.operation) && step_.workers.size() > 1) size_.messages += workers;
+      const auto* collective = std::get_if<Collective>(&node.operation);
+      if (collective == nullptr) continue;
+      const int group = worker.groups[at(collective->group)];
+      const double messages = size_of(group, collective->kind).messages * workers /
                               static_cast<double>(step_.groups[at(group)].workers.size());
       size_.collectives += workers;
       size_.collective_messages += messages;

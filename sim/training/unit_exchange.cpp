@@ -89,20 +89,20 @@ void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
 
 OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_of_unit) {
   const GradientUnit& unit = units_.units[u];
-  return builder_.add({.kind = OperationKind::kCollective,
-                       .collective = kind,
-                       .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
-                       .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
-                       .signals = runs_ahead() ? first_counter_ + static_cast<int>(u) : -1,
-                       .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
+  const OperationIndex added =
+      builder_.add(Collective{.kind = kind,
+                              .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
+                              .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
+                              .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
+  if (runs_ahead()) builder_.signal(added, {.counter = first_counter_ + static_cast<int>(u)});
+  return added;
 }
 
 void UnitExchange::wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
   if (sharding_ == Sharding::kParameters) gather(kernels, before, pass);
   if (!runs_ahead() || pass > 0) return;
   for (const Use& use : forward_) {
-    const OperationIndex gate =
-        builder_.add({.kind = OperationKind::kGate, .resource = first_counter_ + static_cast<int>(use.unit), .lag = 1});
+    const OperationIndex gate = builder_.add(Gate{.counter = first_counter_ + static_cast<int>(use.unit), .lag = 1});
     builder_.order(before, gate);
     builder_.order(gate, kernels[use.begin]);
   }
@@ -137,7 +137,7 @@ std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationInde
 }
 
 const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
-  const int label = builder_.program().operations[static_cast<std::size_t>(collective)].label;
+  const int label = std::get<Collective>(builder_.program().operation(collective)).label;
   return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
 }
 
@@ -147,7 +147,8 @@ void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, O
     for (const OperationIndex one : earlier) builder_.order(one, added);
     return added;
   };
-  const Operation optimizer{.kind = OperationKind::kDelay, .time = time}, update{.kind = OperationKind::kUpdate};
+  const Delay optimizer{.time = time};
+  const Update update;
   reduced.push_back(last);
   OperationIndex end = last;
   if (runs_ahead()) {
@@ -163,7 +164,7 @@ void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, O
   } else {
     end = add_after({add_after(reduced, update)}, optimizer);
   }
-  (void)add_after({end}, {.kind = OperationKind::kFence});
+  (void)add_after({end}, Fence{});
 }
 
 }  // namespace rehearse

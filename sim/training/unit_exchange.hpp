@@ -7,6 +7,7 @@
 
 #include "sim/program/program.hpp"
 #include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {

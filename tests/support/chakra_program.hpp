@@ -12,37 +12,63 @@
 
 namespace rehearse::test {
 
-/// An operation from the values that the node has.
-inline Operation read_operation(const ChakraNode& node) {
-  Operation operation;
-  const auto whole = [&](std::string_view key, auto& value) {
-    if (const auto* stated = own_value<std::int64_t>(node.own, key))
-      value = static_cast<std::remove_reference_t<decltype(value)>>(*stated);
+/// An operation, and what it signals, from the values that the node has.
+inline Node read_operation(const ChakraNode& node) {
+  const auto whole = [&](std::string_view key, int otherwise = 0) {
+    const auto* stated = own_value<std::int64_t>(node.own, key);
+    return stated == nullptr ? otherwise : static_cast<int>(*stated);
   };
-  const auto time = [&](std::string_view key, Seconds& value) {
-    if (const auto* stated = own_value<double>(node.own, key)) value = Seconds{*stated};
+  const auto time = [&](std::string_view key) {
+    const auto* stated = own_value<double>(node.own, key);
+    return Seconds{stated == nullptr ? 0 : *stated};
   };
-  whole("kind", operation.kind);
-  whole("collective", operation.collective);
-  whole("work", operation.work);
-  whole("scope", operation.scope);
-  whole("signal_scope", operation.signal_scope);
-  whole("is_collected", operation.is_collected);
-  whole("is_event", operation.is_event);
-  whole("resource", operation.resource);
-  whole("label", operation.label);
-  whole("priority", operation.priority);
-  whole("signals", operation.signals);
-  whole("lag", operation.lag);
-  whole("each", operation.each);
-  whole("parts", operation.parts);
-  time("host_s", operation.host);
-  time("time_s", operation.time);
-  time("critical_s", operation.critical);
-  time("first_host_s", operation.first_host);
-  time("memory_s", operation.memory);
-  if (const auto* bytes = own_value<std::int64_t>(node.own, "bytes")) operation.bytes = Bytes{*bytes};
-  return operation;
+  const auto* size = own_value<std::int64_t>(node.own, "bytes");
+  const Bytes bytes{size == nullptr ? 0 : *size};
+  const int resource = whole("resource"), label = whole("label"), priority = whole("priority"), lag = whole("lag");
+  const int parts = whole("parts", 1), scope = whole("scope"), signals = whole("signals", -1);
+  const bool is_event = whole("is_event") != 0;
+  const auto counter_scope = [](int number) { return static_cast<CounterScope>(number); };
+  const auto operation = [&]() -> Operation {
+    switch (whole("kind", -1)) {
+      case 0:
+        return Delay{is_event, time("time_s")};
+      case 1:
+        return Copy{static_cast<CopyDirection>(resource), label, priority, bytes};
+      case 2:
+        return BeginKernels{};
+      case 3:
+        CHECK(time("critical_s") == time("host_s") + time("time_s"));
+        return Compute{resource, label, time("host_s"), time("time_s"), time("memory_s")};
+      case 4:
+        return Send{resource, label, priority, whole("is_collected") != 0, bytes};
+      case 5:
+        return Notify{resource, is_event};
+      case 6:
+        if (whole("work") == 0) return ReadVariable{resource, label, time("time_s")};
+        if (whole("work") == 2) return AddGradient{label, parts, time("time_s")};
+        return ApplyGradient{resource, label, parts, signals, false, is_event, time("time_s"), time("host_s")};
+      case 7:
+        return Fetch{label, bytes};
+      case 8:
+        return Collective{static_cast<CollectiveKind>(whole("collective")), resource, label, priority, bytes};
+      case 9:
+        if (scope == 3) return StepsGate{lag};
+        return Gate{counter_scope(scope), resource, lag, whole("each", 1)};
+      case 10:
+        return Update{};
+      case 11:
+        return Fence{};
+      default:
+        CHECK(whole("kind") == 12);
+        return NextStep{};
+    }
+  }();
+  Node read{.operation = operation};
+  if (std::holds_alternative<ApplyGradient>(operation))
+    CHECK((signals < 0 || counter_scope(whole("signal_scope")) == CounterScope::kAll));
+  else if (signals >= 0)
+    read.signal = Signal{counter_scope(whole("signal_scope")), signals};
+  return read;
 }
 
 /// The program of a worker's trace, by its data dependencies. Those of a kernel may be those of its dispatch.
@@ -55,8 +81,9 @@ inline Program read_program(const ChakraTrace& trace) {
       if (own_value<std::int64_t>(node.own, "kind") != nullptr) visit(node);
   };
   nodes_with([&](const ChakraNode& node) {
-    CHECK(node.id == builder.program().operations.size());
-    builder.add(read_operation(node));
+    CHECK(node.id == at(builder.next()));
+    const Node read = read_operation(node);
+    builder.add(read.operation, read.signal);
     after.emplace_back();
   });
   nodes_with([&](const ChakraNode& node) {

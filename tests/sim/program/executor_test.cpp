@@ -62,9 +62,9 @@ ComputePlan make_plan(std::size_t kernels, Seconds dispatch, Seconds duration) {
 
 Program compute_only(const ComputePlan& plan) {
   ProgramBuilder builder;
-  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const OperationIndex begin = builder.add(BeginKernels{});
   const CompiledKernels kernels = compile_kernels(builder, plan, 1, 0);
-  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
+  const OperationIndex fence = builder.add(Fence{});
   builder.order(begin, kernels.first.front());
   builder.order(kernels.last.back(), fence);
   return builder.finish();
@@ -92,11 +92,11 @@ TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t i
 
 TEST_CASE("a kernel starts when what it waits for has ended, and its stall is how much later that is") {
   ProgramBuilder builder;
-  const OperationIndex first = builder.add({.kind = OperationKind::kDelay, .time = 5.0_ms});
-  const OperationIndex second = builder.add({.kind = OperationKind::kDelay, .time = 10.0_ms});
-  const OperationIndex begin = builder.add({.kind = OperationKind::kBegin});
+  const OperationIndex first = builder.add(Delay{.time = 5.0_ms});
+  const OperationIndex second = builder.add(Delay{.time = 10.0_ms});
+  const OperationIndex begin = builder.add(BeginKernels{});
   const CompiledKernels kernels = compile_kernels(builder, make_plan(3, 1.0_ms, 2.0_ms), 1, 0);
-  const OperationIndex fence = builder.add({.kind = OperationKind::kFence});
+  const OperationIndex fence = builder.add(Fence{});
   builder.order(begin, kernels.first.front());
   builder.order(first, kernels.first[1]);
   builder.order(second, kernels.first[1]);
@@ -116,17 +116,15 @@ TEST_CASE("a kernel starts when what it waits for has ended, and its stall is ho
 
 TEST_CASE("a message takes its connection alone, and its latency; what it signals opens gates of the team") {
   ProgramBuilder sender, receiver;
-  const OperationIndex delay = sender.add({.kind = OperationKind::kDelay, .time = 1.0_ms});
-  const OperationIndex fence = sender.add({.kind = OperationKind::kFence});
+  const OperationIndex delay = sender.add(Delay{.time = 1.0_ms});
+  const OperationIndex fence = sender.add(Fence{});
   for (int i = 0; i < 2; ++i) {
-    const OperationIndex sent = sender.add(
-        {.kind = OperationKind::kSend, .signal_scope = CounterScope::kTeam, .signals = 0, .bytes = Bytes{1000000}});
+    const OperationIndex sent = sender.add(Send{.bytes = Bytes{1000000}}, Signal{CounterScope::kTeam, 0});
     sender.order(delay, sent);
     sender.order(sent, fence);
   }
-  const OperationIndex gate =
-      receiver.add({.kind = OperationKind::kGate, .scope = CounterScope::kTeam, .resource = 0, .each = 2});
-  const OperationIndex end = receiver.add({.kind = OperationKind::kFence});
+  const OperationIndex gate = receiver.add(Gate{.scope = CounterScope::kTeam, .counter = 0, .each = 2});
+  const OperationIndex end = receiver.add(Fence{});
   receiver.order(gate, end);
   const Program sends = sender.finish(), receives = receiver.finish();
   Bench bench;

@@ -21,10 +21,11 @@ std::vector<double> dates_of(const Program& program, Seconds host, Seconds gpu) 
   for (const Stretch& stretch : program.streams.front())
     for (std::int64_t i = 0; i < stretch.repeat; ++i)
       for (OperationIndex index = stretch.begin; index < stretch.end; ++index) {
-        const Operation& operation = program.operations[static_cast<std::size_t>(index)];
-        gpu = std::max(gpu + operation.time, host + operation.critical);
-        host += operation.host;
-        if (operation.first_after < operation.last_after) dates.push_back(gpu.value());
+        const Node& node = program.nodes[at(index)];
+        const Chain chain = chain_of(node.operation);
+        gpu = std::max(gpu + chain.time, host + chain.critical);
+        host += chain.host;
+        if (node.first_after < node.last_after) dates.push_back(gpu.value());
       }
   dates.push_back(host.value());
   dates.push_back(gpu.value());
@@ -61,8 +62,7 @@ Program all_reduce(const ComputePlan& plan, int passes, const GradientUnits& uni
 }
 
 std::size_t kernels_of(const Program& program) {
-  return static_cast<std::size_t>(std::count_if(program.operations.begin(), program.operations.end(),
-                                                [](const auto& o) { return o.kind == OperationKind::kCompute; }));
+  return static_cast<std::size_t>(std::ranges::count_if(program.nodes, is_kernels, &Node::operation));
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <sstream>
 #include <tuple>
 
+#include "sim/base/overloaded.hpp"
 #include "tests/support/chakra_program.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/paths.hpp"
@@ -23,15 +25,47 @@ bool is_pairwise(const Scenario& scenario) {
   return std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind);
 }
 
-auto values(const Operation& o) {
-  return std::tuple{std::tuple{o.kind, o.collective, o.work, o.scope, o.signal_scope, o.is_chain, o.is_collected,
-                               o.is_event, o.resource, o.label, o.priority},
-                    std::tuple{o.signals, o.lag, o.each, o.parts, o.host, o.time, o.critical, o.first_host, o.memory,
-                               o.bytes, o.needs, o.first_after, o.last_after}};
+template <class... Fields>
+std::string written(const Fields&... fields) {
+  std::ostringstream text;
+  const auto add = [&](const auto& field) {
+    if constexpr (requires { field.value(); })
+      text << field.value() << ' ';
+    else
+      text << static_cast<int>(field) << ' ';
+  };
+  text << std::hexfloat;
+  (add(fields), ...);
+  return text.str();
+}
+
+/// All fields that a trace states.
+std::string values(const Node& node) {
+  const Signal signal = node.signal.value_or(Signal{CounterScope::kWorker, -1});
+  return std::to_string(node.operation.index()) + ": " +
+         written(signal.scope, signal.counter, node.needs, node.first_after, node.last_after) +
+         std::visit(
+             Overloaded{
+                 [](const Delay& o) { return written(o.is_event, o.time); },
+                 [](const Copy& o) { return written(o.direction, o.label, o.priority, o.bytes); },
+                 [](const Compute& o) { return written(o.stream, o.label, o.host, o.time, o.memory); },
+                 [](const Send& o) { return written(o.connection, o.label, o.priority, o.is_collected, o.bytes); },
+                 [](const Notify& o) { return written(o.connection, o.is_event); },
+                 [](const ReadVariable& o) { return written(o.server, o.label, o.time); },
+                 [](const ApplyGradient& o) {
+                   return written(o.server, o.label, o.parts, o.counter, o.is_event, o.time, o.update);
+                 },
+                 [](const AddGradient& o) { return written(o.label, o.parts, o.time); },
+                 [](const Fetch& o) { return written(o.label, o.bytes); },
+                 [](const Collective& o) { return written(o.kind, o.group, o.label, o.priority, o.bytes); },
+                 [](const Gate& o) { return written(o.scope, o.counter, o.lag, o.each); },
+                 [](const StepsGate& o) { return written(o.lag); },
+                 [](const OneOf<BeginKernels, Chain, Update, Fence, NextStep> auto&) { return written(); }},
+             node.operation);
 }
 
 void check_equal(const Program& a, const Program& b) {
-  CHECK(std::ranges::equal(a.operations, b.operations, {}, values, values));
+  CHECK(std::ranges::equal(a.nodes, b.nodes, {}, values, values));
   CHECK(a.after == b.after);
   CHECK(a.first == b.first);
   CHECK(a.labels == b.labels);

@@ -59,7 +59,7 @@ int most_in_flight(const Scenario& scenario, const Program& program) {
   int in_flight = 0, most = 0;
   for (const Stretch& stretch : program.streams.front())
     for (OperationIndex i = stretch.begin; i < stretch.end; ++i) {
-      const auto vertex = static_cast<std::size_t>(program.operations[static_cast<std::size_t>(i)].label);
+      const auto vertex = static_cast<std::size_t>(std::get<Compute>(program.operation(i)).label);
       in_flight += scenario.workload.graph[vertex].phase == Phase::kForward ? 1 : -1;
       most = std::max(most, in_flight);
     }

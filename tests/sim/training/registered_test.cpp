@@ -33,7 +33,7 @@ const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
 /// Each worker sends a hundredth of its gradients, the largest, to all others, after its backward pass.
 Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits& units, const GradientExchange&) {
   ProgramBuilder builder;
-  OperationIndex last = builder.add({.kind = OperationKind::kBegin});
+  OperationIndex last = builder.add(BeginKernels{});
   const auto then = [&](const Operation& operation) {
     const OperationIndex added = builder.add(operation);
     builder.order(last, added);
@@ -45,13 +45,10 @@ Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits&
   for (const GradientUnit& unit : units.units) {
     const auto label = static_cast<int>(builder.program().labels.size());
     builder.program().labels.push_back(unit.name);
-    then({.kind = OperationKind::kCollective,
-          .collective = CollectiveKind::kAllGather,
-          .label = label,
-          .bytes = unit.gradient_bytes / 100});
+    then(Collective{.kind = CollectiveKind::kAllGather, .label = label, .bytes = unit.gradient_bytes / 100});
   }
-  then({.kind = OperationKind::kUpdate});
-  then({.kind = OperationKind::kFence});
+  then(Update{});
+  then(Fence{});
   return builder.finish();
 }
 
