@@ -7,11 +7,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/errors.hpp"
-#include "sim/collective/collective.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/work.hpp"
@@ -42,12 +40,11 @@ constexpr std::int64_t kStepsWithoutSkipped = 4;
 
 /// Workers, or machines of them that exchange with servers as one, times servers.
 double server_connections(const Scenario& scenario) {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  if (servers == nullptr) return 0;
+  const Aggregation aggregation = scenario.training.strategy.server_rules().aggregation;
   double teams = 0;
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker)
-      teams += servers->aggregation == Aggregation::kNone ? group.workers() : group.count;
+      teams += aggregation == Aggregation::kNone ? group.workers() : group.count;
   return teams * scenario.count(Role::kParameterServer);
 }
 
@@ -57,61 +54,9 @@ double worker_steps(const Scenario& scenario) {
   return workers * static_cast<double>(scenario.training.steps);
 }
 
-/// Between the stages of all pipelines in a step.
-double stage_messages(const Scenario& scenario) {
-  const double stages = stages_of(scenario), microbatches = scenario.training.strategy.exchange.accumulation_steps;
-  return scenario.count(Role::kWorker) / stages * 2 * (stages - 1) * microbatches;
-}
-
-/// Of one all-reduce.
-CollectiveSize collective_size(const Scenario& scenario) {
-  const int pipelines = scenario.count(Role::kWorker) / stages_of(scenario);
-  const double ranks = pipelines;
-  const auto machines = static_cast<double>(scenario.islands().size());  // or NVLink domains, whose NICs they share
-  double rings = 1;
-  for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker)
-      rings = std::max<double>(rings, group.instance.nics * std::min(group.machines_per_domain, group.count));
-  if (machines == 1) {
-    const Group& group = *std::find_if(scenario.groups.begin(), scenario.groups.end(),
-                                       [](const Group& any) { return any.role == Role::kWorker; });
-    std::vector<int> gpus(static_cast<std::size_t>(group.instance.accelerators));
-    std::iota(gpus.begin(), gpus.end(), 0);
-    rings = std::max(1.0, static_cast<double>(find_rings(group.interconnect, gpus).size()));
-  }
-  if (ranks == 1) return {};
-  const CollectiveAlgorithm algorithm = std::get<AllReduceStrategy>(scenario.training.strategy.kind).algorithm;
-  return all_reduce_algorithm(algorithm).size(ranks, machines, rings);
-}
-
-/// What a worker pulls and pushes in a step.
-double units_per_step(const Scenario& scenario) {
-  const GradientUnits plan = plan_gradient_units(scenario, scenario.count(Role::kParameterServer));
-  return static_cast<double>(plan.units.size()) +
-         static_cast<double>(std::count_if(plan.units.begin(), plan.units.end(),
-                                           [](const GradientUnit& unit) { return unit.value_bytes > Bytes{}; }));
-}
-
-/// What is sharded is reduced to parts, or gathered: half of an all-reduce each, and in every pass.
-double all_reduces_per_step(const Scenario& scenario) {
-  const auto units = static_cast<double>(plan_gradient_units(scenario, 0).units.size());
-  const Strategy& strategy = scenario.training.strategy;
-  const int passes = strategy.exchange.accumulation_steps;
-  switch (std::get<AllReduceStrategy>(strategy.kind).sharding) {
-    case Sharding::kNone:
-    case Sharding::kOptimizer:
-      return units;
-    case Sharding::kGradients:
-      return units * (passes + 1) / 2;
-    case Sharding::kParameters:
-      return units * passes * 3 / 2;
-  }
-  return units;
-}
-
 double kernels_per_step(const Scenario& scenario) {
   return static_cast<double>(scenario.workload.graph.size()) * scenario.training.strategy.exchange.accumulation_steps /
-         stages_of(scenario);
+         workers_per_model(scenario);
 }
 
 /// Steps of the training, workers that stand for all, and the share of messages, that are simulated.
@@ -122,7 +67,7 @@ struct SimulatedPart {
 SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const Training& training = scenario.training;
-  const bool reduces = std::holds_alternative<AllReduceStrategy>(training.strategy.kind);
+  const bool reduces = training.strategy.kind->is_in_lockstep();
   const std::int64_t found_after = reduces ? kStepsWithoutSkipped : 3 * scenario.count(Role::kWorker) + 1;
   const double workers = scenario.count(Role::kWorker);
   const double folded =  // its machines are of one group
@@ -137,52 +82,39 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
 double all_reduce_seconds(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const auto [steps, ranks, messages] = simulated_part(scenario, options);
-  const CollectiveSize collective = collective_size(scenario);
-  const double collectives = steps * all_reduces_per_step(scenario);
-  double seconds = collective.edges * kPerEdge + collectives * ranks * kPerGradient +
+  const StepMessages sent = scenario.training.strategy.kind->step_messages(scenario);
+  const double collectives = steps * sent.collectives;
+  double seconds = sent.edges_of_one * kPerEdge + collectives * ranks * kPerGradient +
                    steps * ranks * kernels_per_step(scenario) * kPerKernel;
   if (!reductions.times_collectives)
-    seconds += (collectives * collective.messages + steps * stage_messages(scenario)) * messages *
+    seconds += (collectives * sent.of_one + steps * sent.of_all) * messages *
                (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }
 
 }  // namespace
 
-double messages_per_all_reduce(const Scenario& scenario) { return collective_size(scenario).messages; }
-
 double expected_messages(const Scenario& scenario) {
-  struct Count {
-    const Scenario& scenario;
-    double operator()(const ParameterServerStrategy&) const {
-      return worker_steps(scenario) * units_per_step(scenario);
-    }
-    double operator()(const AllReduceStrategy&) const {
-      return static_cast<double>(scenario.training.steps) *
-             (all_reduces_per_step(scenario) * messages_per_all_reduce(scenario) + stage_messages(scenario));
-    }
-    double operator()(const PairwiseAveragingStrategy&) const {
-      return scenario.count(Role::kWorker) > 1 ? worker_steps(scenario) : 0;
-    }
-  };
-  return std::visit(Count{scenario}, scenario.training.strategy.kind);
+  const StepMessages sent = scenario.training.strategy.kind->step_messages(scenario);
+  return static_cast<double>(scenario.training.steps) * (sent.collectives * sent.of_one + sent.of_all) +
+         worker_steps(scenario) * sent.of_a_worker;
 }
 
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
-  const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  const bool is_in_lockstep = scenario.training.strategy.kind->is_in_lockstep();
   const double simulated =
-      is_all_reduce ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
+      is_in_lockstep ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
   const double messages = expected_messages(scenario) * simulated;
   const double kernels = worker_steps(scenario) * kernels_per_step(scenario) * simulated;
   double seconds = kStart;
-  if (is_all_reduce)
+  if (is_in_lockstep)
     seconds += all_reduce_seconds(scenario, options);
   else
     seconds += messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
                            kPerMessageAndConnection * server_connections(scenario)) +
                kernels * kPerKernel;
   if (options.keeps_activity)
-    seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
+    seconds += kWriting + kernels * kPerRecordedKernel + (is_in_lockstep ? 0 : messages * kPerRecordedMessage);
   return Seconds{seconds};
 }
 

@@ -10,9 +10,6 @@ namespace rehearse {
 /// step of variables that are pushed back, and a cycle time, by which gradients may share a message.
 double expected_messages(const Scenario& scenario);
 
-/// Messages of one all-reduce among all workers.
-double messages_per_all_reduce(const Scenario& scenario);
-
 /// Real time of simulate(), and with activity kept that of writing the output too. Within a factor of 3 of what was
 /// measured for estimate.cpp, on a machine like that one.
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options = {});

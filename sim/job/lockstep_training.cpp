@@ -43,7 +43,7 @@ class LockstepTraining final : public ProgramSession {
   LockstepTraining(const SessionParts& parts, TrainingProgress done)
       : ProgramSession{parts, done, 1},
         exchange_{scenario_.training.strategy.exchange},
-        pipeline_{scenario_.training.strategy.pipeline()},
+        pipeline_{scenario_.training.strategy.kind->pipeline()},
         units_{pipeline_ == nullptr ? plan_gradient_units(scenario_, 0) : GradientUnits{}},
         stage_exchange_{pipeline_ == nullptr ? PipelineExchange{}
                                              : plan_pipeline_exchange(scenario_, workers_.stages())},

@@ -165,7 +165,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = gpu_time_[by] / steps;
     record.memory_time_per_step[m] = memory_time_[by] / steps;
   }
-  if (training_.strategy.pipeline() == nullptr) return record;
+  if (training_.strategy.kind->pipeline() == nullptr) return record;
   for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
     times->assign(machines, {});
   record.host_work.assign(machines, {});

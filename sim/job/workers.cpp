@@ -28,7 +28,7 @@ Workers::Workers(const Site& site, const Membership& membership) : site_{site}, 
   const Scenario& scenario = site.scenario;
   for (const Group& group : scenario.groups)
     plans_.push_back(group.role == Role::kWorker ? plan_step(scenario, group) : ComputePlan{});
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
+  const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
   if (pipeline != nullptr) stages_ = cut_into_stages(scenario);
   for (const std::vector<Endpoint>& gpus : site.workers) {
     const auto index = static_cast<int>(workers_.size());

@@ -37,11 +37,11 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool has_memory = scenario.has_links_with_memory();
   const bool is_regular =
       training.step_time_variation == 0 && !training.checkpoint && !exchange.cycle_time && !has_memory;
-  // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
-  if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
-    reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
-                                    servers->backup_workers == 0 && !servers->pushes_back_each_variable;
-  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
+  // Where all workers wait for one another at the end of a step, nothing of it is under way any more.
+  const ServerRules& servers = training.strategy.server_rules();
+  reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
+                                  servers.backup_workers == 0 && !servers.pushes_back_each_variable;
+  if (!training.strategy.kind->is_in_lockstep()) return reductions;
   reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
@@ -51,7 +51,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                                 });
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
   // gradients are ready everywhere. What stages of a pipeline send one another meets their collectives.
-  const Pipeline* pipeline = training.strategy.pipeline();
+  const Pipeline* pipeline = training.strategy.kind->pipeline();
   reductions.times_collectives = pipeline == nullptr && (!is_forward || !copies_are_flows) && !has_memory;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
@@ -60,8 +60,6 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
     reductions.folds_workers = are_alike && !copies_are_flows;
   else if (are_alike)
     reductions.folded_block = block_of_pipelines(scenario, *pipeline);
-  // All workers wait for one another at the end of a step.
-  reductions.skips_steady_state = is_regular && !is_forward;
   return reductions;
 }
 

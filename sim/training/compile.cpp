@@ -1,26 +1,8 @@
 #include "sim/training/compile.hpp"
 
-#include <map>
-#include <utility>
-
-#include "sim/scenario/strategy_words.hpp"
 #include "sim/training/step_programs.hpp"
 
 namespace rehearse {
-
-namespace {
-
-std::map<std::string, LockstepStrategy>& strategies() {
-  static std::map<std::string, LockstepStrategy> all;
-  return all;
-}
-
-}  // namespace
-
-void register_strategy(const std::string& word, LockstepStrategy strategy) {
-  add_strategy_word(word, strategy.title);
-  strategies().emplace(word, std::move(strategy));
-}
 
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream) {
   CompiledKernels compiled;
@@ -45,17 +27,12 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 }
 
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units) {
-  const auto& strategy = std::get<AllReduceStrategy>(scenario.training.strategy.kind);
-  if (!strategy.registered_as.empty())
-    return strategies().at(strategy.registered_as).compile(plan, passes, units, scenario.training.strategy.exchange);
-  return compile_all_reduce(plan, passes, units, scenario.training.strategy);
+  return compile_step(scenario, plan, passes, units, TeamPlace{}, FirstVariables::kPushed);
 }
 
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
                      const TeamPlace& place, FirstVariables first) {
-  return std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)
-             ? compile_parameter_server(scenario, plan, passes, units, place, first)
-             : compile_pairwise(plan, passes, scenario.workload.parameter_bytes(), place.gpus);
+  return scenario.training.strategy.kind->compile({scenario, plan, passes, units, place, first});
 }
 
 std::string program_text(const Scenario& scenario) try {

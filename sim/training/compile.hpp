@@ -3,7 +3,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,17 +24,6 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
 /// (compile_all_reduce.cpp). Collectives are in group 0. `plan.update` is that of the part.
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
-
-/// Another strategy of workers that go through the steps together: what each does, with collectives in group 0, in
-/// which all are, labelled by units; an update, to which all come; and a fence at the end.
-struct LockstepStrategy {
-  std::string title;  // "ring all-reduce"
-  std::function<Program(const ComputePlan& plan, int passes, const GradientUnits& units,
-                        const GradientExchange& exchange)>
-      compile;
-};
-/// Scenarios may ask for it by the word, see add_strategy_word().
-void register_strategy(const std::string& word, LockstepStrategy strategy);
 
 /// What the stages of a pipeline exchange.
 struct PipelineExchange {
@@ -86,8 +74,19 @@ std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const
 /// With `gpus` its connections are those from the first of them to the others, and its group 0 are all of them.
 Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int gpus);
 
-/// What a worker does in a step of `passes` passes by the scenario's strategy: all-reduce, or one of the others
-/// (compile.cpp).
+/// What a strategy's program of a step depends on.
+struct WorkerStep {
+  const Scenario& scenario;
+  const ComputePlan& plan;  // of the worker
+  int passes;
+  const GradientUnits& units;
+  const TeamPlace& place;  // of workers that are not in lockstep
+  FirstVariables first;    // of servers
+};
+
+/// What a worker does in a step of `passes` passes: StrategyKind::compile(). Where workers are in lockstep all have this
+/// program, with collectives in group 0, in which all are, labelled by units; an update, to which all come; and a fence at the
+/// end.
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units);
 Program compile_step(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
                      const TeamPlace& place, FirstVariables first);

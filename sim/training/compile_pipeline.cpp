@@ -40,7 +40,7 @@ class PipelineCompiler {
                    const PipelineExchange& exchange, int stage)
       : plan_{plan},
         strategy_{scenario.training.strategy},
-        pipeline_{*strategy_.pipeline()},
+        pipeline_{*strategy_.kind->pipeline()},
         stages_{stages},
         exchange_{exchange},
         stage_{stage},
@@ -209,7 +209,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     for (const GradientUnit& unit : plan_gradient_units(scenario, chosen).units)
       copies.gradient_bytes += unit.gradient_bytes;
   }
-  if (std::get<AllReduceStrategy>(strategy.kind).sharding != Sharding::kNone)
+  if (strategy.kind->divided_states().optimizer)
     for (PipelineExchange::Copies& copies : exchange.copies)
       copies.gradient_bytes = Bytes{copies.gradient_bytes.value() / sharing_gpus(scenario)};
   for (const PipelineExchange::Copies& copies : exchange.copies)

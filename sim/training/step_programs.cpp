@@ -10,8 +10,8 @@ namespace rehearse {
 StepPrograms::StepPrograms(const Scenario& scenario)
     : scenario_{scenario},
       site_{scenario},
-      pipeline_{scenario.training.strategy.pipeline()},
-      has_servers_{std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)} {
+      pipeline_{scenario.training.strategy.kind->pipeline()},
+      has_servers_{scenario.training.strategy.kind->servers() != nullptr} {
   if (pipeline_ != nullptr) {
     stages_ = cut_into_stages(scenario);
     stage_exchange_ = plan_pipeline_exchange(scenario, *stages_);
@@ -20,7 +20,7 @@ StepPrograms::StepPrograms(const Scenario& scenario)
   }
   for (const std::vector<Endpoint>& gpus : site_.workers) {
     const Endpoint first = gpus.front();
-    places_.push_back(std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind)
+    places_.push_back(scenario.training.strategy.kind->is_in_lockstep()
                           ? TeamPlace{}
                           : team_places(site_, first.machine, units_)[static_cast<std::size_t>(first.gpu)]);
   }
@@ -64,7 +64,7 @@ const Program& StepPrograms::program(int worker) {
   if (pipeline_ != nullptr)
     entry->second = compile_pipeline(scenario_, plan_stage(plan, *stages_, stage_of(worker), scenario_.workload),
                                      *stages_, *stage_exchange_, stage_of(worker));
-  else if (std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind))
+  else if (scenario_.training.strategy.kind->is_in_lockstep())
     entry->second = compile_step(scenario_, plan, passes, units_);
   else
     entry->second = compile_step(scenario_, plan, passes, units_, places_[at(worker)], FirstVariables::kPushed);

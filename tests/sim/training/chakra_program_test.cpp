@@ -20,7 +20,7 @@ namespace rehearse {
 namespace {
 
 bool is_pairwise(const Scenario& scenario) {
-  return std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind);
+  return scenario.training.strategy.kind->exchanges_models();
 }
 
 auto values(const Operation& o) {

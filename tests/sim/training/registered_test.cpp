@@ -37,7 +37,7 @@ const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
                                }});
 
 /// Each worker sends a hundredth of its gradients, the largest, to all others, after its backward pass.
-Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits& units, const GradientExchange&) {
+Program compile_sparse(const WorkerStep& step) {
   ProgramBuilder builder;
   OperationIndex last = builder.add({.kind = OperationKind::kBegin});
   const auto then = [&](const Operation& operation) {
@@ -45,10 +45,10 @@ Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits&
     builder.order(last, added);
     last = added;
   };
-  const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
+  const CompiledKernels kernels = compile_kernels(builder, step.plan, step.passes, 0);
   builder.order(last, kernels.first.front());
   last = kernels.last.back();
-  for (const GradientUnit& unit : units.units) {
+  for (const GradientUnit& unit : step.units.units) {
     const auto label = static_cast<int>(builder.program().labels.size());
     builder.program().labels.push_back(unit.name);
     then({.kind = OperationKind::kCollective,
@@ -61,8 +61,19 @@ Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits&
   return builder.finish();
 }
 
+class SparseGradients final : public StrategyKind {
+ public:
+  std::string word() const override { return "sparse_gradients"; }
+  std::string title() const override { return "sparse gradients"; }
+  Program compile(const WorkerStep& step) const override { return compile_sparse(step); }
+};
+
+std::shared_ptr<const StrategyKind> read_sparse(const JsonReader&, Scenario&, Json&) {
+  return std::make_shared<SparseGradients>();
+}
+
 const bool kIsRegistered = [] {
-  register_strategy("sparse_gradients", {.title = "sparse gradients", .compile = compile_sparse});
+  register_strategy({"sparse_gradients", read_sparse, {}});
   return true;
 }();
 
@@ -104,7 +115,7 @@ TEST_CASE("a strategy that is registered is one of a scenario's, and runs its pr
   check_time(scenario, 3 * (3e-3 + 4 * (10e-6 + 1e6 / 5 / 1e9)));
   CHECK(describe_strategy(test::resolved(scenario).training.strategy) == "sparse gradients");
   CHECK(program_text(test::resolved(scenario)).find("all-gather") != std::string::npos);
-  CHECK_THROWS_WITH(register_strategy("all_reduce", {}), "there is a strategy \"all_reduce\" already");
+  CHECK_THROWS_WITH(register_strategy({"all_reduce", read_sparse, {}}), "there is a strategy \"all_reduce\" already");
 }
 
 TEST_CASE("a strategy that is registered joins with leaving workers as the others do") {
