@@ -167,6 +167,10 @@ std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scena
 }
 
 const ServerRules& rules_of(const Refusal::Subject& subject) { return own<ParameterServers>(subject).rules; }
+/// Of any strategy.
+bool has_servers(const Refusal::Subject& subject) {
+  return subject.scenario->training.strategy.kind->servers() != nullptr;
+}
 /// Servers of workers that may be in different steps.
 bool has_unordered_servers(const Refusal::Subject& subject) { return !own<ParameterServers>(subject).is_synchronous(); }
 
@@ -176,7 +180,9 @@ std::vector<Refusal> refusals_of_servers() {
        [](const Refusal::Subject& s) { return place_if(s.scenario->count(Role::kParameterServer) == 0, kGroups); },
        "at least one group with role \"parameter_server\"", "the variables are with the servers"},
       {"servers that nobody asks",
-       [](const Refusal::Subject& s) { return place_if(s.scenario->count(Role::kParameterServer) > 0, kGroups); },
+       [](const Refusal::Subject& s) {
+         return place_if(!has_servers(s) && s.scenario->count(Role::kParameterServer) > 0, kGroups);
+       },
        "no group with role \"parameter_server\"",
        "with this strategy workers exchange among themselves",
        {},
@@ -188,6 +194,7 @@ std::vector<Refusal> refusals_of_servers() {
        "none with parameter servers", "workers exchange with servers, and hold the whole model"},
       {"rules of servers where there are none",
        [](const Refusal::Subject& s) {
+         if (has_servers(s)) return RefusedPlace{};
          return stated_of_strategy(s, {"synchronization", "staleness_bound", "backup_workers",
                                        "pushes_back_each_variable", "placement", "aggregation", "variables"});
        },
