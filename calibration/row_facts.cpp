@@ -248,9 +248,8 @@ std::optional<double> roofline_time(const Scenario& scenario, const RowFacts& fa
     }
     bound = facts.samples_of_a_round() / speed;
   }
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  if (servers != nullptr) {
-    const bool is_together = servers->aggregation != Aggregation::kNone;
+  if (scenario.count(Role::kParameterServer) > 0) {
+    const bool is_together = scenario.training.strategy.server_rules().aggregation != Aggregation::kNone;
     const double senders = is_together ? links.machines : facts.all_workers();
     if (links.machines > 1 || links.gpus_per_machine <= 1)
       bound = std::max(bound, payload * std::ceil(senders / links.machines) / links.nic);

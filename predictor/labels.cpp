@@ -129,8 +129,8 @@ struct Described {
         chief{site.machine(chief_of(site))},
         first_kind{of, first, chief},
         way{way_from(site)},
-        servers{std::get_if<ParameterServerStrategy>(&of.training.strategy.kind)},
-        is_all_reduce{std::holds_alternative<AllReduceStrategy>(of.training.strategy.kind)},
+        servers{of.training.strategy.kind->servers()},
+        is_all_reduce{of.training.strategy.kind->collectives() != nullptr},
         of_nothing{is_all_reduce ? collective_time(of, Bytes{}) : Seconds{}},
         of_much{is_all_reduce ? collective_time(of, kMuch) : Seconds{}},
         with_other_batch{of, [&](const Group& g) { return g.batch != first.batch; }},
@@ -164,7 +164,7 @@ struct Described {
   int worker_machines = 0, server_machines = 0, other_machines = 0, other_gpus = 0;
   bool is_colocated = false;
   Path way;
-  const ParameterServerStrategy* servers;
+  const ServerRules* servers;
   bool is_all_reduce;
   Seconds of_nothing, of_much;  // times of all-reduces
   OtherWorkers with_other_batch, joining, leaving, of_other_kind;
@@ -256,7 +256,7 @@ constexpr std::array kDescriptor{
     DescriptorValue{"is_all_reduce", [](const Described& d) { return flag(d.is_all_reduce); }},
     DescriptorValue{"is_pairwise_averaging",
                     [](const Described& d) {
-                      return flag(std::holds_alternative<PairwiseAveragingStrategy>(d.scenario.training.strategy.kind));
+                      return flag(d.scenario.training.strategy.kind->exchanges_models());
                     }},
     DescriptorValue{"is_round_robin", [](const Described& d) { return d.places(Placement::kRoundRobin); }},
     DescriptorValue{"is_greedy_by_bytes", [](const Described& d) { return d.places(Placement::kGreedyByBytes); }},

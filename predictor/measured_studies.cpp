@@ -50,7 +50,7 @@ bool is_on_chief(const Scenario& scenario, int server) {
   return &shared == &scenario.first_workers() && server % shared.count == 0;
 }
 
-std::optional<StepTraffic> server_traffic(const Scenario& scenario, const ParameterServerStrategy& strategy,
+std::optional<StepTraffic> server_traffic(const Scenario& scenario, const ServerRules& strategy,
                                           const std::vector<Machine>& machines) {
   const auto groups = std::count_if(scenario.groups.begin(), scenario.groups.end(),
                                     [](const Group& g) { return g.role == Role::kParameterServer; });
@@ -74,8 +74,8 @@ std::optional<StepTraffic> server_traffic(const Scenario& scenario, const Parame
   return traffic;
 }
 
-std::optional<StepTraffic> ring_traffic(const Scenario& scenario, const AllReduceStrategy& strategy) {
-  if (strategy.algorithm != CollectiveAlgorithm::kRing) return {};
+std::optional<StepTraffic> ring_traffic(const Scenario& scenario, const CollectiveRules& rules) {
+  if (rules.algorithm != CollectiveAlgorithm::kRing) return {};
   const double bytes = as_double(bytes_leaving_first_machine(scenario));
   return StepTraffic{bytes, bytes};
 }
@@ -275,10 +275,9 @@ std::optional<Seconds> measured_step_time(const Scenario& scenario, const std::s
 std::optional<StepTraffic> step_traffic(const Scenario& scenario) {
   const Site site{scenario};
   if (site.machines.size() == 1) return {};
-  const auto& kind = scenario.training.strategy.kind;
-  if (const auto* servers = std::get_if<ParameterServerStrategy>(&kind))
-    return server_traffic(scenario, *servers, site.machines);
-  if (const auto* ring = std::get_if<AllReduceStrategy>(&kind)) return ring_traffic(scenario, *ring);
+  const StrategyKind& kind = *scenario.training.strategy.kind;
+  if (kind.servers() != nullptr) return server_traffic(scenario, *kind.servers(), site.machines);
+  if (kind.collectives() != nullptr) return ring_traffic(scenario, *kind.collectives());
   return {};
 }
 

@@ -94,16 +94,17 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
 
 std::optional<Undescribed> undescribed_strategy(const Strategy& strategy) {
   const std::string at = "/training/strategy/";
-  if (const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind)) {
+  if (const ServerRules* servers = strategy.kind->servers()) {
     if (servers->pushes_back_each_variable)
       return Undescribed{at + "pushes_back_each_variable", "variables that come before they are asked for"};
     if (strategy.exchange.cycle_time) return Undescribed{at + "cycle_time", "messages that collect gradients"};
     if (servers->aggregation != Aggregation::kNone)
       return Undescribed{at + "aggregation", "gradients that are added up inside of a machine"};
-  } else if (const auto* collective = std::get_if<AllReduceStrategy>(&strategy.kind)) {
-    if (!collective->registered_as.empty()) return Undescribed{at + "kind", "other programs of the workers"};
-    if (collective->sharding != Sharding::kNone) return Undescribed{at + "sharding", "workers that keep parts"};
-    if (collective->pipeline) return Undescribed{at + "pipeline", "stages of the model"};
+  } else if (const CollectiveRules* rules = strategy.kind->collectives()) {
+    if (rules->sharding != Sharding::kNone) return Undescribed{at + "sharding", "workers that keep parts"};
+    if (strategy.kind->pipeline() != nullptr) return Undescribed{at + "pipeline", "stages of the model"};
+    if (!rules->only_reduces || strategy.kind->divides_model())
+      return Undescribed{at + "kind", "other programs of the workers"};
   }
   return {};
 }

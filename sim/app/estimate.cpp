@@ -40,12 +40,10 @@ constexpr std::int64_t kStepsWithoutSkipped = 4;
 
 /// Workers, or machines of them that exchange with servers as one, times servers.
 double server_connections(const Scenario& scenario) {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  if (servers == nullptr) return 0;
+  const Aggregation aggregation = scenario.training.strategy.server_rules().aggregation;
   double teams = 0;
   for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker)
-      teams += servers->aggregation == Aggregation::kNone ? group.workers() : group.count;
+    if (group.role == Role::kWorker) teams += aggregation == Aggregation::kNone ? group.workers() : group.count;
   return teams * scenario.count(Role::kParameterServer);
 }
 
@@ -63,7 +61,7 @@ struct SimulatedPart {
 SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& options) {
   const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
   const Training& training = scenario.training;
-  const bool reduces = std::holds_alternative<AllReduceStrategy>(training.strategy.kind);
+  const bool reduces = training.strategy.kind->is_in_lockstep();
   const std::int64_t found_after = reduces ? kStepsWithoutSkipped : 3 * scenario.count(Role::kWorker) + 1;
   const double workers = scenario.count(Role::kWorker);
   const double folded =  // its machines are of one group
@@ -81,7 +79,7 @@ double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const 
   const double share = ranks / scenario.count(Role::kWorker);
   double seconds =
       step.edges * kPerEdge + steps * share * (step.collectives * kPerGradient + step.kernels * kPerKernel);
-  if (!reductions.times_collectives || stages_of(scenario) > 1)
+  if (!reductions.times_collectives || workers_per_model(scenario) > 1)
     seconds += steps * step.messages * messages * (options.is_exact ? kPerExactMessage : kPerCollectiveMessage);
   return seconds;
 }
@@ -91,21 +89,21 @@ double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const 
 double expected_messages(const Scenario& scenario) { return cluster_steps(scenario) * step_size(scenario).messages; }
 
 Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
-  const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  const bool is_in_lockstep = scenario.training.strategy.kind->is_in_lockstep();
   const double simulated =
-      is_all_reduce ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
+      is_in_lockstep ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
   const StepSize step = step_size(scenario);
   const double messages = cluster_steps(scenario) * step.messages * simulated;
   const double kernels = cluster_steps(scenario) * step.kernels * simulated;
   double seconds = kStart;
-  if (is_all_reduce)
+  if (is_in_lockstep)
     seconds += all_reduce_seconds(scenario, step, options);
   else
     seconds += messages * ((options.is_exact ? kPerExactMessage : kPerMessage) +
                            kPerMessageAndConnection * server_connections(scenario)) +
                kernels * kPerKernel;
   if (options.keeps_activity)
-    seconds += kWriting + kernels * kPerRecordedKernel + (is_all_reduce ? 0 : messages * kPerRecordedMessage);
+    seconds += kWriting + kernels * kPerRecordedKernel + (is_in_lockstep ? 0 : messages * kPerRecordedMessage);
   return Seconds{seconds};
 }
 

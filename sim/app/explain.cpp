@@ -34,63 +34,12 @@ namespace {
 
 double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
 
-/// "4.31 MB in 12 units, the largest of 2.36 MB".
-std::string units_text(const std::vector<GradientUnit>& units, Bytes GradientUnit::*size) {
-  Bytes sum{}, largest{};
-  int count = 0;
-  for (const GradientUnit& unit : units) {
-    if (unit.*size == Bytes{}) continue;
-    ++count;
-    sum += unit.*size;
-    largest = std::max(largest, unit.*size);
-  }
-  std::string text;
-  append(text, "%.4g MB in %d units, the largest of %.4g MB", as_double(sum) / 1e6, count, as_double(largest) / 1e6);
-  return text;
-}
-
-/// "stages pass on ...; in each step pipelines add up ".
-std::string passed_text(const Scenario& scenario) {
-  Bytes most{};
-  for (const Bytes passed : cut_into_stages(scenario).passed) most = std::max(most, passed);
-  std::string text;
-  append(text,
-         "stages pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back; in each step "
-         "pipelines add up ",
-         as_double(most) / 1e6, scenario.training.strategy.exchange.accumulation_steps);
-  return text;
-}
-
 /// What a worker exchanges in a step, and when.
 std::string exchange_text(const Scenario& scenario) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
-  const int servers = scenario.count(Role::kParameterServer);
-  const std::vector<GradientUnit> units = plan_gradient_units(scenario, servers).units;
-  struct Describe {
-    const Scenario& scenario;
-    const std::vector<GradientUnit>& units;
-    int servers;
-    std::string operator()(const ParameterServerStrategy&) const {
-      return "in each step a worker receives " + units_text(units, &GradientUnit::value_bytes) + ", and sends " +
-             units_text(units, &GradientUnit::gradient_bytes) + ", with " + std::to_string(servers) +
-             (servers == 1 ? " server" : " servers");
-    }
-    std::string operator()(const AllReduceStrategy&) const {
-      const bool has_pipeline = scenario.training.strategy.pipeline() != nullptr;
-      std::string text = has_pipeline ? passed_text(scenario) : "in each step all workers add up ";
-      text += units_text(units, &GradientUnit::gradient_bytes);
-      append(text, "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
-      return text;
-    }
-    std::string operator()(const PairwiseAveragingStrategy&) const {
-      std::string text;
-      append(text, "in each step a worker fetches one model of %.4g MB",
-             as_double(scenario.workload.parameter_bytes()) / 1e6);
-      return text;
-    }
-  };
-  std::string text = std::visit(Describe{scenario, units, servers}, scenario.training.strategy.kind);
-  if (std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind)) return text;
+  const StrategyKind& strategy = *scenario.training.strategy.kind;
+  std::string text = strategy.explain(scenario);
+  if (strategy.exchanges_models()) return text;
   switch (exchange.overlap) {
     case Overlap::kNone:
       text += "; after the backward pass";
@@ -158,7 +107,7 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
   const auto add = [&text](bool applies, const char* what) {
     if (applies) text += (text.empty() ? ", since " : ", ") + std::string{what};
   };
-  add(reductions.times_collectives && stages_of(scenario) == 1, "an all-reduce is one event");
+  add(reductions.times_collectives && workers_per_model(scenario) == 1, "an all-reduce is one event");
   add(reductions.folds_workers, "equal workers run once");
   add(reductions.folded_block > 0, "equal pipelines run once");
   add(reductions.skips_steady_state, "equal steps are not repeated");

@@ -40,7 +40,7 @@ Job::Job(JobState& state, JobTraining training)
   result_.rentals.resize(site_.machines.size());
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
-  if (divides_model(site_.scenario.training.strategy))
+  if (site_.scenario.training.strategy.kind->divides_model())
     needed_workers_ = least_workers_ = site_.scenario.count(Role::kWorker);
 }
 

@@ -51,7 +51,7 @@ class MemoisedSession final : public Session {
   void join(MachineIndex machine) override {
     if (site_.machine(machine).workers == 0) return;
     trains_[static_cast<std::size_t>(machine)] = true;
-    if (std::holds_alternative<AllReduceStrategy>(strategy_.kind)) stand_still(transfer_time(machine));
+    if (strategy_.kind->is_in_lockstep()) stand_still(transfer_time(machine));
     change();
   }
 
@@ -61,16 +61,15 @@ class MemoisedSession final : public Session {
     if (!trains_[m]) return true;
     if (is_synchronous_) return false;
     trains_[m] = false;
-    const auto* servers = std::get_if<ParameterServerStrategy>(&strategy_.kind);
-    if (servers == nullptr && !has_worker()) return false;
-    if (servers != nullptr && servers->staleness_bound) stand_still(site_.scenario.training.recovery.timeout);
+    if (site_.servers.empty() && !has_worker()) return false;  // with the variables
+    if (strategy_.server_rules().staleness_bound) stand_still(site_.scenario.training.recovery.timeout);
     change();
     return true;
   }
 
   void reconsider() override {
     const bool has_left = record_leaves();
-    if (has_left && !has_worker() && !std::holds_alternative<ParameterServerStrategy>(strategy_.kind))
+    if (has_left && !has_worker() && site_.servers.empty())
       return state_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
     change();
   }

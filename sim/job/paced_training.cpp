@@ -36,7 +36,7 @@ class PacedTraining final : public ProgramSession {
  public:
   PacedTraining(const SessionParts& parts, TrainingProgress done)
       : ProgramSession{parts, done, longest_cycle(parts.workers.size())},
-        servers_strategy_{std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind)},
+        servers_strategy_{scenario_.training.strategy.kind->servers()},
         is_synchronous_{scenario_.training.strategy.is_synchronous()},
         runs_ahead_{servers_strategy_ != nullptr &&
                     (servers_strategy_->pushes_back_each_variable ||
@@ -531,7 +531,7 @@ class PacedTraining final : public ProgramSession {
     (asks ? times.held : times.copies) += stalls.other;  // until the last of the team asked
   }
 
-  const ParameterServerStrategy* servers_strategy_;  // nullptr: in pairs
+  const ServerRules* servers_strategy_;  // nullptr: in pairs
   bool is_synchronous_;
   bool runs_ahead_;      // with servers: steps begin before the update of the one before
   bool shares_updates_;  // then, synchronous

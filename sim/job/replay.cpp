@@ -150,7 +150,7 @@ Replay replay(const RecordedJob& job, const RecordedChange& change) {
 
 Replay replay_on(const Scenario& scenario, const RecordedJob& job, const RecordedChange& change) {
   const auto refuse = [&](const std::string& what) -> void { throw InputError{scenario.file_name + ": " + what}; };
-  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+  if (scenario.training.strategy.kind->collectives() == nullptr)
     refuse(
         "/training/strategy/kind: a recorded job is replayed on machines whose strategy is all_reduce; found another, "
         "for which rehearse import makes a model of the trace");

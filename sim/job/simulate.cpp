@@ -131,7 +131,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   Workers workers{state.membership, compiler};
   SteadyWindow window{cluster};
   TrainingLog log{cluster, workers, window, state};
-  const bool is_lockstep = std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+  const bool is_lockstep = scenario.training.strategy.kind->is_in_lockstep();
   Job job{
       state,
       {.begin_session =

@@ -165,11 +165,11 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = gpu_time_[by] / steps;
     record.memory_time_per_step[m] = memory_time_[by] / steps;
   }
-  if (training_.strategy.pipeline() == nullptr) return record;
+  if (training_.strategy.kind->workers_per_model() == 1) return record;
   for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
     times->assign(machines, {});
   record.host_work.assign(machines, {});
-  for (const Worker& worker : workers_) {  // stages of a machine: their mean
+  for (const Worker& worker : workers_) {  // parts of a model on a machine: their mean
     const auto m = static_cast<std::size_t>(worker.gpu.machine);
     const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);

@@ -25,13 +25,6 @@ struct ClusterSpeed {
   std::optional<double> usd_per_million_samples() const;
 };
 
-enum class RemedyKind {
-  kRented,         // other settings, more machines, other machines of the catalog
-  kOtherTraining,  // what is trained differs: as many samples may not lead to the same loss
-  kShared,         // servers on the workers' machines: an upper bound, since their hosts' work is not slowed by it
-  kHypothetical,   // a machine that no catalog has, at an unknown price
-};
-
 struct Remedy {
   RemedyKind kind = RemedyKind::kRented;
   std::string change;                 // in words

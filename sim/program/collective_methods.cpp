@@ -149,9 +149,9 @@ void add_all(MethodList& methods, std::size_t gpus) {
 std::vector<CollectiveMethod> collective_methods(const Site& site, const std::vector<Endpoint>& gpus, Network& network,
                                                  CollectiveKind kind) {
   if (gpus.empty()) return {CollectiveMethod{}};
-  const auto* strategy = std::get_if<AllReduceStrategy>(&site.scenario.training.strategy.kind);
+  const CollectiveRules* rules = site.scenario.training.strategy.kind->collectives();
   const CollectiveAlgorithm wanted =
-      strategy != nullptr && kind == CollectiveKind::kAllReduce ? strategy->algorithm : CollectiveAlgorithm::kRing;
+      rules != nullptr && kind == CollectiveKind::kAllReduce ? rules->algorithm : CollectiveAlgorithm::kRing;
   MethodList methods{site, gpus, network, kind};
   if (wanted == CollectiveAlgorithm::kLibrary)
     methods.add_library();

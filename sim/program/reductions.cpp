@@ -37,11 +37,11 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool is_forward = exchange.overlap == Overlap::kForward;
   const bool has_memory = scenario.has_links_with_memory();
   const bool is_regular = has_regular_steps(scenario);
-  // Where all servers' workers wait for one another at the end of a step, nothing of it is under way any more.
-  if (const auto* servers = std::get_if<ParameterServerStrategy>(&training.strategy.kind))
-    reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
-                                    servers->backup_workers == 0 && !servers->pushes_back_each_variable;
-  if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return reductions;
+  // Where all workers wait for one another at the end of a step, nothing of it is under way any more.
+  const ServerRules& servers = training.strategy.server_rules();
+  reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
+                                  servers.backup_workers == 0 && !servers.pushes_back_each_variable;
+  if (!training.strategy.kind->is_in_lockstep()) return reductions;
   reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
@@ -55,13 +55,11 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
-  const Pipeline* pipeline = training.strategy.pipeline();
+  const Pipeline* pipeline = training.strategy.kind->pipeline();
   if (pipeline == nullptr)
     reductions.folds_workers = are_alike && !copies_are_flows;
   else if (are_alike)
     reductions.folded_block = block_of_pipelines(scenario, *pipeline);
-  // All workers wait for one another at the end of a step.
-  reductions.skips_steady_state = is_regular && !is_forward;
   return reductions;
 }
 

@@ -55,16 +55,15 @@ class Mean {
  public:
   Mean(const Scenario& scenario, const RunRecord& record) : scenario_{scenario}, record_{record} {
     const Strategy& strategy = scenario.training.strategy;
-    waits_after_ =
-        std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap != Overlap::kForward;
-    const auto* servers = std::get_if<ParameterServerStrategy>(&strategy.kind);
+    waits_after_ = strategy.kind->is_in_lockstep() && strategy.exchange.overlap != Overlap::kForward;
+    const ServerRules* servers = strategy.kind->servers();
     waits_at_barrier_ = servers != nullptr && !servers->pushes_back_each_variable;
     updates_itself_ = updates_itself(scenario);
-    fetches_models_ = std::holds_alternative<PairwiseAveragingStrategy>(strategy.kind);
+    fetches_models_ = strategy.kind->exchanges_models();
   }
 
   StepParts take() {
-    const bool has_lags = record_.is_synchronous && scenario_.training.strategy.pipeline() == nullptr;
+    const bool has_lags = record_.is_synchronous && workers_per_model(scenario_) == 1;
     const std::vector<Lag> lags_of =
         has_lags ? lags(scenario_, record_) : std::vector<Lag>(record_.recorder.steps.size());
     std::map<WorkerId, Lag> last;
@@ -185,8 +184,7 @@ class Mean {
 
 bool updates_itself(const Scenario& scenario) {
   const Strategy& strategy = scenario.training.strategy;
-  return !std::holds_alternative<ParameterServerStrategy>(strategy.kind) &&
-         !(std::holds_alternative<AllReduceStrategy>(strategy.kind) && strategy.exchange.overlap == Overlap::kForward);
+  return strategy.kind->updates_on_workers() && strategy.exchange.overlap != Overlap::kForward;
 }
 
 bool ends_in_window(const StepSpan& step, const RunRecord& record) {

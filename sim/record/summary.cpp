@@ -83,7 +83,7 @@ std::vector<double> machine_rates(const Scenario& scenario, const RunRecord& rec
 /// [machines] mean samples of one pass of a worker in the window's steps; the group's batch where it is kept.
 std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& record) {
   std::vector<double> batches;
-  const double stages = stages_of(scenario);  // that share a batch
+  const double stages = workers_per_model(scenario);  // that share a batch
   for (const Machine& machine : record.machines)
     batches.push_back(scenario.groups[static_cast<std::size_t>(machine.group)].batch / stages);
   if (scenario.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker) return batches;

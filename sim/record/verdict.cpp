@@ -42,7 +42,7 @@ class Judge {
   Judge(const Scenario& scenario, const Summary& summary, const StepParts& step)
       : scenario_{scenario}, summary_{summary}, step_{step} {
     const Strategy& strategy = scenario.training.strategy;
-    reduces_ = std::holds_alternative<AllReduceStrategy>(strategy.kind);
+    remedies_ = strategy.kind->verdict_remedies();
     is_synchronous_ = strategy.is_synchronous();
     has_few_threads_ = scenario.profile.servers.threads.has_value();
     sends_halves_ = is_half(scenario.precision) || strategy.exchange.gradient_precision.has_value();
@@ -115,12 +115,13 @@ class Judge {
 
   std::string fewer_bytes() const {
     return std::string{"fewer bytes for a sample ("} + (sends_halves_ ? "" : "gradients in half precision, ") +
-           "a larger batch" + (reduces_ || is_synchronous_ ? ", accumulation)" : ")");
+           "a larger batch" + (is_synchronous_ ? ", accumulation)" : ")");
   }
 
   void add(const char* part, Seconds time, const std::string& what, const std::string& remedy) {
     if (!(time > step_.total() * kTimeRounding)) return;
-    parts_.push_back({part, what, remedy, time, time / step_.total()});
+    const auto own = remedies_.find(part);
+    parts_.push_back({part, what, own != remedies_.end() ? own->second : remedy, time, time / step_.total()});
   }
 
   void add_parts(const SharedResource* saturated) {
@@ -156,8 +157,7 @@ class Judge {
     else
       add("network", step_.network + step_.beside_fetch, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",
-        reduces_ ? "fewer and larger buckets, an all-reduce of fewer rounds (tree, hierarchical), or overlap"
-                 : "machines nearer to one another, or fewer steps (a larger batch)");
+        "machines nearer to one another, or fewer steps (a larger batch)");
     add("pcie", step_.copies, "copies of variables and gradients between hosts and GPUs",
         "faster PCIe, NVLinks, or " + fewer_bytes());
     add("bubble", step_.bubble, "waiting for other stages of the pipeline",
@@ -186,7 +186,8 @@ class Judge {
   const Scenario& scenario_;
   const Summary& summary_;
   const StepParts& step_;
-  bool reduces_ = false, is_synchronous_ = false, sends_halves_ = false;
+  std::map<std::string, std::string> remedies_;  // of the strategy, by part
+  bool is_synchronous_ = false, sends_halves_ = false;
   bool has_few_threads_ = false;  // a server process serves messages on fewer threads than it has cores
   SharedResource cpu_;
   std::optional<SharedResource> network_;

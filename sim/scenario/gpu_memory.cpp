@@ -5,8 +5,6 @@
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/gradient_units.hpp"
-#include "sim/scenario/pipeline_stages.hpp"
-#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -15,15 +13,6 @@ namespace {
 
 constexpr int kMostBatch = 65536;
 constexpr int kMostMachines = 20'000;
-
-const AllReduceStrategy* all_reduce_of(const Scenario& scenario) {
-  return std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
-}
-
-Sharding sharding_of(const Scenario& scenario) {
-  const AllReduceStrategy* all_reduce = all_reduce_of(scenario);
-  return all_reduce != nullptr ? all_reduce->sharding : Sharding::kNone;
-}
 
 /// Slots on the GPUs: servers have them where there are servers.
 int slots_of(const Scenario& scenario) {
@@ -39,8 +28,8 @@ States states_of(const Scenario& scenario) {
 
 /// Bytes of the states of so many parameters, of which `gpus` share those that are sharded. The sum of what is sharded is
 /// rounded up once; its parts are differences of sums that are rounded so.
-void add_states(GpuMemory& memory, std::int64_t parameters, const States& states, int slots, Sharding sharding,
-                std::int64_t gpus) {
+void add_states(GpuMemory& memory, std::int64_t parameters, const States& states, int slots,
+                const DividedStates& divided, std::int64_t gpus) {
   std::int64_t sharded_bytes = 0, so_far = 0;
   const auto add = [&](Bytes& part, int bytes, bool is_sharded) {
     if (!is_sharded) {
@@ -54,65 +43,9 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
     part += Bytes{until - so_far};
     so_far = until;
   };
-  add(memory.optimizer, optimizer_bytes(states, slots), sharding != Sharding::kNone);
-  add(memory.gradients, gradient_bytes(states), sharding == Sharding::kGradients || sharding == Sharding::kParameters);
-  add(memory.weights, weight_bytes(states), sharding == Sharding::kParameters);
-}
-
-/// What is gathered, and what is sent from buffers of its own.
-void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<GradientUnit>& units) {
-  const AllReduceStrategy* all_reduce = all_reduce_of(scenario);
-  const GradientExchange& exchange = scenario.training.strategy.exchange;
-  const Sharding sharding = sharding_of(scenario);
-  Bytes root{}, largest{}, all{}, largest_gradient{}, all_gradients{};
-  for (const GradientUnit& unit : units) {
-    all += unit.stored_bytes;
-    all_gradients += unit.gradient_bytes;
-    largest_gradient = std::max(largest_gradient, unit.gradient_bytes);
-    if (unit.is_root)
-      root += unit.stored_bytes;
-    else
-      largest = std::max(largest, unit.stored_bytes);
-  }
-  if (sharding == Sharding::kParameters && sharing_gpus(scenario) > 1)
-    memory.gathered_units = std::min(all, root + (all_reduce->prefetched_units + 1) * largest);
-  if (all_reduce == nullptr || sharing_gpus(scenario) == 1) return;
-  const bool is_whole = sharding == Sharding::kNone || sharding == Sharding::kOptimizer;
-  if (is_whole && exchange.bucket_size && !exchange.cycle_time && !exchange.by_blocks)
-    memory.uncounted.bucket_copies = all_gradients;
-  memory.uncounted.nccl_buffers = kNcclChannels * kNcclChannelBuffers;
-  const bool converts = sent_gradients(scenario) != scenario.states.gradients;
-  if (sharding == Sharding::kGradients || sharding == Sharding::kParameters || converts)
-    memory.communication_buffers = largest_gradient;
-  if (exchange.cycle_time)
-    memory.communication_buffers = std::max(
-        memory.communication_buffers, exchange.bucket_size ? std::min(*exchange.bucket_size, all) : largest_gradient);
-}
-
-/// Of the stage with the most among those of the group's workers.
-GpuMemory stage_memory(const Scenario& scenario, const Group& group) {
-  const Workload& workload = scenario.workload_of(group);
-  const Pipeline& pipeline = *scenario.training.strategy.pipeline();
-  const PipelineStages stages = cut_into_stages(scenario);
-  const RankGrid grid = rank_grid(scenario);
-  int first = 0;  // of its workers
-  for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
-    first += other->workers();
-  GpuMemory most;
-  for (int i = 0; i < std::min(group.workers(), pipeline.stages); ++i) {
-    const int stage = grid.coordinate(first + i, Axis::kPipeline);
-    const auto s = static_cast<std::size_t>(stage);
-    const int in_flight =
-        microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);
-    GpuMemory memory{.context = group.accelerator->memory_reserved, .activations = in_flight * stages.kept[s]};
-    if (stage == 0) memory.input = workload.input_bytes;
-    if (stage + 1 == pipeline.stages) memory.logits = in_flight * workload.logits_bytes;
-    add_states(memory, stages.parameters[s], states_of(scenario), slots_of(scenario), sharding_of(scenario),
-               sharing_gpus(scenario));
-    add_units(memory, scenario, plan_stage_units(scenario, stages, stage).units);
-    if (i == 0 || memory.total() > most.total()) most = memory;
-  }
-  return most;
+  add(memory.optimizer, optimizer_bytes(states, slots), divided.optimizer);
+  add(memory.gradients, gradient_bytes(states), divided.gradients);
+  add(memory.weights, weight_bytes(states), divided.weights);
 }
 
 }  // namespace
@@ -128,19 +61,55 @@ GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const Sta
                    .activations = workload.activation_bytes,
                    .logits = workload.logits_bytes,
                    .input = workload.input_bytes};
-  add_states(memory, workload.parameters(), states, slots, Sharding::kNone, 1);
+  add_states(memory, workload.parameters(), states, slots, {}, 1);
   return memory;
 }
 
 GpuMemory gpu_memory(const Scenario& scenario, const Group& group) {
-  if (scenario.training.strategy.pipeline() != nullptr) return stage_memory(scenario, group);
+  return scenario.training.strategy.kind->gpu_memory(scenario, group);
+}
+
+GpuMemory StrategyKind::gpu_memory(const Scenario& scenario, const Group& group) const {
   const Workload& workload = scenario.workload_of(group);
-  GpuMemory memory = gpu_memory(workload, *group.accelerator, states_of(scenario), slots_of(scenario));
+  GpuMemory memory = rehearse::gpu_memory(workload, *group.accelerator, states_of(scenario), slots_of(scenario));
   memory.weights = memory.gradients = memory.optimizer = {};
-  add_states(memory, workload.parameters(), states_of(scenario), slots_of(scenario), sharding_of(scenario),
-             sharing_gpus(scenario));
-  if (all_reduce_of(scenario) != nullptr) add_units(memory, scenario, plan_gradient_units(scenario, 0).units);
+  std::int64_t parameters = 0;
+  for (std::size_t v = 0; v < workload.variables.size(); ++v)
+    if (workload.variables[v].is_trainable) parameters += workload.variables[v].scalars() / parts_of(scenario, v);
+  add_states(memory, scenario, parameters);
+  if (collectives() != nullptr) add_units(memory, scenario, plan_gradient_units(scenario, 0).units);
   return memory;
+}
+
+void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters) {
+  add_states(memory, parameters, states_of(scenario), slots_of(scenario),
+             scenario.training.strategy.kind->divided_states(), sharing_gpus(scenario));
+}
+
+void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<GradientUnit>& units) {
+  const CollectiveRules* collectives = scenario.training.strategy.kind->collectives();
+  if (collectives == nullptr || sharing_gpus(scenario) == 1) return;
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  const DividedStates divided = scenario.training.strategy.kind->divided_states();
+  Bytes root{}, largest{}, all{}, largest_gradient{}, all_gradients{};
+  for (const GradientUnit& unit : units) {
+    all += unit.stored_bytes;
+    all_gradients += unit.gradient_bytes;
+    largest_gradient = std::max(largest_gradient, unit.gradient_bytes);
+    if (unit.is_root)
+      root += unit.stored_bytes;
+    else
+      largest = std::max(largest, unit.stored_bytes);
+  }
+  if (divided.weights) memory.gathered_units = std::min(all, root + (collectives->prefetched_units + 1) * largest);
+  if (!divided.gradients && exchange.bucket_size && !exchange.cycle_time && !exchange.by_blocks)
+    memory.uncounted.bucket_copies = all_gradients;
+  memory.uncounted.nccl_buffers = kNcclChannels * kNcclChannelBuffers;
+  const bool converts = sent_gradients(scenario) != scenario.states.gradients;
+  if (divided.gradients || converts) memory.communication_buffers = largest_gradient;
+  if (exchange.cycle_time)
+    memory.communication_buffers = std::max(
+        memory.communication_buffers, exchange.bucket_size ? std::min(*exchange.bucket_size, all) : largest_gradient);
 }
 
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) { return gpu_memory(scenario, group).total(); }
@@ -190,7 +159,7 @@ class Remedies {
 
   std::string text() {
     smaller_batch();
-    more_sharding();
+    smaller_strategy();
     more_machines();
     return text_;
   }
@@ -220,7 +189,7 @@ class Remedies {
       return fits([&](Scenario& other, Group& group) {
         auto workload = std::make_shared<const Workload>(
             build_workload(scenario_.model, batch, scenario_.precision, "a smaller batch"));
-        if (scenario_.training.strategy.pipeline() != nullptr)  // whose stages have the same micro-batches
+        if (scenario_.training.strategy.kind->workers_per_model() > 1)  // which have the same micro-batches
           for (Group& any : other.groups) any.workload = any.role == Role::kWorker ? workload : any.workload;
         group.batch = batch * group.gpus_per_worker;
         group.workload = std::move(workload);
@@ -236,32 +205,17 @@ class Remedies {
         std::to_string(group_.batch));
   }
 
-  void more_sharding() {
-    constexpr std::array kWords{Named{"optimizer", Sharding::kOptimizer}, Named{"gradients", Sharding::kGradients},
-                                Named{"parameters", Sharding::kParameters}};
-    const AllReduceStrategy* all_reduce = all_reduce_of(scenario_);
-    if (all_reduce == nullptr || !all_reduce->registered_as.empty() || sharing_gpus(scenario_) < 2) return;
-    const bool can_shard =
-        all_reduce->algorithm == CollectiveAlgorithm::kRing || all_reduce->algorithm == CollectiveAlgorithm::kFastest;
-    if (!can_shard || scenario_.has_changing_membership() || scenario_.has_revocations() ||
-        scenario_.training.strategy.exchange.overlap == Overlap::kForward)
-      return;
-    for (const auto& [word, sharding] : kWords) {
-      if (sharding <= all_reduce->sharding) continue;
-      const auto shard = [level = sharding](Scenario& other, Group&) {
-        std::get<AllReduceStrategy>(other.training.strategy.kind).sharding = level;
-        other.training.strategy.exchange.bucket_size.reset();
-        other.training.strategy.exchange.by_blocks = true;
-      };
-      if (!fits(shard)) continue;
-      add("\"sharding\": " + in_quotes(word) + " in the strategy");
+  void smaller_strategy() {
+    for (const SmallerStrategy& smaller : scenario_.training.strategy.kind->smaller(scenario_)) {
+      if (!fits([&](Scenario& other, Group&) { other.training.strategy = smaller.strategy; })) continue;
+      add(smaller.change);
       return;
     }
   }
 
   /// Of what is sharded each keeps less, the more share it.
   void more_machines() {
-    if (sharding_of(scenario_) == Sharding::kNone) return;
+    if (scenario_.training.strategy.kind->divided_states() == DividedStates{}) return;
     for (int count = 2 * group_.count; count <= std::min(kMostMachines, 1024 * group_.count); count *= 2) {
       if (!fits([count](Scenario&, Group& group) { group.count = count; })) continue;
       add("count " + std::to_string(count) + " instead of " + std::to_string(group_.count) + " machines of " +

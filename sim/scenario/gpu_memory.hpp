@@ -7,6 +7,7 @@
 
 #include "sim/base/json.hpp"
 #include "sim/base/named.hpp"
+#include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -80,6 +81,13 @@ GpuMemory gpu_memory(const Scenario& scenario, const Group& group);
 
 /// Of any workload whose states are not sharded; `slots` of the optimizer are on the GPU.
 GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots);
+
+// For strategies whose workers have parts of the model
+
+/// Adds the states of so many parameters, of which GPUs keep parts as the strategy says.
+void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters);
+/// Adds what is gathered of the units, and what is sent of them from buffers of its own.
+void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<GradientUnit>& units);
 
 /// The group whose GPUs are the fullest, by share.
 const Group& fullest_group(const Scenario& scenario);

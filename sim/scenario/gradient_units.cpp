@@ -1,6 +1,8 @@
 #include "sim/scenario/gradient_units.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <limits>
 #include <numeric>
 
@@ -32,7 +34,8 @@ std::vector<int> in_order_of_readiness(const Workload& workload) {
 class Planner {
  public:
   Planner(const Scenario& scenario, int servers, const std::vector<bool>& chosen)
-      : chosen_{chosen},
+      : scenario_{scenario},
+        chosen_{chosen},
         variables_{scenario.workload.variables},
         exchange_{scenario.training.strategy.exchange},
         servers_{servers},
@@ -106,10 +109,14 @@ class Planner {
     return chosen_[index] && (servers_ > 0 || variables_[index].is_trainable);
   }
 
+  int parts_of(int variable) const {
+    return scenario_.training.strategy.kind->parts_of(scenario_, static_cast<std::size_t>(variable));
+  }
+
   /// Of a variable, what one step exchanges.
   Bytes exchanged_bytes(int variable) const {
     const Variable& of = variables_[static_cast<std::size_t>(variable)];
-    return servers_ > 0 ? of.rows_used.value_or(of.bytes) : of.bytes;
+    return Bytes{(servers_ > 0 ? of.rows_used.value_or(of.bytes) : of.bytes).value() / parts_of(variable)};
   }
 
   Bytes gradient_bytes(int variable) const {
@@ -126,13 +133,14 @@ class Planner {
       const auto index = static_cast<std::size_t>(variable);
       if (variables_[index].is_trainable) {
         unit.value_bytes += exchanged_bytes(variable);
-        unit.stored_bytes += variables_[index].bytes;
+        unit.stored_bytes += Bytes{variables_[index].bytes.value() / parts_of(variable)};
       }
       unit.first_use = std::min(unit.first_use, first_use_[index]);
     }
     return unit;
   }
 
+  const Scenario& scenario_;
   const std::vector<bool>& chosen_;
   const std::vector<Variable>& variables_;
   const GradientExchange& exchange_;
@@ -152,20 +160,19 @@ GradientUnits plan_units(const Scenario& scenario, int servers, const std::vecto
   };
   const std::vector<GradientUnit> whole = units_of();
   GradientUnits plan;
-  const auto* parameter_server = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  const bool is_sharded = parameter_server != nullptr && parameter_server->placement == Placement::kSharded;
+  const Placement placement = scenario.training.strategy.server_rules().placement;
   for (const GradientUnit& unit : whole) {
-    std::int64_t pieces = is_sharded ? servers : 1;
+    std::int64_t pieces = placement == Placement::kSharded ? servers : 1;
     if (exchange.partition_size)
       pieces = std::max(pieces, (unit.gradient_bytes.value() + exchange.partition_size->value() - 1) /
                                     exchange.partition_size->value());
     pieces = std::clamp<std::int64_t>(pieces, 1, std::max<std::int64_t>(1, unit.gradient_bytes.value() / 2));
     for (GradientUnit& piece : Planner::cut(unit, pieces)) plan.units.push_back(std::move(piece));
   }
-  if (parameter_server != nullptr) {
+  if (servers > 0) {
     std::vector<Bytes> sizes;
     for (const GradientUnit& unit : plan.units) sizes.push_back(unit.gradient_bytes);
-    const std::vector<int> server_of = place_on_servers(sizes, servers, parameter_server->placement);
+    const std::vector<int> server_of = place_on_servers(sizes, servers, placement);
     for (std::size_t u = 0; u < plan.units.size(); ++u) plan.units[u].server = server_of[u];
   }
   plan.of_variable.resize(scenario.workload.variables.size());
@@ -187,6 +194,21 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
     size = 0;
   }
   return ends;
+}
+
+std::string units_text(const std::vector<GradientUnit>& units, Bytes GradientUnit::*size) {
+  Bytes sum{}, largest{};
+  int count = 0;
+  for (const GradientUnit& unit : units) {
+    if (unit.*size == Bytes{}) continue;
+    ++count;
+    sum += unit.*size;
+    largest = std::max(largest, unit.*size);
+  }
+  std::array<char, 100> text{};
+  std::snprintf(text.data(), text.size(), "%.4g MB in %d units, the largest of %.4g MB", as_double(sum) / 1e6, count,
+                as_double(largest) / 1e6);
+  return text.data();
 }
 
 Precision sent_gradients(const Scenario& scenario) {

@@ -45,6 +45,9 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
 
+/// "4.31 MB in 12 units, the largest of 2.36 MB": of those that have any.
+std::string units_text(const std::vector<GradientUnit>& units, Bytes GradientUnit::*size);
+
 /// Buckets of PyTorch's DistributedDataParallel, its default: bucket_cap_mb=25, and a first one of 1 MiB.
 inline constexpr Bytes kUsualBucket{std::int64_t{25} << 20}, kUsualFirstBucket{std::int64_t{1} << 20};
 

@@ -96,7 +96,7 @@ std::vector<std::size_t> balance(const std::vector<double>& until, std::size_t s
 PipelineStages cut_into_stages(const Scenario& scenario) {
   const Workload& workload = scenario.workload_of(scenario.first_workers());
   const OperatorGraph& graph = workload.graph;
-  const auto count = static_cast<std::size_t>(scenario.training.strategy.pipeline()->stages);
+  const auto count = static_cast<std::size_t>(scenario.training.strategy.kind->pipeline()->stages);
   const std::size_t forward = count_forward(graph);
   const std::vector<Cut> cuts = list_cuts(graph, forward);
   std::vector<std::size_t> places = list_places(cuts, forward, count);

@@ -13,6 +13,7 @@ struct Scenario;
 
 /// What workers along it differ in.
 enum class Axis : std::uint8_t {
+  kTensor,    // the part of each product
   kPipeline,  // the stage of the model
   kData,      // the samples
 };
@@ -27,7 +28,8 @@ class RankGrid {
     int count = 1;  // workers along it
   };
 
-  RankGrid(std::initializer_list<Degree> degrees) {
+  RankGrid(std::initializer_list<Degree> degrees) : RankGrid{std::vector<Degree>{degrees}} {}
+  explicit RankGrid(const std::vector<Degree>& degrees) {
     for (const Degree& degree : degrees) {
       axes_.push_back({degree.axis, degree.count, workers_});
       workers_ *= degree.count;
@@ -73,7 +75,8 @@ class RankGrid {
   int workers_ = 1;
 };
 
-/// That of the scenario's workers: the stages of a pipeline are consecutive workers, and pipelines are data parallel.
+/// That of the scenario's workers: those that hold the model together (StrategyKind::model_axes()) are consecutive, and
+/// their likes are data parallel.
 RankGrid rank_grid(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -110,7 +110,7 @@ void read_recovery(const JsonReader& json, Training& training) {
   Recovery& recovery = training.recovery;
   recovery.lost_worker = training.strategy.is_synchronous() ? LostWorker::kShrink : LostWorker::kContinue;
   const auto default_change = [&] {
-    if (!std::holds_alternative<AllReduceStrategy>(training.strategy.kind)) return Change::kAtOnce;
+    if (!training.strategy.kind->is_in_lockstep()) return Change::kAtOnce;
     return recovery.lost_worker == LostWorker::kRestart ? Change::kRestart : Change::kRendezvous;
   };
   recovery.change = default_change();
@@ -197,7 +197,7 @@ std::string read_starts(const JsonReader& json, Training& training) {
 }
 
 void read_share_variation(const JsonReader& json, Training& training, Json& effective) {
-  const bool has_servers = std::holds_alternative<ParameterServerStrategy>(training.strategy.kind);
+  const bool has_servers = training.strategy.kind->servers() != nullptr;
   if (json.has("share_variation")) {
     training.share_variation = json.required<double>("share_variation");
     json.expect(training.share_variation >= 0 && training.share_variation <= 2, "share_variation", "0 to 2");

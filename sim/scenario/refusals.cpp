@@ -12,65 +12,14 @@ namespace rehearse {
 namespace {
 
 using Subject = Refusal::Subject;
-using Place = std::optional<std::string>;
-
-constexpr const char* kGroups = "/cluster/groups";
-constexpr const char* kStrategy = "/training/strategy";
-
-Place place_if(bool has, std::string pointer) { return has ? Place{std::move(pointer)} : std::nullopt; }
+using Place = RefusedPlace;
 
 const Json* stated(const Subject& subject, const std::string& pointer) {
   return json_pointer_find(subject.root.value(), pointer);
 }
 
-/// The first of `keys` that the object at `pointer` has.
-Place stated_key(const Subject& subject, const std::string& pointer, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (stated(subject, pointer + "/" + key) != nullptr) return pointer + "/" + key;
-  return {};
-}
-
-/// Of the strategy.
-Place stated_of_strategy(const Subject& subject, bool is_wrong, std::initializer_list<const char*> keys) {
-  return is_wrong ? stated_key(subject, kStrategy, keys) : Place{};
-}
-
-/// The first of `keys` of the first group of which `is_wrong(group)` holds and that has one of them.
-template <class IsWrong>
-Place stated_of_group(const Subject& subject, std::initializer_list<const char*> keys, const IsWrong& is_wrong) {
-  const std::vector<Group>& groups = subject.scenario->groups;
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (is_wrong(groups[g]))
-      if (auto place = stated_key(subject, kGroups + ("/" + std::to_string(g)), keys)) return place;
-  return {};
-}
-
-const ParameterServerStrategy* servers_of(const Subject& subject) {
-  return std::get_if<ParameterServerStrategy>(&subject.scenario->training.strategy.kind);
-}
-bool has_servers_that_are(const Subject& subject, Synchronization how) {
-  return servers_of(subject) != nullptr && servers_of(subject)->synchronization == how;
-}
-/// Servers of workers that may be in different steps.
-bool has_unordered_servers(const Subject& subject) {
-  return servers_of(subject) != nullptr && !has_servers_that_are(subject, Synchronization::kSynchronous);
-}
-const AllReduceStrategy* all_reduce_of(const Subject& subject) {
-  return std::get_if<AllReduceStrategy>(&subject.scenario->training.strategy.kind);
-}
-bool is_in_pairs(const Subject& subject) {
-  return std::holds_alternative<PairwiseAveragingStrategy>(subject.scenario->training.strategy.kind);
-}
-const GradientExchange& exchange_of(const Subject& subject) { return subject.scenario->training.strategy.exchange; }
-bool is_sharded(const Subject& subject) {
-  return all_reduce_of(subject) != nullptr && all_reduce_of(subject)->sharding != Sharding::kNone;
-}
-const Pipeline* pipeline_of(const Subject& subject) { return subject.scenario->training.strategy.pipeline(); }
-bool is_divided(const Subject& subject) { return divides_model(subject.scenario->training.strategy); }
-CollectiveAlgorithm algorithm_of(const Subject& subject) {
-  return all_reduce_of(subject) != nullptr ? all_reduce_of(subject)->algorithm : CollectiveAlgorithm::kRing;
-}
-
+const Strategy& strategy_of(const Subject& subject) { return subject.scenario->training.strategy; }
+bool is_divided(const Subject& subject) { return strategy_of(subject).kind->divides_model(); }
 bool is_worker(const Group& group) { return group.role == Role::kWorker; }
 bool changes(const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; }
 bool is_revoked(const Group& group) { return group.pool || group.replay; }
@@ -81,188 +30,23 @@ Place word_of_strategy(const Subject& subject, const std::string& key, std::init
                   kStrategy + ("/" + key));
 }
 
-constexpr const char* kAll = "";
-
 const auto kRefusals = std::to_array<Refusal>({
-    // Servers
-    {"parameter servers without machines",
+    // Strategy
+    {"keys of another strategy",
      [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && s.scenario->count(Role::kParameterServer) == 0, kGroups);
-     },
-     "at least one group with role \"parameter_server\"", "the variables are with the servers"},
-    {"servers that nobody asks",
-     [](const Subject& s) {
-       return place_if(servers_of(s) == nullptr && s.scenario->count(Role::kParameterServer) > 0, kGroups);
-     },
-     "no group with role \"parameter_server\"", "with this strategy workers exchange among themselves"},
-    {"collectives of workers that exchange with servers",
-     [](const Subject& s) {
-       return stated_of_strategy(s, servers_of(s) != nullptr,
-                                 {"algorithm", "sharding", "prefetched_units", "pipeline"});
-     },
-     "none with parameter servers", "workers exchange with servers, and hold the whole model"},
-    {"rules of servers where there are none",
-     [](const Subject& s) {
-       return stated_of_strategy(s, servers_of(s) == nullptr,
-                                 {"synchronization", "staleness_bound", "backup_workers", "pushes_back_each_variable",
-                                  "placement", "aggregation", "variables"});
-     },
-     "none without parameter servers", "it says what servers do"},
-    {"staleness that is not bounded, or is none",
-     [](const Subject& s) {
-       return stated_of_strategy(
-           s, servers_of(s) != nullptr && !has_servers_that_are(s, Synchronization::kStaleSynchronous),
-           {"staleness_bound"});
-     },
-     "\"synchronization\": \"stale_synchronous\" beside it",
-     "asynchronous workers may be any number of steps ahead, synchronous ones none"},
-    {"backup workers that nobody waits for",
-     [](const Subject& s) {
-       return place_if(has_unordered_servers(s) && servers_of(s)->backup_workers > 0, "/training/strategy/backup_workers");
-     },
-     "0 with workers that are not synchronous", "they do not drop late gradients, which are applied when they come"},
-    {"variables that are pushed back to workers in different steps",
-     [](const Subject& s) {
-       return place_if(has_unordered_servers(s) && servers_of(s)->pushes_back_each_variable, "/training/strategy/pushes_back_each_variable");
-     },
-     "false with workers that are not synchronous",
-     "a variable goes back once the gradients of all workers for the same step are in"},
-    {"gradients of different steps that are added up",
-     [](const Subject& s) {
-       return place_if(has_unordered_servers(s) && servers_of(s)->aggregation != Aggregation::kNone, "/training/strategy/aggregation");
-     },
-     "\"none\" with workers that are not synchronous",
-     "gradients of a machine's workers are added up where they are of the same step"},
-    {"variables in a process on another machine",
-     [](const Subject& s) {
-       const bool are_apart =
-           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(),
-                       [](const Group& group) { return !is_worker(group) && group.colocated_with < 0; });
-       return place_if(
-           servers_of(s) != nullptr && servers_of(s)->variables != VariableHome::kServerProcess && are_apart,
-           "/training/strategy/variables");
-     },
-     "\"server_process\" where servers have machines of their own",
-     "workers cannot reach into the memory of another machine"},
-    {"variables on GPUs of several machines",
-     [](const Subject& s) {
-       int machines = 0;
-       for (const Group& group : s.scenario->groups) machines += is_worker(group) ? group.count : 0;
-       return place_if(
-           servers_of(s) != nullptr && servers_of(s)->variables == VariableHome::kGpus && machines > 1,
-           "/training/strategy/variables");
-     },
-     "one machine with workers for variables that live on its GPUs", "GPUs of another machine cannot reach them"},
-    {"variables on GPUs to which no gradients come",
-     [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && servers_of(s)->variables == VariableHome::kGpus &&
-                           servers_of(s)->aggregation != Aggregation::kGpu,
-                       "/training/strategy/variables");
-     },
-     "\"aggregation\": \"gpu\" for variables that live on the GPUs",
-     "each is updated on the GPU on which the gradients for it are added up"},
-
-    // Collectives
-    {"NVLink SHARP without its switch",
-     [](const Subject& s) {
-       return place_if(algorithm_of(s) == CollectiveAlgorithm::kNvls &&
-                           (s.scenario->islands().size() > 1 ||
-                            !s.scenario->first_workers().interconnect.reduces_in_switch),
-                       "/training/strategy/algorithm");
-     },
-     "all workers on one machine with an NVSwitch that \"reduces_in_switch\" for \"nvls\", or in one such \"nvlink_domain\"", "the switch adds up what its own GPUs send"},
-    {"a hierarchy of unequal machines",
-     [](const Subject& s) {
-       const std::vector<int> gpus = s.scenario->islands();
-       return place_if(algorithm_of(s) == CollectiveAlgorithm::kHierarchical &&
-                           std::any_of(gpus.begin(), gpus.end(), [&](int count) { return count != gpus.front(); }),
-                       "/training/strategy/algorithm");
-     },
-     "the same number of GPUs on every machine, or in every NVLink domain, for \"hierarchical\"",
-     "each of its rings between machines has one GPU of every machine"},
-    {"parts that trees and stars exchange",
-     [](const Subject& s) {
-       return place_if(is_sharded(s) && algorithm_of(s) != CollectiveAlgorithm::kRing && !is_choice(algorithm_of(s)),
-                       "/training/strategy/algorithm");
-     },
-     "\"ring\", \"library\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
-    {"units that are gathered ahead though they are there",
-     [](const Subject& s) {
-       return stated_of_strategy(
-           s, all_reduce_of(s) != nullptr && all_reduce_of(s)->sharding != Sharding::kParameters,
-           {"prefetched_units"});
-     },
-     "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
-    {"parts and stages of a registered strategy",
-     [](const Subject& s) {
-       return stated_of_strategy(s, all_reduce_of(s) != nullptr && !all_reduce_of(s)->registered_as.empty(),
-                                 {"sharding", "prefetched_units", "pipeline"});
+       const std::vector<std::string>& own = strategy_entry(strategy_of(s).kind->word()).keys;
+       for (const StrategyEntry& other : strategies())
+         for (const std::string& key : other.keys)
+           if (std::find(own.begin(), own.end(), key) == own.end())
+             if (auto place = stated_of_strategy(s, {key})) return place;
+       return Place{};
      },
      "none of them with this strategy", "its own program says what workers keep and exchange"},
-    {"a pipeline whose stages are parts of machines",
-     [](const Subject& s) {
-       return place_if(pipeline_of(s) != nullptr && (algorithm_of(s) == CollectiveAlgorithm::kHierarchical ||
-                                                     algorithm_of(s) == CollectiveAlgorithm::kNvls),
-                       "/training/strategy/algorithm");
-     },
-     "an all-reduce among any GPUs with a pipeline, not \"hierarchical\" or \"nvls\"",
-     "a stage may have some of a machine's GPUs"},
-    {"a pipeline of stages with different numbers of GPUs",
-     [](const Subject& s) {
-       const auto differ = [&](const Group& group) {
-         return std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), [&](const Group& other) {
-           return other.gpus_per_worker != group.gpus_per_worker;
-         });
-       };
-       if (pipeline_of(s) == nullptr) return Place{};
-       return stated_of_group(s, {"workers_per_machine"}, differ);
-     },
-     "as many GPUs of every worker with a pipeline", "each GPU passes its part of a micro-batch on to its like"},
-    {"a pipeline of unequal micro-batches",
-     [](const Subject& s) {
-       if (pipeline_of(s) == nullptr) return Place{};
-       return stated_of_group(s, {"batch_per_worker"}, [&](const Group& group) {
-         return is_worker(group) && group.batch != s.scenario->first_workers().batch;
-       });
-     },
-     "the same batch in all groups with a pipeline", "it is that of a micro-batch in each of its stages"},
-    {"a pipeline that accumulates twice",
-     [](const Subject& s) {
-       const bool has_microbatches = stated_of_strategy(s, true, {"pipeline"}).has_value();
-       return stated_of_strategy(s, has_microbatches, {"accumulation_steps"});
-     },
-     "none with a pipeline", "its \"microbatches\" are what a step accumulates"},
-
-    // Exchange of gradients
-    {"gradients of workers that exchange models",
-     [](const Subject& s) {
-       return stated_of_strategy(s, is_in_pairs(s),
-                                 {"algorithm", "sharding", "prefetched_units", "pipeline", "bucket_size",
-                                  "first_bucket_size", "partition_size", "cycle_time", "order", "overlap",
-                                  "gradient_precision"});
-     },
-     "none with \"pairwise_averaging\"", "workers exchange whole models, each at once, and no gradients"},
     {"a first bucket of none",
-     [](const Subject& s) { return stated_of_strategy(s, !exchange_of(s).bucket_size, {"first_bucket_size"}); },
+     [](const Subject& s) {
+       return strategy_of(s).exchange.bucket_size ? Place{} : stated_of_strategy(s, {"first_bucket_size"});
+     },
      "\"bucket_size\" beside it", "without it there are no buckets"},
-    {"cycles of what no server gets",
-     [](const Subject& s) {
-       return place_if(servers_of(s) != nullptr && servers_of(s)->variables == VariableHome::kGpus &&
-                           exchange_of(s).cycle_time,
-                       "/training/strategy/cycle_time");
-     },
-     "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
-    {"forward overlap of parts",
-     [](const Subject& s) {
-       return place_if(is_sharded(s) && exchange_of(s).overlap == Overlap::kForward, "/training/strategy/overlap");
-     },
-     "\"none\" or \"backward\" with sharding", "each part is updated before any is gathered"},
-    {"forward overlap of pipelines",
-     [](const Subject& s) {
-       return place_if(pipeline_of(s) != nullptr && exchange_of(s).overlap == Overlap::kForward,
-                       "/training/strategy/overlap");
-     },
-     "\"none\" or \"backward\" with a pipeline", "its stages end a step together"},
 
     // Precision
     {"products of a precision that a GPU has no units for",
@@ -384,28 +168,28 @@ const auto kRefusals = std::to_array<Refusal>({
     {"asynchronous workers that wait for a lost one",
      [](const Subject& s) {
        const Recovery::LostWorker lost = s.scenario->training.recovery.lost_worker;
-       return place_if(!s.scenario->training.strategy.is_synchronous() &&
+       return place_if(!strategy_of(s).is_synchronous() &&
                            (lost == Recovery::LostWorker::kShrink || lost == Recovery::LostWorker::kWait),
                        "/training/recovery/lost_worker");
      },
      "\"continue\" or \"restart\" with this strategy", "its workers do not share steps that could miss one"},
     {"synchronous workers that do not miss a lost one",
      [](const Subject& s) {
-       return place_if(s.scenario->training.strategy.is_synchronous() &&
+       return place_if(strategy_of(s).is_synchronous() &&
                            s.scenario->training.recovery.lost_worker == Recovery::LostWorker::kContinue,
                        "/training/recovery/lost_worker");
      },
      "\"shrink\", \"wait\" or \"restart\" with this strategy", "the step of its workers misses the gradients of one"},
     {"a rendezvous of workers that do not exchange by collectives",
      [](const Subject& s) {
-       return place_if(all_reduce_of(s) == nullptr &&
+       return place_if(!strategy_of(s).kind->is_in_lockstep() &&
                            s.scenario->training.recovery.change == Recovery::Change::kRendezvous,
                        "/training/recovery/membership_change");
      },
      "\"at_once\" or \"restart\" with this strategy", "newcomers get the variables from servers, or from their partners"},
     {"a global batch of workers in different steps",
      [](const Subject& s) {
-       return place_if(!s.scenario->training.strategy.is_synchronous() &&
+       return place_if(!strategy_of(s).is_synchronous() &&
                            s.scenario->training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker,
                        "/training/smaller_cluster");
      },
@@ -414,7 +198,9 @@ const auto kRefusals = std::to_array<Refusal>({
     {"a loss of another strategy than that of the convergence model",
      [](const Subject& s) {
        const auto& target = s.scenario->training.target;
-       return place_if(target && target->loss && !has_servers_that_are(s, Synchronization::kAsynchronous),
+       const ServerRules* servers = strategy_of(s).kind->servers();
+       const bool is_asynchronous = servers != nullptr && servers->synchronization == Synchronization::kAsynchronous;
+       return place_if(target && target->loss && !is_asynchronous,
                        "/training/target/loss");
      },
      "asynchronous parameter servers for a loss", "the convergence model was fitted to their updates"},
@@ -444,28 +230,65 @@ const auto kRefusals = std::to_array<Refusal>({
      "a law of lifetimes", "plans have other numbers of machines than a replay", "provision: candidate"},
 });
 
-void check(const Subject& subject, std::string_view verb) {
-  for (const Refusal& refusal : kRefusals) {
-    if (refusal.verb != verb) continue;
-    const auto pointer = refusal.find(subject);
-    if (!pointer) continue;
-    const std::string message = "expected " + std::string{refusal.expected} + ": " + std::string{refusal.reason};
-    std::vector<std::string> keys = split_json_pointer(*pointer);
-    const std::string last = keys.back();
-    keys.pop_back();
-    JsonReader at = subject.root;
-    for (const std::string& key : keys) at = at.is_array() ? at.elements()[std::stoul(key)] : at.child(key);
-    if (at.is_array()) at.elements()[std::stoul(last)].fail(message);
-    at.fail(last, message);
-  }
+void check(const Subject& subject, const Refusal& refusal) {
+  const auto pointer = refusal.find(subject);
+  if (!pointer) return;
+  const std::string message = "expected " + std::string{refusal.expected} + ": " + std::string{refusal.reason};
+  std::vector<std::string> keys = split_json_pointer(*pointer);
+  const std::string last = keys.back();
+  keys.pop_back();
+  JsonReader at = subject.root;
+  for (const std::string& key : keys) at = at.is_array() ? at.elements()[std::stoul(key)] : at.child(key);
+  if (at.is_array()) at.elements()[std::stoul(last)].fail(message);
+  at.fail(last, message);
+}
+
+std::vector<Refusal> refusals_of(const StrategyEntry& entry) {
+  std::vector<Refusal> rows;
+  for (const StrategyKeys& part : entry.parts)
+    for (const Refusal& row : part.refusals != nullptr ? part.refusals() : std::vector<Refusal>{}) rows.push_back(row);
+  return rows;
 }
 
 }  // namespace
 
-std::span<const Refusal> refusals() { return kRefusals; }
+RefusedPlace place_if(bool has, std::string pointer) { return has ? Place{std::move(pointer)} : std::nullopt; }
 
-void check_combinations(const Scenario& scenario, const JsonReader& root) { check({&scenario, root}, kAll); }
+RefusedPlace strategy_place_if(bool has, std::string_view key) {
+  return place_if(has, std::string{kStrategy} + "/" + std::string{key});
+}
 
-void check_combinations_of(std::string_view verb, const JsonReader& root) { check({nullptr, root}, verb); }
+RefusedPlace stated_key(const Subject& subject, const std::string& pointer,
+                        std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (std::string at = pointer + "/" + std::string{key}; stated(subject, at) != nullptr) return at;
+  return {};
+}
+
+RefusedPlace stated_of_strategy(const Subject& subject, std::initializer_list<std::string_view> keys) {
+  return stated_key(subject, kStrategy, keys);
+}
+
+std::vector<Refusal> refusals() {
+  std::vector<Refusal> all;
+  for (const StrategyEntry& entry : strategies())
+    for (const Refusal& row : refusals_of(entry)) all.push_back(row);
+  all.insert(all.end(), kRefusals.begin(), kRefusals.end());
+  return all;
+}
+
+void check_combinations(const Scenario& scenario, const JsonReader& root) {
+  const std::string word = scenario.training.strategy.kind->word();
+  for (const StrategyEntry& entry : strategies())
+    for (const Refusal& row : refusals_of(entry))
+      if ((row.of == Refusal::Of::kItsOwn) == (entry.word == word)) check({&scenario, root}, row);
+  for (const Refusal& row : kRefusals)
+    if (row.verb.empty()) check({&scenario, root}, row);
+}
+
+void check_combinations_of(std::string_view verb, const JsonReader& root) {
+  for (const Refusal& row : kRefusals)
+    if (row.verb == verb) check({nullptr, root}, row);
+}
 
 }  // namespace rehearse

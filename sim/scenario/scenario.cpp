@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/collective/collective.hpp"
-#include "sim/scenario/strategy_words.hpp"
 
 namespace rehearse {
 
@@ -23,52 +21,6 @@ Precision precision_named(std::string_view word) {
   for (const auto& [name, precision] : kPrecisions)
     if (name == word) return precision;
   return Precision::kFp32;
-}
-
-bool Strategy::is_synchronous() const {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&kind);
-  return servers != nullptr ? servers->synchronization == Synchronization::kSynchronous
-                            : std::holds_alternative<AllReduceStrategy>(kind);
-}
-
-const Pipeline* Strategy::pipeline() const {
-  const auto* all_reduce = std::get_if<AllReduceStrategy>(&kind);
-  return all_reduce != nullptr && all_reduce->pipeline ? &*all_reduce->pipeline : nullptr;
-}
-
-std::string describe_strategy(const Strategy& strategy) {
-  struct Describe {
-    std::string operator()(const ParameterServerStrategy& servers) const {
-      switch (servers.synchronization) {
-        case Synchronization::kAsynchronous:
-          return "asynchronous parameter servers";
-        case Synchronization::kSynchronous:
-          return "synchronous parameter servers" +
-                 (servers.backup_workers > 0 ? " with " + std::to_string(servers.backup_workers) + " backup workers"
-                                             : std::string{});
-        case Synchronization::kStaleSynchronous:
-          return "parameter servers with staleness up to " + std::to_string(*servers.staleness_bound);
-      }
-      return {};
-    }
-    std::string operator()(const AllReduceStrategy& all_reduce) const {
-      if (const auto& pipeline = all_reduce.pipeline) {
-        AllReduceStrategy outside = all_reduce;
-        outside.pipeline.reset();
-        return "pipelines of " + std::to_string(pipeline->stages) +
-               (pipeline->schedule == PipelineSchedule::kGpipe ? " stages (GPipe), " : " stages (1F1B), ") +
-               (*this)(outside);
-      }
-      constexpr std::array kSharded{Named{"a sharded optimizer", Sharding::kOptimizer},
-                                    Named{"sharded gradients", Sharding::kGradients},
-                                    Named{"sharded parameters", Sharding::kParameters}};
-      if (all_reduce.sharding != Sharding::kNone) return "data parallel with " + name_in(kSharded, all_reduce.sharding);
-      if (!all_reduce.registered_as.empty()) return added_strategies().at(all_reduce.registered_as);
-      return all_reduce_algorithm(all_reduce.algorithm).title;
-    }
-    std::string operator()(const PairwiseAveragingStrategy&) const { return "pairwise averaging"; }
-  };
-  return std::visit(Describe{}, strategy.kind);
 }
 
 int Scenario::count(Role role) const {

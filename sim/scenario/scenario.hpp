@@ -28,6 +28,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
 #include "sim/scenario/states.hpp"
+#include "sim/scenario/strategy.hpp"
 #include "workloads/convergence.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/operator_graph.hpp"
@@ -74,93 +75,6 @@ struct Group {
   int workers() const { return count * workers_per_machine(); }
   bool is_there_from_the_start() const { return joins_at == Seconds{} && !is_standby; }
 };
-
-/// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
-/// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
-enum class Synchronization { kAsynchronous, kSynchronous, kStaleSynchronous };
-enum class Placement { kRoundRobin, kGreedyByBytes, kSharded };  // of variables on servers: placement.hpp
-/// Where the gradients of a machine's GPUs are added up before they go to the servers as one.
-enum class Aggregation { kNone, kHost, kGpu };
-/// Where variables live, and so what passes between a worker and them on the same machine: a message between processes;
-/// nothing but the copy over PCIe, in the workers' own process; or copies between GPUs alone, each variable on another
-/// one, which also updates it.
-enum class VariableHome { kServerProcess, kWorkerProcess, kGpus };
-
-struct ParameterServerStrategy {
-  Synchronization synchronization = Synchronization::kAsynchronous;
-  std::optional<std::int64_t> staleness_bound;  // none: unbounded; 0: synchronous
-  int backup_workers = 0;                       // synchronous: gradients of this many slowest workers are dropped
-  /// Synchronous: a worker receives each variable as soon as the gradients of all workers for it are applied, instead
-  /// of asking for all of them after the whole step.
-  bool pushes_back_each_variable = false;
-  Placement placement = Placement::kRoundRobin;
-  Aggregation aggregation = Aggregation::kNone;  // synchronous; variables, too, then come once for each machine
-  VariableHome variables = VariableHome::kServerProcess;  // others: of servers that share machines with workers
-};
-
-/// What each of the data-parallel workers keeps only its part of: master weights and the optimizer's slots (and then
-/// updates only its part of the variables), besides the gradients, besides the variables. Stages 1 to 3 of ZeRO.
-/// Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020.
-enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
-
-/// In which order a stage of a pipeline takes the micro-batches of a step: all forward passes, then all backward ones
-/// (Huang et al., GPipe, NeurIPS 2019); or, once it has as many on their way as there are stages from it on, one
-/// forward and one backward pass in turns (Narayanan et al., PipeDream-2BW, ICML 2021: PipeDream-Flush).
-enum class PipelineSchedule { kGpipe, kOneForwardOneBackward };
-
-/// Consecutive workers hold the model together, each of them one of `stages` parts (pipeline_stages.hpp): worker i is
-/// stage i mod stages of replica i / stages. A micro-batch is a batch of a worker, and a step has accumulation_steps.
-struct Pipeline {
-  int stages = 1;
-  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-};
-
-struct AllReduceStrategy {
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
-  Sharding sharding = Sharding::kNone;
-  int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
-  std::optional<Pipeline> pipeline{};
-  std::string registered_as{};  // register_strategy(); empty: those of all-reduces
-};
-
-/// Each worker averages its model with that of a random other worker in every step and waits for nobody.
-/// Source: Lian et al., Asynchronous Decentralized Parallel SGD, ICML 2018.
-struct PairwiseAveragingStrategy {};
-
-enum class Order { kFifo, kPriority };  // of messages that wait for the same connection or collective group
-enum class Overlap {
-  kNone,      // communication starts when the backward pass has ended
-  kBackward,  // as soon as gradients are ready; the next step starts when all are done
-  kForward,   // besides, the next forward pass starts with the layers whose variables have arrived
-};
-
-/// How gradients become messages, whatever the strategy.
-struct GradientExchange {
-  /// Gradients are fused in the order in which they become ready, until this size; none: each by itself, or by blocks.
-  std::optional<Bytes> bucket_size;
-  bool by_blocks = false;                  // of the model; by default for what is sharded
-  std::optional<Bytes> first_bucket_size;  // of the first bucket
-  std::optional<Seconds> cycle_time;       // gradients ready by the end of a cycle are fused, up to bucket_size
-  std::optional<Bytes> partition_size;     // larger tensors are cut into pieces
-  Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
-  Overlap overlap = Overlap::kBackward;
-  std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: as they are held
-  int accumulation_steps = 1;                   // batches whose gradients are added up before they are exchanged
-};
-
-/// How the training is distributed.
-struct Strategy {
-  std::variant<ParameterServerStrategy, AllReduceStrategy, PairwiseAveragingStrategy> kind;
-  GradientExchange exchange;
-
-  /// Whether one step of training is a step of all workers together.
-  bool is_synchronous() const;
-  /// The pipeline of the strategy; null without one.
-  const Pipeline* pipeline() const;
-};
-
-/// "ring all-reduce", "synchronous parameter servers".
-std::string describe_strategy(const Strategy& strategy);
 
 /// The chief stops training while it writes, for checkpoint_time().
 struct Checkpointing {

@@ -5,7 +5,6 @@
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/gpu_memory.hpp"
-#include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/unmodelled.hpp"
 #include "sim/scenario/work.hpp"
@@ -13,16 +12,6 @@
 namespace rehearse {
 
 namespace {
-
-/// Once kernel times are known.
-void check_pipeline(const Scenario& scenario, const JsonReader& root) {
-  if (scenario.training.strategy.pipeline() == nullptr) return;
-  try {
-    (void)cut_into_stages(scenario);
-  } catch (const std::invalid_argument& error) {
-    root.child("training").child("strategy").child("pipeline").fail("stages", error.what());
-  }
-}
 
 /// A fabric may be unable to hold the machines; one switch holds all.
 void check_topology(const Scenario& scenario, const JsonReader& root) {
@@ -82,7 +71,7 @@ void check_shares(Scenario& scenario, const JsonReader& root) {
 }  // namespace
 
 void check_fits(Scenario& scenario, const JsonReader& root) {
-  check_pipeline(scenario, root);
+  scenario.training.strategy.kind->check(scenario, root.child("training").child("strategy"));
   check_topology(scenario, root);
   check_memory(scenario);
   check_shares(scenario, root);

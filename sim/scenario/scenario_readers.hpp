@@ -27,6 +27,7 @@
 namespace rehearse {
 
 constexpr int kMaxBatch = 65536;                             // samples of a worker in a step
+constexpr int kMaxPasses = 10'000;                           // of a step: batches, or micro-batches
 constexpr std::int64_t kMaxSamples = 1'000'000'000'000'000;  // of a training: a double holds each number of them
 
 /// Reads model, batch, optimizer and precision, and builds the workload. Returns "samples_per_epoch" if it is stated.

@@ -3,13 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platforms/collective_algorithm.hpp"
 #include "platforms/fabric.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/json_schema.hpp"
 #include "sim/scenario/scenario.hpp"
-#include "sim/scenario/strategy_words.hpp"
+#include "sim/scenario/strategy.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
@@ -131,32 +130,9 @@ constexpr std::string_view kProperties = R"json({
         "strategy": {
           "type": "object",
           "required": ["kind"],
-          "allOf": [
-            { "if": { "properties": { "kind": { "const": "parameter_server" } }, "required": ["kind"] }, "then": { "required": ["synchronization"] } },
-            { "if": { "properties": { "synchronization": { "const": "stale_synchronous" } }, "required": ["synchronization"] }, "then": { "required": ["staleness_bound"] } }
-          ],
+          "allOf": [],
           "additionalProperties": false,
           "properties": {
-            "kind": { "enum": ["parameter_server", "all_reduce", "pairwise_averaging"] },
-            "synchronization": { "enum": ["asynchronous", "synchronous", "stale_synchronous"], "description": "parameter_server" },
-            "staleness_bound": { "type": "integer", "minimum": 0, "description": "stale_synchronous: steps that a worker may be ahead of the slowest" },
-            "backup_workers": { "type": "integer", "minimum": 0, "default": 0, "description": "synchronous: gradients of this many slowest workers are dropped, and their samples count nowhere: a step has those of the others" },
-            "pushes_back_each_variable": { "type": "boolean", "default": false, "description": "synchronous: a variable goes to all workers as soon as all gradients for it are in" },
-            "placement": { "enum": ["round_robin", "greedy_by_bytes", "sharded"], "default": "round_robin", "description": "parameter_server" },
-            "aggregation": { "enum": ["none", "host", "gpu"], "default": "none", "description": "synchronous parameter_server: the GPUs of a machine exchange with the servers as one, their gradients being added up in host memory or, each variable on another one, on the GPUs" },
-            "variables": { "enum": ["server_process", "worker_process", "gpus"], "default": "server_process", "description": "parameter_server, colocated: in processes of their own, which exchange messages with the workers; in the workers' process on the servers' machines; on the GPUs of the only machine, with the aggregation gpu, each updated where it lives" },
-            "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes; fastest: of all algorithms here the one that ends first, whether the library has it or not" },
-            "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
-            "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" },
-            "pipeline": {
-              "type": "object",
-              "description": "all_reduce: consecutive workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
-              "required": ["stages", "microbatches"],
-              "additionalProperties": false,
-              "properties": {
-                "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
-                "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
-                "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } },
             "bucket_size": { "$ref": "#/$defs/size", "description": "gradients are fused until they reach it; 0B: each goes by itself. Default: all_reduce 25MiB after a first one of 1MiB, as PyTorch's DDP; with sharding a block of the model, such as a transformer's layer, and what is outside of blocks as one, as FSDP; each by itself with cycle_time, partition_size, order priority or overlap forward, and with servers" },
             "first_bucket_size": { "$ref": "#/$defs/size", "description": "of the first bucket" },
             "cycle_time": { "$ref": "#/$defs/time", "description": "what is ready at the end of a cycle is fused, up to bucket_size: all_reduce: at all workers; parameter_server: at one, for the same server" },
@@ -252,11 +228,10 @@ std::string scenario_schema() {
   Json& network = schema["properties"]["cluster"]["properties"]["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
   network["allOf"] = fabric["allOf"];
-  Json& strategy = schema["properties"]["training"]["properties"]["strategy"]["properties"];
-  for (const auto* words : {&collective_algorithms(), &collective_algorithm_aliases()})
-    for (const auto& [word, algorithm] : *words) strategy["algorithm"]["enum"].push_back(word);
-  for (const char* word : {"Ring", "Tree", "NVLS"}) strategy["algorithm"]["enum"].push_back(word);
-  for (const auto& [word, title] : added_strategies()) strategy["kind"]["enum"].push_back(word);
+  Json& strategy = schema["properties"]["training"]["properties"]["strategy"];
+  Json of_kinds = strategy_schema();  // their keys before those of every exchange
+  of_kinds["properties"].update(strategy["properties"]);
+  strategy.update(of_kinds);
   return to_json_text(schema);
 }
 

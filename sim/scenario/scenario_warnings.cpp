@@ -169,22 +169,6 @@ void warn_about_transport(Scenario& scenario) {
         " carry RDMA, which is simulated, or TCP, which may use a fifth of them: \"transport\"");
 }
 
-/// Horovod sends all that is ready in a cycle, in as many buckets as it takes; here a cycle has one.
-void warn_about_cycles(Scenario& scenario) {
-  constexpr double kMany = 10;
-  const GradientExchange& exchange = scenario.training.strategy.exchange;
-  if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind) || !exchange.cycle_time ||
-      !exchange.bucket_size || *exchange.bucket_size == Bytes{})
-    return;
-  const double buckets = as_double(scenario.workload.parameter_bytes()) / as_double(*exchange.bucket_size);
-  if (buckets > kMany)
-    scenario.warnings.push_back("gradients fill " + std::to_string(static_cast<int>(std::ceil(buckets))) +
-                                " buckets, of which one goes at the end of each cycle of " +
-                                to_text(*exchange.cycle_time) +
-                                ": slower than Horovod, which sends all that are ready in a cycle; state a larger "
-                                "\"bucket_size\" or a shorter \"cycle_time\"");
-}
-
 /// A server uses the NIC of the number of the GPU at the other end.
 void warn_about_nics_of_servers(Scenario& scenario) {
   int gpus = 0;
@@ -253,7 +237,8 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   widen_beyond_servers(scenario);
   warn_about_tf32(scenario);
   warn_about_units(scenario);
-  warn_about_cycles(scenario);
+  for (std::string& warning : scenario.training.strategy.kind->warnings(scenario))
+    scenario.warnings.push_back(std::move(warning));
   warn_about_nics_of_servers(scenario);
   warn_about_tcp(scenario);
   warn_about_links(scenario);

@@ -49,15 +49,15 @@ BytesPerSecond fastest_nic(const Scenario& scenario) {
 
 Bytes server_traffic(const Scenario& scenario) {
   const int servers = scenario.count(Role::kParameterServer);
-  const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  if (servers == 0 || strategy == nullptr) return {};
+  const Aggregation aggregation = scenario.training.strategy.server_rules().aggregation;
+  if (servers == 0) return {};
   std::vector<Bytes> sent(static_cast<std::size_t>(servers));
   for (const GradientUnit& unit : plan_gradient_units(scenario, servers).units)
     sent[static_cast<std::size_t>(unit.server)] += unit.value_bytes;
   std::int64_t teams = 0;  // that exchange with the servers
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker && !group.is_standby)
-      teams += strategy->aggregation == Aggregation::kNone ? group.workers() : group.count;
+      teams += aggregation == Aggregation::kNone ? group.workers() : group.count;
   return *std::max_element(sent.begin(), sent.end()) * teams;
 }
 

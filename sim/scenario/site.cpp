@@ -13,7 +13,7 @@ BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
   const NetworkParameters& network = scenario.profile.network;
   const BytesPerSecond rate = instance.nic * network.nic_efficiency_for(instance.name);
   const bool is_by_sockets = instance.transport == NetworkTransport::kTcp &&
-                             std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind);
+                             scenario.training.strategy.kind->collectives() != nullptr;
   return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
 }
 
@@ -94,7 +94,7 @@ std::vector<RegionLink> limited_links(const Scenario& scenario, const std::vecto
   BytesPerSecond fastest{};
   for (const Machine& machine : machines) fastest = std::max(fastest, machine.nic);
   const std::optional<BytesPerSecond>& carried = scenario.profile.servers.connection_rate;
-  if (carried && std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind))
+  if (carried && scenario.count(Role::kParameterServer) > 0)
     for (RegionLink& link : links)
       if (*carried < link.per_flow_rate.value_or(fastest)) link.per_flow_rate = carried;
   if (!network.connection_window) return links;

@@ -28,7 +28,7 @@ ComputePlan plan_of(const Scenario& scenario, const Group& group, const Workload
 
 /// Servers do it themselves.
 UpdateTime update_time(const Scenario& scenario, const Group& group) {
-  if (std::holds_alternative<ParameterServerStrategy>(scenario.training.strategy.kind)) return {};
+  if (!scenario.training.strategy.kind->updates_on_workers()) return {};
   if (scenario.profile.kernels && !scenario.workload.is_whole_step) {
     UpdateTime update =
         update_time(scenario.workload, scenario.optimizer, scenario.states, setting_of(scenario, group));
@@ -185,10 +185,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   const UpdateTime update = update_time(scenario, group);
   plan.update = update.total;
   plan.update_dispatch = update.dispatch;
-  if (const auto* all_reduce = std::get_if<AllReduceStrategy>(&scenario.training.strategy.kind);
-      all_reduce != nullptr && all_reduce->sharding != Sharding::kNone)
-    for (Seconds* part : {&plan.update, &plan.update_dispatch})
-      *part = *part / static_cast<double>(sharing_gpus(scenario));
+  scenario.training.strategy.kind->divide(plan, scenario);
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);

@@ -151,7 +151,7 @@ class Substitution {
 
   /// The section of the donor whose GPUs are nearest, if any has it; of equals, one that knows the kind of strategy.
   bool take_section(const std::string& section, const std::string& what, const std::string& key = "") {
-    const bool is_all_reduce = std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind);
+    const bool has_collectives = scenario_.training.strategy.kind->collectives() != nullptr;
     const Donor* nearest = nullptr;
     std::tuple<bool, double, bool> best;
     for (const Donor& donor : donors()) {
@@ -159,7 +159,7 @@ class Substitution {
       const std::string software = (*donor.profile)[section].value("software", "");
       const bool is_named = !software.empty() && scenario_.framework.find(software) != std::string::npos;
       const std::tuple rank{!is_named, nearest_of(donor.gpus, first_gpu()),
-                            donor.profile->contains("collectives") != is_all_reduce};
+                            donor.profile->contains("collectives") != has_collectives};
       if (nearest != nullptr && rank >= best) continue;
       nearest = &donor;
       best = rank;
@@ -218,7 +218,7 @@ class Substitution {
   }
 
   void servers() {
-    const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
+    const ServerRules* strategy = scenario_.training.strategy.kind->servers();
     if (strategy == nullptr) return;
     if (!profile_.contains("servers")) take_section("servers", "what parameter servers cost");
     if (profile_.contains("servers")) servers_of_framework();
@@ -232,9 +232,7 @@ class Substitution {
   /// Groups whose GPUs exchange over PCIe alone where nobody has measured it: of machines that are not said to stage copies in host
   /// memory, and of another GPU than those that the profile's protocols were fitted to.
   std::vector<const Group*> groups_of_unknown_copies() const {
-    const auto* servers = std::get_if<ParameterServerStrategy>(&scenario_.training.strategy.kind);
-    if (servers != nullptr && servers->aggregation != Aggregation::kGpu && servers->variables != VariableHome::kGpus)
-      return {};
+    if (!scenario_.training.strategy.kind->sends_between_gpus()) return {};
     std::vector<const Group*> unknown;
     std::set<std::string> named;
     for (const Group& group : scenario_.groups) {
@@ -534,9 +532,8 @@ class Substitution {
   }
 
   void collectives() {
-    if (!std::holds_alternative<AllReduceStrategy>(scenario_.training.strategy.kind) ||
-        scenario_.count(Role::kWorker) < 2)
-      return;
+    const CollectiveRules* rules = scenario_.training.strategy.kind->collectives();
+    if (rules == nullptr || scenario_.count(Role::kWorker) < 2) return;
     std::set<std::string> done;
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker && done.insert(group.interconnect.name).second) collectives_of(group);
@@ -545,7 +542,7 @@ class Substitution {
   /// The algorithms whose costs are needed: all if the scenario asks for the fastest; else its own, after rings, whose costs other
   /// collectives have, where there are such.
   std::vector<CollectiveAlgorithm> wanted_algorithms() const {
-    const auto& strategy = std::get<AllReduceStrategy>(scenario_.training.strategy.kind);
+    const CollectiveRules& strategy = *scenario_.training.strategy.kind->collectives();
     if (strategy.algorithm == CollectiveAlgorithm::kFastest) {
       std::vector<CollectiveAlgorithm> all;
       for (const auto& [word, algorithm] : collective_algorithms())
@@ -555,8 +552,7 @@ class Substitution {
     std::vector<CollectiveAlgorithm> wanted;
     const auto* timed = std::get_if<TimedLayers>(&scenario_.model.structure);
     if (strategy.algorithm != CollectiveAlgorithm::kRing &&
-        (strategy.sharding != Sharding::kNone || !strategy.registered_as.empty() ||
-         (timed != nullptr && timed->operation != CollectiveKind::kAllReduce)))
+        (!strategy.only_reduces || (timed != nullptr && timed->operation != CollectiveKind::kAllReduce)))
       wanted.push_back(CollectiveAlgorithm::kRing);
     wanted.push_back(strategy.algorithm);
     return wanted;

@@ -1,24 +1,12 @@
 #include "sim/scenario/training_facts.hpp"
 
 #include <algorithm>
-#include <variant>
 
 #include "sim/scenario/collective_protocols.hpp"
 
 namespace rehearse {
 
 namespace {
-
-std::string strategy_word(const Strategy& strategy) {
-  struct Word {
-    std::string operator()(const ParameterServerStrategy&) const { return "parameter_server"; }
-    std::string operator()(const AllReduceStrategy& s) const {
-      return s.registered_as.empty() ? "all_reduce" : s.registered_as;
-    }
-    std::string operator()(const PairwiseAveragingStrategy&) const { return "pairwise_averaging"; }
-  };
-  return std::visit(Word{}, strategy.kind);
-}
 
 /// "PCIe", "NVLinks, NVLink 2", "an NVSwitch, NVLink 3".
 std::string links_text(const Interconnect& inside) {
@@ -52,7 +40,7 @@ TrainingFacts facts_of(const Scenario& scenario) {
                       .batch = scenario.batch,
                       .workers = scenario.count(Role::kWorker),
                       .servers = scenario.count(Role::kParameterServer),
-                      .strategy = strategy_word(scenario.training.strategy),
+                      .strategy = scenario.training.strategy.kind->word(),
                       .links = {},
                       .nic = {},
                       .computes = has_kernels(scenario.workload),

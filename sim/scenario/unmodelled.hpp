@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/json.hpp"
 
@@ -16,8 +17,9 @@ std::optional<std::string> unmodelled_key(std::string_view key);
 /// The same of the value of a key, such as "fp8" of "precision".
 std::optional<std::string> unmodelled_word(std::string_view key, std::string_view word);
 
-/// Throws InputError at the first key of the object that is unmodelled_key().
-void refuse_unmodelled_keys(const JsonReader& json);
+/// Throws InputError at the first key of the object that is unmodelled_key(), but for those of `modelled`, which a strategy
+/// that is registered may have.
+void refuse_unmodelled_keys(const JsonReader& json, const std::vector<std::string>& modelled = {});
 
 /// What would fit a model into memory that Rehearse does not know.
 inline constexpr std::string_view kUnmodelledRemedies =

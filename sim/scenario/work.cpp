@@ -19,7 +19,7 @@ std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers)
   std::int64_t sum = 0;
   for (std::size_t g = 0; g < workers.size(); ++g)
     if (workers[g] > 0) sum += workers[g] * samples_per_step(scenario, scenario.groups[g]);
-  return sum / stages_of(scenario);
+  return sum / workers_per_model(scenario);
 }
 
 std::int64_t number_of(const WorkerCounts& workers) {
@@ -62,23 +62,18 @@ WorkerCounts full_cluster(const Scenario& scenario) {
   return number_of(workers) > 0 ? workers : all;
 }
 
-bool divides_model(const Strategy& strategy) {
-  const auto* all_reduce = std::get_if<AllReduceStrategy>(&strategy.kind);
-  return all_reduce != nullptr && (all_reduce->sharding != Sharding::kNone || all_reduce->pipeline);
-}
-
 RankGrid rank_grid(const Scenario& scenario) {
-  const Pipeline* pipeline = scenario.training.strategy.pipeline();
-  const int workers = scenario.count(Role::kWorker), stages = pipeline == nullptr ? 1 : pipeline->stages;
-  return {{Axis::kPipeline, stages}, {Axis::kData, workers / stages}};
+  std::vector<RankGrid::Degree> axes = scenario.training.strategy.kind->model_axes();
+  axes.push_back({Axis::kData, scenario.count(Role::kWorker) / workers_per_model(scenario)});
+  return RankGrid{axes};
 }
 
-int stages_of(const Scenario& scenario) { return rank_grid(scenario).degree(Axis::kPipeline); }
+int workers_per_model(const Scenario& scenario) { return scenario.training.strategy.kind->workers_per_model(); }
 
 int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
-  return gpus / stages_of(scenario);
+  return gpus / workers_per_model(scenario);
 }
 
 bool has_regular_steps(const Scenario& scenario) {
@@ -87,10 +82,7 @@ bool has_regular_steps(const Scenario& scenario) {
          !scenario.has_links_with_memory();
 }
 
-int backup_workers(const Scenario& scenario) {
-  const auto* servers = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  return servers != nullptr ? servers->backup_workers : 0;
-}
+int backup_workers(const Scenario& scenario) { return scenario.training.strategy.server_rules().backup_workers; }
 
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
   return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;

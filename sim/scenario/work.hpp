@@ -19,14 +19,11 @@ using WorkerCounts = std::vector<std::int64_t>;
 /// Workers of the groups that are there from the start: the steps that a scenario states are steps of theirs.
 WorkerCounts full_cluster(const Scenario& scenario);
 
-/// Workers that hold the model together: the stages of a pipeline.
-int stages_of(const Scenario& scenario);
+/// Workers that hold the model together, such as the stages of a pipeline.
+int workers_per_model(const Scenario& scenario);
 
 /// GPUs that have the same variables, and of which each keeps a part with sharding: all, or those of a stage.
 int sharing_gpus(const Scenario& scenario);
-
-/// Whether workers keep different parts of what is trained, so that all of them are needed.
-bool divides_model(const Strategy& strategy);
 
 /// Whether nothing tells one step from another but what the cluster is like when it begins: no noise, no checkpoints, no
 /// cycles of the clock, no links that remember.

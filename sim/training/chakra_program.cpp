@@ -508,7 +508,7 @@ class ServerTrace : TraceBuilder {
 }  // namespace
 
 void require_fixed_partners(const Scenario& scenario) {
-  if (std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind))
+  if (scenario.training.strategy.kind->exchanges_models())
     throw InputError{
         scenario.file_name +
         ": /training/strategy/kind: workers that average in pairs draw their partners when they run; a trace of "

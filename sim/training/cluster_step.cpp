@@ -14,7 +14,10 @@ const WorkerStep& ClusterStep::of(int worker) const {
 }
 
 StepCompiler::StepCompiler(const Site& site, bool fuses_chains)
-    : site_{site}, fuses_chains_{fuses_chains}, strategy_{strategy_compiler(site)}, groups_{strategy_->groups()} {
+    : site_{site},
+      fuses_chains_{fuses_chains},
+      strategy_{scenario().training.strategy.kind->compiler(site)},
+      groups_{strategy_->groups()} {
   for (const Group& group : scenario().groups)
     plans_.push_back(group.role == Role::kWorker ? plan_step(scenario(), group) : ComputePlan{});
 }

@@ -80,7 +80,7 @@ class AllReduceOfWorkers {
   }
 
   std::vector<CollectiveMethod> methods(const Scenario& scenario) {
-    if (!std::holds_alternative<AllReduceStrategy>(scenario.training.strategy.kind))
+    if (scenario.training.strategy.kind->collectives() == nullptr)
       throw InputError{"collective_time_s: expected the strategy \"all_reduce\"; found " +
                        describe_strategy(scenario.training.strategy)};
     return collective_methods(site_, gpus(), network_, kind_of(scenario));

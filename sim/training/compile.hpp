@@ -2,7 +2,6 @@
 // From strategies to programs: one file each.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,17 +24,6 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
 /// (compile_all_reduce.cpp). Collectives are in group 0. `plan.update` is that of the part.
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
-
-/// Another strategy of workers that go through the steps together: what each does, with collectives in group 0, in
-/// which all are, labelled by units; an update, to which all come; and a fence at the end.
-struct LockstepStrategy {
-  std::string title;  // "ring all-reduce"
-  std::function<Program(const ComputePlan& plan, int passes, const GradientUnits& units,
-                        const GradientExchange& exchange)>
-      compile;
-};
-/// Scenarios may ask for it by the word, see add_strategy_word().
-void register_strategy(const std::string& word, LockstepStrategy strategy);
 
 /// What the stages of a pipeline exchange.
 struct PipelineExchange {

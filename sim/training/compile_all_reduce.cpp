@@ -26,7 +26,7 @@
 #include <cstddef>
 
 #include "sim/base/errors.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 #include "sim/training/unit_exchange.hpp"
 
 namespace rehearse {
@@ -68,5 +68,23 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   exchange.end_step(plan.update, reduced, last);
   return builder.finish();
 }
+
+namespace {
+
+class DataParallel final : public StrategyCompiler {
+ public:
+  explicit DataParallel(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
+
+  Program compile(const WorkerStep& step, FirstVariables) const override {
+    return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy);
+  }
+
+ private:
+  GradientUnits units_;
+};
+
+}  // namespace
+
+std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site) { return std::make_unique<DataParallel>(site); }
 
 }  // namespace rehearse

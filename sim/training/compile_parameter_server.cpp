@@ -65,7 +65,7 @@ class Compiler {
   Compiler(const Scenario& scenario, const ComputePlan& plan, int passes, const GradientUnits& units,
            const TeamPlace& place, FirstVariables first)
       : scenario_{scenario},
-        strategy_{std::get<ParameterServerStrategy>(scenario.training.strategy.kind)},
+        strategy_{scenario.training.strategy.server_rules()},
         exchange_{scenario.training.strategy.exchange},
         costs_{scenario.profile.servers},
         plan_{plan},
@@ -443,7 +443,7 @@ class Compiler {
   }
 
   const Scenario& scenario_;
-  const ParameterServerStrategy& strategy_;
+  const ServerRules& strategy_;
   const GradientExchange& exchange_;
   const ServerParameters& costs_;
   const ComputePlan& plan_;
@@ -485,12 +485,12 @@ std::vector<int> choose_adders(const std::vector<Variable>& variables, const Gra
 std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units) {
   const Scenario& scenario = site.scenario;
   const Machine& at = site.machine(machine);
-  const auto* strategy = std::get_if<ParameterServerStrategy>(&scenario.training.strategy.kind);
-  const Aggregation aggregation = strategy != nullptr ? strategy->aggregation : Aggregation::kNone;
+  const ServerRules& strategy = scenario.training.strategy.server_rules();
+  const Aggregation aggregation = strategy.aggregation;
   TeamPlace place{
       .members = aggregation == Aggregation::kNone ? 1 : at.workers, .gpus = at.gpus / at.workers, .cores = at.cores};
-  const bool is_told_apart = scenario.profile.servers.between_processes.has_value() ||
-                             (strategy != nullptr && strategy->variables == VariableHome::kWorkerProcess);
+  const bool is_told_apart =
+      scenario.profile.servers.between_processes.has_value() || strategy.variables == VariableHome::kWorkerProcess;
   for (const MachineIndex server : site.servers) place.shares_machine.push_back(is_told_apart && server == machine);
   if (aggregation == Aggregation::kGpu) place.adder = choose_adders(scenario.workload.variables, units, place.members);
   std::vector<TeamPlace> places(static_cast<std::size_t>(at.workers), place);
@@ -532,6 +532,7 @@ class ParameterServers final : public StrategyCompiler {
     return wires;
   }
 
+  std::vector<WorkerGroup> groups() const override { return {}; }
   std::vector<int> team(int worker) const override {
     std::vector<int> team(at(place(worker).members));
     std::iota(team.begin(), team.end(), worker - place(worker).member);

@@ -41,7 +41,7 @@ class PipelineCompiler {
                    const PipelineExchange& exchange, int stage)
       : plan_{plan},
         strategy_{scenario.training.strategy},
-        pipeline_{*strategy_.pipeline()},
+        pipeline_{*strategy_.kind->pipeline()},
         stages_{stages},
         exchange_{exchange},
         stage_{stage},
@@ -202,7 +202,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     for (const GradientUnit& unit : plan_gradient_units(scenario, chosen).units)
       copies.gradient_bytes += unit.gradient_bytes;
   }
-  if (std::get<AllReduceStrategy>(strategy.kind).sharding != Sharding::kNone)
+  if (strategy.kind->divided_states().optimizer)
     for (PipelineExchange::Copies& copies : exchange.copies)
       copies.gradient_bytes = Bytes{copies.gradient_bytes.value() / sharing_gpus(scenario)};
   for (const PipelineExchange::Copies& copies : exchange.copies)
@@ -223,11 +223,10 @@ class Pipelines final : public StrategyCompiler {
  public:
   explicit Pipelines(const Site& site)
       : StrategyCompiler{site},
-        grid_{rank_grid(scenario())},
         stages_{cut_into_stages(scenario())},
         exchange_{plan_pipeline_exchange(scenario(), stages_)} {}
 
-  int alike(int worker) const override { return grid_.coordinate(worker, Axis::kPipeline); }
+  int alike(int worker) const override { return grid().coordinate(worker, Axis::kPipeline); }
   ComputePlan share(const ComputePlan& whole, int worker) const override {
     return plan_stage(whole, stages_, alike(worker), scenario().workload);
   }
@@ -238,33 +237,32 @@ class Pipelines final : public StrategyCompiler {
   std::vector<Wire> wires(int worker) const override {
     std::vector<Wire> wires;
     const auto connect = [&](int stage) {
-      const int other = grid_.moved(worker, Axis::kPipeline, stage);
+      const int other = grid().moved(worker, Axis::kPipeline, stage);
       for (std::size_t i = 0; i < gpus(worker).size(); ++i)
         wires.push_back({worker, other, gpus(worker)[i], gpus(other)[i]});
     };
     const int stage = alike(worker);
     if (stage > 0) connect(stage - 1);
-    if (stage + 1 < grid_.degree(Axis::kPipeline)) connect(stage + 1);
+    if (stage + 1 < grid().degree(Axis::kPipeline)) connect(stage + 1);
     return wires;
   }
 
   std::vector<WorkerGroup> groups() const override {
     std::vector<WorkerGroup> groups;
-    for (const int first : grid_.along(Axis::kPipeline, 0))
-      groups.push_back({"stage " + std::to_string(first + 1), grid_.along(Axis::kData, first)});
+    for (const int first : grid().along(Axis::kPipeline, 0))
+      groups.push_back({"stage " + std::to_string(first + 1), grid().along(Axis::kData, first)});
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
-      for (const int first : grid_.along(Axis::kData, 0)) {
+      for (const int first : grid().along(Axis::kData, 0)) {
         groups.push_back({exchange_.labels[at(exchange_.first_label.back()) + c], {}});
         for (const int stage : exchange_.copies[c].stages)
-          groups.back().workers.push_back(grid_.moved(first, Axis::kPipeline, stage));
+          groups.back().workers.push_back(grid().moved(first, Axis::kPipeline, stage));
       }
     return groups;
   }
 
-  std::vector<int> team(int worker) const override { return grid_.along(Axis::kPipeline, worker); }
+  std::vector<int> team(int worker) const override { return grid().along(Axis::kPipeline, worker); }
 
  private:
-  RankGrid grid_;
   PipelineStages stages_;
   PipelineExchange exchange_;
 };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/training/compile.hpp"
 
@@ -37,7 +38,7 @@ struct WorkerStep {
 class StrategyCompiler {
  public:
   /// The site has to outlive it.
-  explicit StrategyCompiler(const Site& site) : site_{site} {}
+  explicit StrategyCompiler(const Site& site) : site_{site}, grid_{rank_grid(site.scenario)} {}
   virtual ~StrategyCompiler() = default;
   StrategyCompiler(const StrategyCompiler&) = delete;
   StrategyCompiler& operator=(const StrategyCompiler&) = delete;
@@ -50,8 +51,14 @@ class StrategyCompiler {
 
   /// The worker's connections, as its program numbers them.
   virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
-  /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order.
-  virtual std::vector<WorkerGroup> groups() const { return {}; }
+  /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order. By default one of all
+  /// that are alike: that differ along Axis::kData alone.
+  virtual std::vector<WorkerGroup> groups() const {
+    std::vector<WorkerGroup> groups;
+    for (int first = 0; first < workers() / grid_.degree(Axis::kData); ++first)
+      groups.push_back({"data", grid_.along(Axis::kData, first)});
+    return groups;
+  }
   /// The workers that share the counters of the worker's team, itself included: consecutive ones.
   virtual std::vector<int> team(int worker) const { return {worker}; }
 
@@ -66,6 +73,7 @@ class StrategyCompiler {
  protected:
   const Site& site() const { return site_; }
   const Scenario& scenario() const { return site_.scenario; }
+  const RankGrid& grid() const { return grid_; }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }
   std::vector<int> all_workers() const {
@@ -76,13 +84,11 @@ class StrategyCompiler {
 
  private:
   const Site& site_;
+  RankGrid grid_;
 };
 
 std::unique_ptr<StrategyCompiler> parameter_server_compiler(const Site& site);
 std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site);
 std::unique_ptr<StrategyCompiler> pipeline_compiler(const Site& site);
 std::unique_ptr<StrategyCompiler> pairwise_compiler(const Site& site);
-/// That of the scenario's strategy. Throws what the compilers throw.
-std::unique_ptr<StrategyCompiler> strategy_compiler(const Site& site);
-
 }  // namespace rehearse

@@ -8,7 +8,7 @@ namespace rehearse {
 
 namespace {
 
-const AllReduceStrategy& all_reduce_of(const Strategy& strategy) { return std::get<AllReduceStrategy>(strategy.kind); }
+const CollectiveRules& rules_of(const Strategy& strategy) { return *strategy.kind->collectives(); }
 
 template <class Function>
 void for_units(const GradientUnits& units, const std::vector<int>& variables, const Function& call) {
@@ -23,8 +23,8 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
     : builder_{builder},
       units_{units},
       exchange_{strategy.exchange},
-      sharding_{all_reduce_of(strategy).sharding},
-      prefetched_units_{all_reduce_of(strategy).prefetched_units},
+      sharding_{rules_of(strategy).sharding},
+      prefetched_units_{rules_of(strategy).prefetched_units},
       first_label_{first_label},
       first_counter_{builder.program().counters},
       count_{count_of(strategy, passes)} {
@@ -34,7 +34,7 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
 }
 
 UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
-  switch (all_reduce_of(strategy).sharding) {
+  switch (rules_of(strategy).sharding) {
     case Sharding::kNone:
       return {.reduced = 1};
     case Sharding::kOptimizer:
@@ -53,7 +53,7 @@ std::size_t UnitExchange::count(const GradientUnits& units, const Strategy& stra
 
 std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const Strategy& strategy, int passes) {
   const Count count = count_of(strategy, passes);
-  const bool is_sharded = all_reduce_of(strategy).sharding != Sharding::kNone;
+  const bool is_sharded = rules_of(strategy).sharding != Sharding::kNone;
   std::vector<std::string> labels;
   for (const GradientUnit& unit : units.units)
     for (const auto& [what, times] :

@@ -58,7 +58,11 @@ GradientUnits one_unit_each(int variables) {
 
 Program all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units,
                    Overlap overlap = Overlap::kBackward) {
-  return compile_all_reduce(plan, passes, units, {.kind = AllReduceStrategy{}, .exchange = {.overlap = overlap}});
+  static const Json keys = Json::object();
+  Scenario scenario;
+  Json effective;
+  const auto ring = strategy_entry("all_reduce").read(JsonReader{keys, "ring"}, scenario, effective);
+  return compile_all_reduce(plan, passes, units, {.kind = ring, .exchange = {.overlap = overlap}});
 }
 
 std::size_t kernels_of(const Program& program) {

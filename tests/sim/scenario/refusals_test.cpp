@@ -9,7 +9,7 @@
 #include <set>
 
 #include "sim/base/json_origins.hpp"
-#include "sim/scenario/strategy_words.hpp"
+#include "sim/program/program.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -90,8 +90,7 @@ std::map<std::string, Json> examples() {
       {"parts that trees and stars exchange",
        all_reduce({{strategy + "algorithm", "tree"}, {strategy + "sharding", "gradients"}})},
       {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
-      {"parts and stages of a registered strategy",
-       all_reduce({{strategy + "kind", "ours"}, {strategy + "sharding", "gradients"}})},
+      {"keys of another strategy", all_reduce({{strategy + "kind", "ours"}, {strategy + "sharding", "gradients"}})},
       {"a pipeline whose stages are parts of machines", pipeline({{strategy + "algorithm", "hierarchical"}})},
       {"a pipeline of stages with different numbers of GPUs",
        pipeline({{first + "workers_per_machine", 1}, {first + "batch_per_worker", 2}})},
@@ -169,8 +168,20 @@ std::string refusal_of(const Json& scenario, std::string_view verb) {
 
 }  // namespace
 
+/// Of workers that do nothing.
+class Ours final : public StrategyKind {
+ public:
+  std::string word() const override { return "ours"; }
+  std::string title() const override { return "our own"; }
+  std::unique_ptr<StrategyCompiler> compiler(const Site&) const override { return {}; }
+};
+
 TEST_CASE("every combination that is refused has a scenario, a reason, and a place that the scenario states") {
-  add_strategy_word("ours", "our own");
+  register_strategy({"ours",
+                     [](const JsonReader&, Scenario&, Json&) -> std::shared_ptr<const StrategyKind> {
+                       return std::make_shared<Ours>();
+                     },
+                     {}});
   const std::map<std::string, Json> all = examples();
   std::set<std::string> names;
   for (const Refusal& refusal : refusals()) {

@@ -21,9 +21,7 @@ namespace rehearse {
 
 namespace {
 
-bool is_pairwise(const Scenario& scenario) {
-  return std::holds_alternative<PairwiseAveragingStrategy>(scenario.training.strategy.kind);
-}
+bool is_pairwise(const Scenario& scenario) { return scenario.training.strategy.kind->exchanges_models(); }
 
 template <class... Fields>
 std::string written(const Fields&... fields) {

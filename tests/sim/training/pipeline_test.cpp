@@ -159,7 +159,7 @@ TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B"
         for (int stage = 0; stage < p; ++stage) {
           const int expected = std::string{schedule} == "gpipe" ? m : std::min(m, p - stage);
           CHECK(most_in_flight(scenario, program_of_stage(scenario, stage)) == expected);
-          CHECK(microbatches_in_flight(*scenario.training.strategy.pipeline(), m, stage) == expected);
+          CHECK(microbatches_in_flight(*scenario.training.strategy.kind->pipeline(), m, stage) == expected);
         }
       }
 }

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "sim/collective/collective.hpp"
-#include "sim/training/compile.hpp"
+#include "sim/training/strategy_compiler.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -31,29 +31,46 @@ const CollectiveAlgorithm kRecursiveDoubling = register_all_reduce(
      }});
 
 /// Each worker sends a hundredth of its gradients, the largest, to all others, after its backward pass.
-Program compile_sparse(const ComputePlan& plan, int passes, const GradientUnits& units, const GradientExchange&) {
-  ProgramBuilder builder;
-  OperationIndex last = builder.add(BeginKernels{});
-  const auto then = [&](const Operation& operation) {
-    const OperationIndex added = builder.add(operation);
-    builder.order(last, added);
-    last = added;
-  };
-  const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
-  builder.order(last, kernels.first.front());
-  last = kernels.last.back();
-  for (const GradientUnit& unit : units.units) {
-    const auto label = static_cast<int>(builder.program().labels.size());
-    builder.program().labels.push_back(unit.name);
-    then(Collective{.kind = CollectiveKind::kAllGather, .label = label, .bytes = unit.gradient_bytes / 100});
+class SparseProgram final : public StrategyCompiler {
+ public:
+  using StrategyCompiler::StrategyCompiler;
+  Program compile(const WorkerStep& step, FirstVariables) const override {
+    ProgramBuilder builder;
+    OperationIndex last = builder.add(BeginKernels{});
+    const auto then = [&](const Operation& operation) {
+      const OperationIndex added = builder.add(operation);
+      builder.order(last, added);
+      last = added;
+    };
+    const CompiledKernels kernels = compile_kernels(builder, *step.plan, step.passes, 0);
+    builder.order(last, kernels.first.front());
+    last = kernels.last.back();
+    for (const GradientUnit& unit : plan_gradient_units(scenario(), 0).units) {
+      const auto label = static_cast<int>(builder.program().labels.size());
+      builder.program().labels.push_back(unit.name);
+      then(Collective{.kind = CollectiveKind::kAllGather, .label = label, .bytes = unit.gradient_bytes / 100});
+    }
+    then(Update{});
+    then(Fence{});
+    return builder.finish();
   }
-  then(Update{});
-  then(Fence{});
-  return builder.finish();
+};
+
+class SparseGradients final : public StrategyKind {
+ public:
+  std::string word() const override { return "sparse_gradients"; }
+  std::string title() const override { return "sparse gradients"; }
+  std::unique_ptr<StrategyCompiler> compiler(const Site& site) const override {
+    return std::make_unique<SparseProgram>(site);
+  }
+};
+
+std::shared_ptr<const StrategyKind> read_sparse(const JsonReader&, Scenario&, Json&) {
+  return std::make_shared<SparseGradients>();
 }
 
 const bool kIsRegistered = [] {
-  register_strategy("sparse_gradients", {.title = "sparse gradients", .compile = compile_sparse});
+  register_strategy({"sparse_gradients", read_sparse, {}});
   return true;
 }();
 
@@ -95,7 +112,7 @@ TEST_CASE("a strategy that is registered is one of a scenario's, and runs its pr
   check_time(scenario, 3 * (3e-3 + 4 * (10e-6 + 1e6 / 5 / 1e9)));
   CHECK(describe_strategy(test::resolved(scenario).training.strategy) == "sparse gradients");
   CHECK(program_text(test::resolved(scenario)).find("all-gather") != std::string::npos);
-  CHECK_THROWS_WITH(register_strategy("all_reduce", {}), "there is a strategy \"all_reduce\" already");
+  CHECK_THROWS_WITH(register_strategy({"all_reduce", read_sparse, {}}), "there is a strategy \"all_reduce\" already");
 }
 
 TEST_CASE("a strategy that is registered joins with leaving workers as the others do") {

@@ -1,0 +1,212 @@
+// Workers add their gradients up by collectives and go through the steps together; with parts for what each keeps of the model:
+// sharding.hpp, pipeline.hpp. The programs of a step: compile_all_reduce.cpp, compile_pipeline.cpp.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/collective/collective.hpp"
+#include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/refusals.hpp"
+#include "sim/scenario/scenario_readers.hpp"
+#include "sim/scenario/work.hpp"
+#include "sim/training/step_size.hpp"
+#include "sim/training/strategies/pipeline.hpp"
+#include "sim/training/strategies/sharding.hpp"
+#include "sim/training/strategies/strategies.hpp"
+#include "sim/training/strategy_compiler.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class AllReduce final : public StrategyKind {
+ public:
+  AllReduce(const CollectiveRules& rules, const std::optional<Pipeline>& stages, bool has_microbatches)
+      : rules_{rules}, stages_{stages}, has_microbatches_{has_microbatches} {
+    rules_.only_reduces = rules.sharding == Sharding::kNone;
+  }
+
+  std::string word() const override { return "all_reduce"; }
+  std::string title() const override {
+    return (stages_ ? title_of(*stages_) + ", " : "") + (rules_.sharding != Sharding::kNone
+                                                             ? "data parallel with " + title_of(rules_.sharding)
+                                                             : all_reduce_algorithm(rules_.algorithm).title);
+  }
+
+  const CollectiveRules* collectives() const override { return &rules_; }
+  std::vector<RankGrid::Degree> model_axes() const override {
+    return stages_ ? std::vector<RankGrid::Degree>{{Axis::kPipeline, stages_->stages}}
+                   : std::vector<RankGrid::Degree>{};
+  }
+  bool divides_model() const override { return rules_.sharding != Sharding::kNone || stages_; }
+  DividedStates divided_states() const override { return divided_by(rules_.sharding); }
+  const Pipeline* pipeline() const override { return stages_ ? &*stages_ : nullptr; }
+  GpuMemory gpu_memory(const Scenario& scenario, const Group& group) const override {
+    return stages_ ? stage_memory(*stages_, scenario, group) : StrategyKind::gpu_memory(scenario, group);
+  }
+
+  std::vector<SmallerStrategy> smaller(const Scenario& scenario) const override {
+    std::vector<SmallerStrategy> all;
+    for (const auto& [word, level] : more_sharding(scenario, rules_)) {
+      SmallerStrategy& added =
+          all.emplace_back("\"sharding\": " + in_quotes(word) + " in the strategy", scenario.training.strategy);
+      CollectiveRules rules = rules_;
+      rules.sharding = level;
+      added.strategy.kind = std::make_shared<AllReduce>(rules, stages_, has_microbatches_);
+      added.strategy.exchange.bucket_size.reset();
+      added.strategy.exchange.by_blocks = true;
+    }
+    return all;
+  }
+
+  /// Blocks of what is sharded, as FSDP; and of all-reduces that start during the backward pass PyTorch's buckets. By cycles,
+  /// priorities, pieces or forward overlap each gradient goes by itself.
+  void choose_units(GradientExchange& exchange) const override {
+    if (exchange.cycle_time) return;
+    if (rules_.sharding != Sharding::kNone) {
+      exchange.by_blocks = true;
+    } else if (!exchange.partition_size && exchange.order == Order::kFifo && exchange.overlap != Overlap::kForward) {
+      exchange.bucket_size = kUsualBucket;
+      if (!exchange.first_bucket_size) exchange.first_bucket_size = kUsualFirstBucket;
+    }
+  }
+  std::string accumulation_key() const override {
+    return has_microbatches_ ? "pipeline/microbatches" : StrategyKind::accumulation_key();
+  }
+
+  void check(const Scenario& scenario, const JsonReader& json) const override {
+    if (stages_) check_pipeline(scenario, json);
+  }
+
+  /// Horovod sends all that is ready in a cycle, in as many buckets as it takes; here a cycle has one.
+  std::vector<std::string> warnings(const Scenario& scenario) const override {
+    constexpr double kMany = 10;
+    const GradientExchange& exchange = scenario.training.strategy.exchange;
+    if (!exchange.cycle_time || !exchange.bucket_size || *exchange.bucket_size == Bytes{}) return {};
+    const double buckets = as_double(scenario.workload.parameter_bytes()) / as_double(*exchange.bucket_size);
+    if (buckets <= kMany) return {};
+    return {"gradients fill " + std::to_string(static_cast<int>(std::ceil(buckets))) +
+            " buckets, of which one goes at the end of each cycle of " + to_text(*exchange.cycle_time) +
+            ": slower than Horovod, which sends all that are ready in a cycle; state a larger \"bucket_size\" or a "
+            "shorter \"cycle_time\""};
+  }
+
+  std::string explain(const Scenario& scenario) const override {
+    std::array<char, 100> size{};
+    std::snprintf(size.data(), size.size(), "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
+    return (stages_ ? passed_text(scenario) : "in each step all workers add up ") +
+           units_text(plan_gradient_units(scenario, 0).units, &GradientUnit::gradient_bytes) + size.data();
+  }
+
+  std::map<std::string, std::string> verdict_remedies() const override {
+    return {{"latency", "fewer and larger buckets, an all-reduce of fewer rounds (tree, hierarchical), or overlap"}};
+  }
+
+  std::vector<StrategyRemedy> remedies(const Scenario& scenario, const Json& effective) const override;
+
+  std::unique_ptr<StrategyCompiler> compiler(const Site& site) const override {
+    return stages_ ? pipeline_compiler(site) : all_reduce_compiler(site);
+  }
+
+ private:
+  CollectiveRules rules_;
+  std::optional<Pipeline> stages_;
+  bool has_microbatches_;  // stated, whatever the number of stages
+};
+
+std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const Json& effective) const {
+  const GradientExchange& exchange = scenario.training.strategy.exchange;
+  std::vector<StrategyRemedy> all;
+  if (exchange.overlap == Overlap::kNone)
+    all.push_back({"gradients exchanged during the backward pass", {"/training/strategy/overlap=backward"}});
+  const std::string bucket = "/training/strategy/bucket_size=";
+  if (!exchange.bucket_size) {
+    all.push_back({"gradients in buckets of 25 MiB", {bucket + "25MiB"}});
+  } else {
+    all.push_back({"gradients in buckets four times as large", {bucket + to_text(*exchange.bucket_size * 4)}});
+    all.push_back(
+        {"gradients in buckets a quarter as large", {bucket + to_text(Bytes{exchange.bucket_size->value() / 4 + 1})}});
+  }
+  for (const char* algorithm : {"ring", "tree", "hierarchical", "library"})
+    if (find_collective_algorithm(effective["training"]["strategy"].value("algorithm", "ring")) !=
+        find_collective_algorithm(algorithm))
+      all.push_back(
+          {std::string{"all-reduce as "} + algorithm, {std::string{"/training/strategy/algorithm="} + algorithm}});
+  return all;
+}
+
+std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scenario, Json& effective) {
+  CollectiveRules rules;
+  rules.algorithm = read_algorithm(json, scenario, effective);
+  read_sharding(json, rules);
+  std::optional<Pipeline> stages;
+  if (json.has("pipeline")) stages = read_pipeline(json.child("pipeline"), scenario, effective["pipeline"]);
+  return std::make_shared<AllReduce>(rules, stages, json.has("pipeline"));
+}
+
+const CollectiveRules& rules_of(const Refusal::Subject& subject) {
+  return *subject.scenario->training.strategy.kind->collectives();
+}
+
+std::vector<Refusal> refusals_of_algorithms() {
+  return {
+      {"NVLink SHARP without its switch",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(
+             rules_of(s).algorithm == CollectiveAlgorithm::kNvls &&
+                 (s.scenario->islands().size() > 1 || !s.scenario->first_workers().interconnect.reduces_in_switch),
+             "algorithm");
+       },
+       "all workers on one machine with an NVSwitch that \"reduces_in_switch\" for \"nvls\", or in one such "
+       "\"nvlink_domain\"",
+       "the switch adds up what its own GPUs send"},
+      {"a hierarchy of unequal machines",
+       [](const Refusal::Subject& s) {
+         const std::vector<int> gpus = s.scenario->islands();
+         return strategy_place_if(
+             rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical &&
+                 std::any_of(gpus.begin(), gpus.end(), [&](int count) { return count != gpus.front(); }),
+             "algorithm");
+       },
+       "the same number of GPUs on every machine, or in every NVLink domain, for \"hierarchical\"",
+       "each of its rings between machines has one GPU of every machine"},
+  };
+}
+
+std::string schema_of_algorithms() {
+  Json schema = parse_json(R"json({ "properties": {
+    "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes; fastest: of all algorithms here the one that ends first, whether the library has it or not" }
+  } })json",
+                           "schema of algorithms");
+  Json& words = schema["properties"]["algorithm"]["enum"];
+  for (const auto* table : {&collective_algorithms(), &collective_algorithm_aliases()})
+    for (const auto& [word, algorithm] : *table) words.push_back(word);
+  for (const char* word : {"Ring", "Tree", "NVLS"}) words.push_back(word);
+  return to_json_text(schema);
+}
+
+}  // namespace
+
+StrategyKeys algorithm_keys() { return {schema_of_algorithms, refusals_of_algorithms}; }
+
+CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scenario, Json& effective) {
+  constexpr int kMaxClique = 1024;
+  if (!json.has("algorithm")) {
+    effective["algorithm"] = "ring";
+    return CollectiveAlgorithm::kRing;
+  }
+  const CollectiveAlgorithm algorithm = read_collective_algorithm(json, "algorithm", true);
+  if (algorithm == CollectiveAlgorithm::kClique && scenario.count(Role::kWorker) > kMaxClique)
+    json.fail("algorithm", "expected at most 1024 workers for a clique, which sends between every two of them; found " +
+                               std::to_string(scenario.count(Role::kWorker)));
+  return algorithm;
+}
+
+StrategyEntry all_reduce() { return {"all_reduce", read, {algorithm_keys(), sharding_keys(), pipeline_keys()}}; }
+
+}  // namespace rehearse

@@ -1,0 +1,27 @@
+#pragma once
+// A part of all-reduces: consecutive workers hold the model together, each of them a stage. How it is cut: pipeline_stages.hpp;
+// the program of a step: compile_pipeline.cpp.
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+StrategyKeys pipeline_keys();
+/// Its micro-batches are the batches that a step accumulates. Nothing if it has one stage: a worker with the whole model.
+std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective);
+
+/// "pipelines of 4 stages (1F1B)".
+std::string title_of(const Pipeline& pipeline);
+/// Of the stage with the most among those of the group's workers.
+GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const Group& group);
+/// Throws InputError if the model cannot be cut so, once kernel times are known.
+void check_pipeline(const Scenario& scenario, const JsonReader& json);
+/// "stages pass on ...; in each step pipelines add up ".
+std::string passed_text(const Scenario& scenario);
+
+}  // namespace rehearse

@@ -1,0 +1,95 @@
+#include "sim/training/strategies/sharding.hpp"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "sim/scenario/refusals.hpp"
+#include "sim/scenario/scenario_readers.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const CollectiveRules& rules_of(const Refusal::Subject& subject) {
+  return *subject.scenario->training.strategy.kind->collectives();
+}
+bool is_sharded(const Refusal::Subject& subject) { return rules_of(subject).sharding != Sharding::kNone; }
+
+std::vector<Refusal> refusals_of_sharding() {
+  return {
+      {"parts that trees and stars exchange",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(
+             is_sharded(s) && rules_of(s).algorithm != CollectiveAlgorithm::kRing && !is_choice(rules_of(s).algorithm),
+             "algorithm");
+       },
+       "\"ring\", \"library\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
+      {"units that are gathered ahead though they are there",
+       [](const Refusal::Subject& s) {
+         return rules_of(s).sharding == Sharding::kParameters ? RefusedPlace{}
+                                                              : stated_of_strategy(s, {"prefetched_units"});
+       },
+       "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
+      {"forward overlap of parts",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(is_sharded(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward,
+                                  "overlap");
+       },
+       "\"none\" or \"backward\" with sharding", "each part is updated before any is gathered"},
+  };
+}
+
+std::string schema_of_sharding() {
+  return R"json({ "properties": {
+    "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
+    "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" }
+  } })json";
+}
+
+}  // namespace
+
+StrategyKeys sharding_keys() { return {schema_of_sharding, refusals_of_sharding}; }
+
+void read_sharding(const JsonReader& json, CollectiveRules& rules) {
+  if (!json.has("sharding")) return;
+  rules.sharding = read_word<Sharding>(json, "sharding",
+                                       {{"none", Sharding::kNone},
+                                        {"optimizer", Sharding::kOptimizer},
+                                        {"gradients", Sharding::kGradients},
+                                        {"parameters", Sharding::kParameters}});
+  const bool overlaps = !json.has("overlap") || json.required<std::string>("overlap") != "none";
+  if (rules.sharding == Sharding::kParameters && !overlaps) rules.prefetched_units = 0;
+  rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
+  if (json.has("prefetched_units"))
+    json.expect(rules.prefetched_units >= 0 && rules.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
+}
+
+std::string title_of(Sharding sharding) {
+  constexpr std::array kTitles{Named{"a sharded optimizer", Sharding::kOptimizer},
+                               Named{"sharded gradients", Sharding::kGradients},
+                               Named{"sharded parameters", Sharding::kParameters}};
+  return name_in(kTitles, sharding);
+}
+
+DividedStates divided_by(Sharding sharding) {
+  return {.optimizer = sharding >= Sharding::kOptimizer,
+          .gradients = sharding >= Sharding::kGradients,
+          .weights = sharding >= Sharding::kParameters};
+}
+
+std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const CollectiveRules& rules) {
+  const bool can_shard =
+      rules.algorithm == CollectiveAlgorithm::kRing || rules.algorithm == CollectiveAlgorithm::kFastest;
+  if (!can_shard || sharing_gpus(scenario) < 2 || scenario.has_changing_membership() || scenario.has_revocations() ||
+      scenario.training.strategy.exchange.overlap == Overlap::kForward)
+    return {};
+  std::vector<Named<Sharding>> more;
+  for (const Named<Sharding> level :
+       {Named{"optimizer", Sharding::kOptimizer}, Named{"gradients", Sharding::kGradients},
+        Named{"parameters", Sharding::kParameters}})
+    if (level.value > rules.sharding) more.push_back(level);
+  return more;
+}
+
+}  // namespace rehearse
