@@ -57,7 +57,7 @@ TEST_CASE("tensor parallelism: a GPU has a part of the cut layers' states, updat
   CHECK(memory.optimizer == memory.weights);
   CHECK(samples_per_update(scenario) == 1);
   Json adds = four_gpus();
-  adds["workload"]["model"]["structure"]["optimizer"] = "3ms";
+  adds["workload"]["model"]["structure"]["optimizer_time"] = "3ms";
   CHECK(plan_step(test::resolved(adds), scenario.first_workers()).update.value() == exactly(3e-3 * 12 / 24));
 }
 
