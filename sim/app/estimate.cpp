@@ -43,8 +43,7 @@ double server_connections(const Scenario& scenario) {
   const Aggregation aggregation = scenario.training.strategy.server_rules().aggregation;
   double teams = 0;
   for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker)
-      teams += aggregation == Aggregation::kNone ? group.workers() : group.count;
+    if (group.role == Role::kWorker) teams += aggregation == Aggregation::kNone ? group.workers() : group.count;
   return teams * scenario.count(Role::kParameterServer);
 }
 

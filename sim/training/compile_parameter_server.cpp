@@ -489,8 +489,8 @@ std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const
   const Aggregation aggregation = strategy.aggregation;
   TeamPlace place{
       .members = aggregation == Aggregation::kNone ? 1 : at.workers, .gpus = at.gpus / at.workers, .cores = at.cores};
-  const bool is_told_apart = scenario.profile.servers.between_processes.has_value() ||
-                             strategy.variables == VariableHome::kWorkerProcess;
+  const bool is_told_apart =
+      scenario.profile.servers.between_processes.has_value() || strategy.variables == VariableHome::kWorkerProcess;
   for (const MachineIndex server : site.servers) place.shares_machine.push_back(is_told_apart && server == machine);
   if (aggregation == Aggregation::kGpu) place.adder = choose_adders(scenario.workload.variables, units, place.members);
   std::vector<TeamPlace> places(static_cast<std::size_t>(at.workers), place);

@@ -19,9 +19,7 @@ namespace rehearse {
 
 namespace {
 
-bool is_pairwise(const Scenario& scenario) {
-  return scenario.training.strategy.kind->exchanges_models();
-}
+bool is_pairwise(const Scenario& scenario) { return scenario.training.strategy.kind->exchanges_models(); }
 
 auto values(const Operation& o) {
   return std::tuple{std::tuple{o.kind, o.collective, o.work, o.scope, o.signal_scope, o.is_chain, o.is_collected,
