@@ -118,10 +118,15 @@ class Judge {
            "a larger batch" + (is_synchronous_ ? ", accumulation)" : ")");
   }
 
+  /// The strategy's, or else the usual one.
+  std::string remedy_of(const std::string& part, const std::string& usual) const {
+    const auto own = remedies_.find(part);
+    return own != remedies_.end() ? own->second : usual;
+  }
+
   void add(const char* part, Seconds time, const std::string& what, const std::string& remedy) {
     if (!(time > step_.total() * kTimeRounding)) return;
-    const auto own = remedies_.find(part);
-    parts_.push_back({part, what, own != remedies_.end() ? own->second : remedy, time, time / step_.total()});
+    parts_.push_back({part, what, remedy_of(part, remedy), time, time / step_.total()});
   }
 
   void add_parts(const SharedResource* saturated) {
@@ -153,7 +158,7 @@ class Judge {
       add(network_->resource.c_str(), step_.network + step_.beside_fetch,
           (step_.beside_fetch > Seconds{} ? "fetching models over " : "exposed communication over ") +
               network_->text() + (is_lossy ? ", with packets that are lost" : ""),
-          (is_lossy ? "a network that loses fewer packets, " : "") + network_->remedy);
+          (is_lossy ? "a network that loses fewer packets, " : "") + remedy_of("network", network_->remedy));
     else
       add("network", step_.network + step_.beside_fetch, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",

@@ -97,7 +97,8 @@ const auto kRefusals = std::to_array<Refusal>({
                 changes(s.scenario->groups[static_cast<std::size_t>(group.colocated_with)]);
        });
      },
-     "machines without \"joins_at\" or \"leaves_at\"", "the variables of servers are there from the beginning to the end"},
+     "machines without \"joins_at\" or \"leaves_at\"",
+     "the variables of servers are there from the beginning to the end"},
     {"machines of servers that are stated twice",
      [](const Subject& s) {
        return stated_of_group(s,
@@ -186,7 +187,8 @@ const auto kRefusals = std::to_array<Refusal>({
                            s.scenario->training.recovery.change == Recovery::Change::kRendezvous,
                        "/training/recovery/membership_change");
      },
-     "\"at_once\" or \"restart\" with this strategy", "newcomers get the variables from servers, or from their partners"},
+     "\"at_once\" or \"restart\" with this strategy",
+     "newcomers get the variables from servers, or from their partners"},
     {"a global batch of workers in different steps",
      [](const Subject& s) {
        return place_if(!strategy_of(s).is_synchronous() &&
@@ -200,8 +202,7 @@ const auto kRefusals = std::to_array<Refusal>({
        const auto& target = s.scenario->training.target;
        const ServerRules* servers = strategy_of(s).kind->servers();
        const bool is_asynchronous = servers != nullptr && servers->synchronization == Synchronization::kAsynchronous;
-       return place_if(target && target->loss && !is_asynchronous,
-                       "/training/target/loss");
+       return place_if(target && target->loss && !is_asynchronous, "/training/target/loss");
      },
      "asynchronous parameter servers for a loss", "the convergence model was fitted to their updates"},
 

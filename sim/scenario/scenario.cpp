@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace rehearse {
 
 int optimizer_slots(Optimizer optimizer) {

@@ -12,8 +12,8 @@ BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
   const Instance& instance = group.instance;
   const NetworkParameters& network = scenario.profile.network;
   const BytesPerSecond rate = instance.nic * network.nic_efficiency_for(instance.name);
-  const bool is_by_sockets = instance.transport == NetworkTransport::kTcp &&
-                             scenario.training.strategy.kind->collectives() != nullptr;
+  const bool is_by_sockets =
+      instance.transport == NetworkTransport::kTcp && scenario.training.strategy.kind->collectives() != nullptr;
   return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/gpu_memory.hpp"
@@ -103,17 +104,16 @@ const StrategyEntry& strategy_entry(const std::string& word) {
 }
 
 Json strategy_schema() {
-  Json schema = Json::object();
-  Json& keys = schema["properties"];
+  Json keys = {{"kind", {{"enum", Json::array()}}}}, conditions = Json::array();
   for (const StrategyEntry& entry : registry()) {
     keys["kind"]["enum"].push_back(entry.word);
     for (const StrategyKeys& part : entry.parts) {
       const Json of_part = schema_of(part);
-      for (const Json& rule : of_part["allOf"]) schema["allOf"].push_back(rule);
+      for (const Json& rule : of_part["allOf"]) conditions.push_back(rule);
       for (const auto& [key, rule] : of_part["properties"].items()) keys[key] = rule;
     }
   }
-  return schema;
+  return {{"properties", std::move(keys)}, {"allOf", std::move(conditions)}};
 }
 
 }  // namespace rehearse

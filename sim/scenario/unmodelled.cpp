@@ -120,7 +120,8 @@ void refuse_unmodelled_keys(const JsonReader& json, const std::vector<std::strin
   for (const auto& [key, value] : json.value().items())
     if (std::find(modelled.begin(), modelled.end(), key) != modelled.end())
       continue;
-    else if (const auto what = unmodelled_key(key)) json.fail(key, *what);
+    else if (const auto what = unmodelled_key(key))
+      json.fail(key, *what);
 }
 
 }  // namespace rehearse

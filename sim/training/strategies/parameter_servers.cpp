@@ -2,6 +2,7 @@
 // compile_parameter_server.cpp.
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/names.hpp"
@@ -166,93 +167,93 @@ bool has_servers(const Refusal::Subject& subject) {
 /// Servers of workers that may be in different steps.
 bool has_unordered_servers(const Refusal::Subject& subject) { return !own<ParameterServers>(subject).is_synchronous(); }
 
-std::vector<Refusal> refusals_of_servers() {
-  return {
-      {"parameter servers without machines",
-       [](const Refusal::Subject& s) { return place_if(s.scenario->count(Role::kParameterServer) == 0, kGroups); },
-       "at least one group with role \"parameter_server\"", "the variables are with the servers"},
-      {"servers that nobody asks",
-       [](const Refusal::Subject& s) {
-         return place_if(!has_servers(s) && s.scenario->count(Role::kParameterServer) > 0, kGroups);
-       },
-       "no group with role \"parameter_server\"",
-       "with this strategy workers exchange among themselves",
-       {},
-       Refusal::Of::kOthers},
-      {"collectives of workers that exchange with servers",
-       [](const Refusal::Subject& s) {
-         return stated_of_strategy(s, {"algorithm", "sharding", "prefetched_units", "pipeline"});
-       },
-       "none with parameter servers", "workers exchange with servers, and hold the whole model"},
-      {"rules of servers where there are none",
-       [](const Refusal::Subject& s) {
-         if (has_servers(s)) return RefusedPlace{};
-         return stated_of_strategy(s, {"synchronization", "staleness_bound", "backup_workers",
-                                       "pushes_back_each_variable", "placement", "aggregation", "variables"});
-       },
-       "none without parameter servers",
-       "it says what servers do",
-       {},
-       Refusal::Of::kOthers},
-      {"staleness that is not bounded, or is none",
-       [](const Refusal::Subject& s) {
-         return rules_of(s).synchronization == Synchronization::kStaleSynchronous
-                    ? RefusedPlace{}
-                    : stated_of_strategy(s, {"staleness_bound"});
-       },
-       "\"synchronization\": \"stale_synchronous\" beside it",
-       "asynchronous workers may be any number of steps ahead, synchronous ones none"},
-      {"backup workers that nobody waits for",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(has_unordered_servers(s) && rules_of(s).backup_workers > 0, "backup_workers");
-       },
-       "0 with workers that are not synchronous", "they do not drop late gradients, which are applied when they come"},
-      {"variables that are pushed back to workers in different steps",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(has_unordered_servers(s) && rules_of(s).pushes_back_each_variable,
-                                  "pushes_back_each_variable");
-       },
-       "false with workers that are not synchronous",
-       "a variable goes back once the gradients of all workers for the same step are in"},
-      {"gradients of different steps that are added up",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(has_unordered_servers(s) && rules_of(s).aggregation != Aggregation::kNone,
-                                  "aggregation");
-       },
-       "\"none\" with workers that are not synchronous",
-       "gradients of a machine's workers are added up where they are of the same step"},
-      {"variables in a process on another machine",
-       [](const Refusal::Subject& s) {
-         const bool are_apart =
-             std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(),
-                         [](const Group& group) { return group.role != Role::kWorker && group.colocated_with < 0; });
-         return strategy_place_if(rules_of(s).variables != VariableHome::kServerProcess && are_apart, "variables");
-       },
-       "\"server_process\" where servers have machines of their own",
-       "workers cannot reach into the memory of another machine"},
-      {"variables on GPUs of several machines",
-       [](const Refusal::Subject& s) {
-         int machines = 0;
-         for (const Group& group : s.scenario->groups) machines += group.role == Role::kWorker ? group.count : 0;
-         return strategy_place_if(rules_of(s).variables == VariableHome::kGpus && machines > 1, "variables");
-       },
-       "one machine with workers for variables that live on its GPUs", "GPUs of another machine cannot reach them"},
-      {"variables on GPUs to which no gradients come",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             rules_of(s).variables == VariableHome::kGpus && rules_of(s).aggregation != Aggregation::kGpu, "variables");
-       },
-       "\"aggregation\": \"gpu\" for variables that live on the GPUs",
-       "each is updated on the GPU on which the gradients for it are added up"},
-      {"cycles of what no server gets",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             rules_of(s).variables == VariableHome::kGpus && s.scenario->training.strategy.exchange.cycle_time,
-             "cycle_time");
-       },
-       "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
-  };
-}
+const auto kRefusals = std::to_array<Refusal>({
+    {"parameter servers without machines",
+     [](const Refusal::Subject& s) { return place_if(s.scenario->count(Role::kParameterServer) == 0, kGroups); },
+     "at least one group with role \"parameter_server\"", "the variables are with the servers"},
+    {"servers that nobody asks",
+     [](const Refusal::Subject& s) {
+       return place_if(!has_servers(s) && s.scenario->count(Role::kParameterServer) > 0, kGroups);
+     },
+     "no group with role \"parameter_server\"",
+     "with this strategy workers exchange among themselves",
+     {},
+     Refusal::Of::kOthers},
+    {"collectives of workers that exchange with servers",
+     [](const Refusal::Subject& s) {
+       return stated_of_strategy(s, {"algorithm", "sharding", "prefetched_units", "pipeline"});
+     },
+     "none with parameter servers", "workers exchange with servers, and hold the whole model"},
+    {"rules of servers where there are none",
+     [](const Refusal::Subject& s) {
+       if (has_servers(s)) return RefusedPlace{};
+       return stated_of_strategy(s, {"synchronization", "staleness_bound", "backup_workers",
+                                     "pushes_back_each_variable", "placement", "aggregation", "variables"});
+     },
+     "none without parameter servers",
+     "it says what servers do",
+     {},
+     Refusal::Of::kOthers},
+    {"staleness that is not bounded, or is none",
+     [](const Refusal::Subject& s) {
+       return rules_of(s).synchronization == Synchronization::kStaleSynchronous
+                  ? RefusedPlace{}
+                  : stated_of_strategy(s, {"staleness_bound"});
+     },
+     "\"synchronization\": \"stale_synchronous\" beside it",
+     "asynchronous workers may be any number of steps ahead, synchronous ones none"},
+    {"backup workers that nobody waits for",
+     [](const Refusal::Subject& s) {
+       return strategy_place_if(has_unordered_servers(s) && rules_of(s).backup_workers > 0, "backup_workers");
+     },
+     "0 with workers that are not synchronous", "they do not drop late gradients, which are applied when they come"},
+    {"variables that are pushed back to workers in different steps",
+     [](const Refusal::Subject& s) {
+       return strategy_place_if(has_unordered_servers(s) && rules_of(s).pushes_back_each_variable,
+                                "pushes_back_each_variable");
+     },
+     "false with workers that are not synchronous",
+     "a variable goes back once the gradients of all workers for the same step are in"},
+    {"gradients of different steps that are added up",
+     [](const Refusal::Subject& s) {
+       return strategy_place_if(has_unordered_servers(s) && rules_of(s).aggregation != Aggregation::kNone,
+                                "aggregation");
+     },
+     "\"none\" with workers that are not synchronous",
+     "gradients of a machine's workers are added up where they are of the same step"},
+    {"variables in a process on another machine",
+     [](const Refusal::Subject& s) {
+       const bool are_apart = std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), [](const Group& group) {
+         return group.role != Role::kWorker && group.colocated_with < 0;
+       });
+       return strategy_place_if(rules_of(s).variables != VariableHome::kServerProcess && are_apart, "variables");
+     },
+     "\"server_process\" where servers have machines of their own",
+     "workers cannot reach into the memory of another machine"},
+    {"variables on GPUs of several machines",
+     [](const Refusal::Subject& s) {
+       int machines = 0;
+       for (const Group& group : s.scenario->groups) machines += group.role == Role::kWorker ? group.count : 0;
+       return strategy_place_if(rules_of(s).variables == VariableHome::kGpus && machines > 1, "variables");
+     },
+     "one machine with workers for variables that live on its GPUs", "GPUs of another machine cannot reach them"},
+    {"variables on GPUs to which no gradients come",
+     [](const Refusal::Subject& s) {
+       return strategy_place_if(
+           rules_of(s).variables == VariableHome::kGpus && rules_of(s).aggregation != Aggregation::kGpu, "variables");
+     },
+     "\"aggregation\": \"gpu\" for variables that live on the GPUs",
+     "each is updated on the GPU on which the gradients for it are added up"},
+    {"cycles of what no server gets",
+     [](const Refusal::Subject& s) {
+       return strategy_place_if(
+           rules_of(s).variables == VariableHome::kGpus && s.scenario->training.strategy.exchange.cycle_time,
+           "cycle_time");
+     },
+     "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
+});
+
+std::vector<Refusal> refusals_of_servers() { return {kRefusals.begin(), kRefusals.end()}; }
 
 std::string schema_of_servers() {
   return R"json({ "properties": {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "sim/base/json_origins.hpp"
-#include "sim/program/program.hpp"
+#include "sim/training/strategy_compiler.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {

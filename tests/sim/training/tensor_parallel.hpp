@@ -78,7 +78,7 @@ class TensorParallel final : public StrategyKind {
            " computes, and the gradients of " + columns_;
   }
   std::map<std::string, std::string> verdict_remedies() const override {
-    return {{"worker_nic", "fewer workers that share a product"}};
+    return {{"network", "fewer workers that share a product"}};
   }
   std::vector<StrategyRemedy> remedies(const Scenario&, const Json&) const override {
     return {{"data parallel instead", {R"(/training/strategy={"kind":"all_reduce"})"}, RemedyKind::kOtherTraining}};
