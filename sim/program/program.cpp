@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/base/overloaded.hpp"
 #include "sim/base/parse_quantity.hpp"

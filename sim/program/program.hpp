@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -180,8 +179,8 @@ class ProgramBuilder {
  public:
   /// Of the next operation that is added.
   OperationIndex next() const { return static_cast<OperationIndex>(program_.nodes.size()); }
-  OperationIndex add(Operation operation, std::optional<Signal> signal = {}) {
-    program_.nodes.push_back({.operation = std::move(operation), .signal = signal});
+  OperationIndex add(const Operation& operation, const std::optional<Signal>& signal = {}) {
+    program_.nodes.push_back({.operation = operation, .signal = signal});
     return next() - 1;
   }
   void signal(OperationIndex operation, Signal signal) { program_.nodes[at(operation)].signal = signal; }

@@ -158,60 +158,57 @@ void RunningWorker::issue(StepOperation operation) {
   const auto end_then = [&](Seconds date, bool is_event) {
     return is_event ? end_at(operation, date) : end(operation, date);
   };
-  std::visit(Overloaded{[&](const Delay& delay) { end_then(ready + delay.time, delay.is_event); },
-                        [&](const Notify& notify) {
-                          end_then(ready + connection(notify.connection).latency(), notify.is_event);
-                        },
-                        [&](const Copy& copy) {
-                          copies(copy.direction).copy(ready, copy.label, copy.bytes, copy.priority, tag_of(operation));
-                        },
-                        [&](const BeginKernels&) {
-                          slowdown_ = executor_.client().begin_kernels(*this, ready);
-                          kernel_time_ = steps_[at(operation.slot)].program->kernel_time * slowdown_;
-                          for (Stream& stream : streams_) {
-                            stream.host = std::max(stream.host, ready);
-                            stream.gpu = std::max(stream.gpu, ready);
-                          }
-                          end(operation, ready);
-                        },
-                        [&](const OneOf<Compute, Chain> auto& kernels) { advance(operation.slot, kernels.stream); },
-                        [&]<OneOf<Send, ReadVariable, ApplyGradient, AddGradient> Kind>(const Kind& does) {
-                          return ready > clock_.now() ? start_at<Kind>(operation, ready) : start(operation, does);
-                        },
-                        [&](const Collective&) { start_at<Collective>(operation, ready); },
-                        [&](const Fetch& fetch) { start(operation, fetch); },
-                        [&](const Gate& gate) {
-                          Counters& awaited = counters(gate.scope);
-                          if (!pass(operation, awaited.counter(gate.counter)))
-                            awaited.wait(gate.counter, {this, operation});
-                        },
-                        [&](const StepsGate&) {
-                          if (executor_.may_begin(next_number_)) return end(operation, clock_.now());
-                          stands_at_ = operation.index;
-                          executor_.hold(*this);
-                        },
-                        [&](const Update&) {
-                          const std::int64_t number = number_of(operation);
-                          const bool is_shared = executor_.come_to_update(number);
-                          end(operation, ready);
-                          if (!is_shared) executor_.client().update_of(*this, number);
-                        },
-                        [&](const Fence&) {
-                          stands_at_ = operation.index;
-                          record_wait({operation.slot, readiness(operation).latest}, ready, ready - compute_end());
-                          executor_.client().know_end(*this, ready);
-                        },
-                        [&](const NextStep&) {
-                          end(operation, ready);
-                          executor_.client().begin_next(*this);
-                        }},
-             node(operation).operation);
+  match(
+      node(operation).operation, [&](const Delay& delay) { end_then(ready + delay.time, delay.is_event); },
+      [&](const Notify& notify) { end_then(ready + connection(notify.connection).latency(), notify.is_event); },
+      [&](const Copy& copy) {
+        copies(copy.direction).copy(ready, copy.label, copy.bytes, copy.priority, tag_of(operation));
+      },
+      [&](const BeginKernels&) {
+        slowdown_ = executor_.client().begin_kernels(*this, ready);
+        kernel_time_ = steps_[at(operation.slot)].program->kernel_time * slowdown_;
+        for (Stream& stream : streams_) {
+          stream.host = std::max(stream.host, ready);
+          stream.gpu = std::max(stream.gpu, ready);
+        }
+        end(operation, ready);
+      },
+      [&](const OneOf<Compute, Chain> auto& kernels) { advance(operation.slot, kernels.stream); },
+      [&]<OneOf<Send, ReadVariable, ApplyGradient, AddGradient> Kind>(const Kind& does) {
+        return ready > clock_.now() ? start_at<Kind>(operation, ready) : start(operation, does);
+      },
+      [&](const Collective&) { start_at<Collective>(operation, ready); },
+      [&](const Fetch& fetch) { start(operation, fetch); },
+      [&](const Gate& gate) {
+        Counters& awaited = counters(gate.scope);
+        if (!pass(operation, awaited.counter(gate.counter))) awaited.wait(gate.counter, {this, operation});
+      },
+      [&](const StepsGate&) {
+        if (executor_.may_begin(next_number_)) return end(operation, clock_.now());
+        stands_at_ = operation.index;
+        executor_.hold(*this);
+      },
+      [&](const Update&) {
+        const std::int64_t number = number_of(operation);
+        const bool is_shared = executor_.come_to_update(number);
+        end(operation, ready);
+        if (!is_shared) executor_.client().update_of(*this, number);
+      },
+      [&](const Fence&) {
+        stands_at_ = operation.index;
+        record_wait({operation.slot, readiness(operation).latest}, ready, ready - compute_end());
+        executor_.client().know_end(*this, ready);
+      },
+      [&](const NextStep&) {
+        end(operation, ready);
+        executor_.client().begin_next(*this);
+      });
 }
 
 void RunningWorker::end(StepOperation operation, Seconds when) {
   StepState& step = steps_[at(operation.slot)];
-  const Node& ended = node(operation);
-  const std::vector<OperationIndex>& after = step.program->after;
+  const Program& program = *step.program;
+  const Node& ended = program.nodes[at(operation.index)];
   --step.left;
   latest_ = std::max(latest_, when);
   if (const std::optional<Signal>& signal = ended.signal) {
@@ -221,12 +218,12 @@ void RunningWorker::end(StepOperation operation, Seconds when) {
       counters(signal->scope).advance(signal->counter, {this, operation}, when);
   }
   for (OperationIndex e = ended.first_after; e < ended.last_after; ++e) {
-    Readiness& later = step.ready[at(after[at(e)])];
+    Readiness& later = step.ready[at(program.after[at(e)])];
     if (when > later.date || later.latest == kNone) {
       later.date = std::max(later.date, when);
       later.latest = operation.index;
     }
-    if (--later.pending == 0) issue({operation.slot, after[at(e)]});
+    if (--later.pending == 0) issue({operation.slot, program.after[at(e)]});
   }
 }
 
@@ -430,39 +427,39 @@ Waits RunningWorker::waits(StepOperation operation, Seconds date, Seconds length
   while (left > Seconds{} && operation.index != kNone) {
     const RunningWorker& its = *worker;
     Readiness before = its.readiness(operation);
-    std::visit(
-        Overloaded{
-            [](const OneOf<Delay, StepsGate> auto&) {}, [&](const Copy&) { was(waits.copies, date - before.date); },
-            [&](const Send& send) {
-              if (is_between_gpus(executor_.cluster().network, its.place_.connections[at(send.connection)]))
-                return was(waits.copies, date - before.date);
-              const Seconds latency = its.connections_[at(send.connection)]->latency();
-              was(waits.latency, latency);
-              was(waits.network, date - before.date - latency);
-            },
-            [&](const Notify&) { was(waits.latency, date - before.date); },
-            [&](const OneOf<ReadVariable, ApplyGradient, AddGradient> auto&) { was(waits.server, date - before.date); },
-            [&](const Fetch&) {
-              if (its.fetch_.connection) was(waits.latency, its.fetch_.connection->latency() * 2);
-              was(waits.network, left);
-            },
-            [&](const Gate& gate) {
-              const Counters::Counter counter = its.counters(gate.scope).counter(gate.counter);
-              const auto& [by, opened_by] = counter.latest;
-              if (by == nullptr || counter.date < before.date || by->step_of(opened_by) != counter.step) return;
-              if (gate.scope != CounterScope::kAll) {
-                worker = by;
-                operation.slot = opened_by.slot;
-                before = {date, opened_by.index};
-                return;
-              }  // the last gradient of all; before it, one's own
-              was(waits.server, date - by->ready_at(opened_by));
-              before = {by->ready_at(opened_by), its.readiness({operation.slot, before.latest}).latest};
-            },
-            [&](const OneOf<BeginKernels, Compute, Chain, Collective, Update, Fence, NextStep> auto&) {
-              before.latest = kNone;
-            }},
-        its.node(operation).operation);
+    match(
+        its.node(operation).operation,
+
+        [](const OneOf<Delay, StepsGate> auto&) {}, [&](const Copy&) { was(waits.copies, date - before.date); },
+        [&](const Send& send) {
+          if (is_between_gpus(executor_.cluster().network, its.place_.connections[at(send.connection)]))
+            return was(waits.copies, date - before.date);
+          const Seconds latency = its.connections_[at(send.connection)]->latency();
+          was(waits.latency, latency);
+          was(waits.network, date - before.date - latency);
+        },
+        [&](const Notify&) { was(waits.latency, date - before.date); },
+        [&](const OneOf<ReadVariable, ApplyGradient, AddGradient> auto&) { was(waits.server, date - before.date); },
+        [&](const Fetch&) {
+          if (its.fetch_.connection) was(waits.latency, its.fetch_.connection->latency() * 2);
+          was(waits.network, left);
+        },
+        [&](const Gate& gate) {
+          const Counters::Counter counter = its.counters(gate.scope).counter(gate.counter);
+          const auto& [by, opened_by] = counter.latest;
+          if (by == nullptr || counter.date < before.date || by->step_of(opened_by) != counter.step) return;
+          if (gate.scope != CounterScope::kAll) {
+            worker = by;
+            operation.slot = opened_by.slot;
+            before = {date, opened_by.index};
+            return;
+          }  // the last gradient of all; before it, one's own
+          was(waits.server, date - by->ready_at(opened_by));
+          before = {by->ready_at(opened_by), its.readiness({operation.slot, before.latest}).latest};
+        },
+        [&](const OneOf<BeginKernels, Compute, Chain, Collective, Update, Fence, NextStep> auto&) {
+          before.latest = kNone;
+        });
     date = before.date;
     operation.index = before.latest;
   }

@@ -282,26 +282,25 @@ class WorkerTrace : TraceBuilder {
 
   void add_operation(OperationIndex index) {
     ChakraNode node = node_of(index);
-    std::visit(
-        Overloaded{[&](const OneOf<Delay, AddGradient> auto& work) { set_host_work(node, work.time); },
-                   [&](const Copy& copy) {
-                     const bool goes = copy.direction == CopyDirection::kToGpu;
-                     node.type = goes ? ChakraType::kLoad : ChakraType::kStore;
-                     node.stream = kCopyStream + static_cast<int>(copy.direction);
-                     node.bytes = copy.bytes.value();
-                   },
-                   [&](const OneOf<Send, Notify> auto& message) { set_message(index, message.connection, node); },
-                   [&](const Collective& collective) {
-                     node.type = ChakraType::kCollective;
-                     node.stream = kGroupStream + collective.group;
-                     node.comm_type = comm_type(collective.kind);
-                     node.bytes = put_in(collective);
-                     node.group = process_group(collective.group);
-                   },
-                   [&](const Gate& gate) { add_own_signals(gate, node); },
-                   [](const OneOf<BeginKernels, Compute, Chain, ReadVariable, ApplyGradient, Fetch, StepsGate, Update,
-                                  Fence, NextStep> auto&) {}},
-        operation(index));
+    match(
+        operation(index), [&](const OneOf<Delay, AddGradient> auto& work) { set_host_work(node, work.time); },
+        [&](const Copy& copy) {
+          const bool goes = copy.direction == CopyDirection::kToGpu;
+          node.type = goes ? ChakraType::kLoad : ChakraType::kStore;
+          node.stream = kCopyStream + static_cast<int>(copy.direction);
+          node.bytes = copy.bytes.value();
+        },
+        [&](const OneOf<Send, Notify> auto& message) { set_message(index, message.connection, node); },
+        [&](const Collective& collective) {
+          node.type = ChakraType::kCollective;
+          node.stream = kGroupStream + collective.group;
+          node.comm_type = comm_type(collective.kind);
+          node.bytes = put_in(collective);
+          node.group = process_group(collective.group);
+        },
+        [&](const Gate& gate) { add_own_signals(gate, node); },
+        [](const OneOf<BeginKernels, Compute, Chain, ReadVariable, ApplyGradient, Fetch, StepsGate, Update, Fence,
+                       NextStep> auto&) {});
     trace_.nodes.push_back(std::move(node));
   }
 

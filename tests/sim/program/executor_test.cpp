@@ -142,6 +142,26 @@ TEST_CASE("a message takes its connection alone, and its latency; what it signal
   CHECK(waits.other.value() == doctest::Approx(0.49e-3).epsilon(1e-9));
 }
 
+TEST_CASE("collected messages go at the end of the program's cycle, as one or in parts of the largest size") {
+  // Ready at 1 ms, two messages of 1 MB leave at 10 ms. At 1 GB/s the first alone takes 1 ms and 10 us, both take 2 ms.
+  for (const bool are_fused : {false, true}) {
+    ProgramBuilder builder;
+    const OperationIndex delay = builder.add(Delay{.time = 1.0_ms});
+    const OperationIndex fence = builder.add(Fence{});
+    for (int i = 0; i < 2; ++i) {
+      const OperationIndex sent = builder.add(Send{.label = i, .is_collected = true, .bytes = Bytes{1000000}});
+      builder.order(delay, sent);
+      if (i == 0) builder.order(sent, fence);
+    }
+    builder.program().cycle = Cycle{.time = 10.0_ms, .largest = Bytes{are_fused ? 2000000 : 1999999}};
+    const Program program = fuse_chains(builder.finish());
+    Bench bench;
+    bench.begin(bench.add_worker(0), program);
+    bench.run();
+    CHECK(bench.ends[0].value() == doctest::Approx((are_fused ? 12e-3 : 11e-3) + 10e-6).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("the gate of steps: a barrier, a bound on staleness, backup workers") {
   StepGate barrier{0, 0, 5}, stale{2, 0, 5}, backup{0, 1, 5}, none{std::nullopt, 0, 5};
   for (StepGate* gate : {&barrier, &stale, &backup, &none})

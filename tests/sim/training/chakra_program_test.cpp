@@ -26,7 +26,7 @@ bool is_pairwise(const Scenario& scenario) { return scenario.training.strategy.k
 template <class... Fields>
 std::string written(const Fields&... fields) {
   std::ostringstream text;
-  const auto add = [&](const auto& field) {
+  [[maybe_unused]] const auto add = [&](const auto& field) {
     if constexpr (requires { field.value(); })
       text << field.value() << ' ';
     else
