@@ -84,8 +84,6 @@ bool has_regular_steps(const Scenario& scenario) {
 
 int backup_workers(const Scenario& scenario) { return scenario.training.strategy.server_rules().backup_workers; }
 
-int backup_workers(const Scenario& scenario) { return scenario.training.strategy.server_rules().backup_workers; }
-
 std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
   return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;
 }
