@@ -71,9 +71,9 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
 
 namespace {
 
-class DataParallel final : public StrategyCompiler {
+class AllReduceCompiler final : public StrategyCompiler {
  public:
-  explicit DataParallel(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
+  explicit AllReduceCompiler(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
 
   Program compile(const WorkerStep& step, FirstVariables) const override {
     return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy);
@@ -85,6 +85,8 @@ class DataParallel final : public StrategyCompiler {
 
 }  // namespace
 
-std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site) { return std::make_unique<DataParallel>(site); }
+std::unique_ptr<StrategyCompiler> all_reduce_compiler(const Site& site) {
+  return std::make_unique<AllReduceCompiler>(site);
+}
 
 }  // namespace rehearse

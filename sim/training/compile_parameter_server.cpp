@@ -499,9 +499,9 @@ std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const
   return places;
 }
 
-class ParameterServers final : public StrategyCompiler {
+class ServerCompiler final : public StrategyCompiler {
  public:
-  explicit ParameterServers(const Site& site)
+  explicit ServerCompiler(const Site& site)
       : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), static_cast<int>(site.servers.size()))} {
     std::map<TeamPlace, int> known;
     for (const std::vector<Endpoint>& gpus : site.workers) {
@@ -553,7 +553,7 @@ class ParameterServers final : public StrategyCompiler {
 }  // namespace
 
 std::unique_ptr<StrategyCompiler> parameter_server_compiler(const Site& site) {
-  return std::make_unique<ParameterServers>(site);
+  return std::make_unique<ServerCompiler>(site);
 }
 
 }  // namespace rehearse

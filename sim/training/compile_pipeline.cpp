@@ -219,9 +219,9 @@ Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, cons
 
 namespace {
 
-class Pipelines final : public StrategyCompiler {
+class StageCompiler final : public StrategyCompiler {
  public:
-  explicit Pipelines(const Site& site)
+  explicit StageCompiler(const Site& site)
       : StrategyCompiler{site},
         stages_{cut_into_stages(scenario())},
         exchange_{plan_pipeline_exchange(scenario(), stages_)} {}
@@ -269,6 +269,6 @@ class Pipelines final : public StrategyCompiler {
 
 }  // namespace
 
-std::unique_ptr<StrategyCompiler> pipeline_compiler(const Site& site) { return std::make_unique<Pipelines>(site); }
+std::unique_ptr<StrategyCompiler> pipeline_compiler(const Site& site) { return std::make_unique<StageCompiler>(site); }
 
 }  // namespace rehearse

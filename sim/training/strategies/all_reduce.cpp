@@ -140,7 +140,7 @@ std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const 
   return all;
 }
 
-std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scenario, Json& effective) {
+std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scenario& scenario, Json& effective) {
   CollectiveRules rules;
   rules.algorithm = read_algorithm(json, scenario, effective);
   read_sharding(json, rules);
@@ -149,16 +149,12 @@ std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scena
   return std::make_shared<AllReduce>(rules, stages, json.has("pipeline"));
 }
 
-const CollectiveRules& rules_of(const Refusal::Subject& subject) {
-  return *subject.scenario->training.strategy.kind->collectives();
-}
-
 std::vector<Refusal> refusals_of_algorithms() {
   return {
       {"NVLink SHARP without its switch",
        [](const Refusal::Subject& s) {
          return strategy_place_if(
-             rules_of(s).algorithm == CollectiveAlgorithm::kNvls &&
+             collective_rules_of(s).algorithm == CollectiveAlgorithm::kNvls &&
                  (s.scenario->islands().size() > 1 || !s.scenario->first_workers().interconnect.reduces_in_switch),
              "algorithm");
        },
@@ -169,7 +165,7 @@ std::vector<Refusal> refusals_of_algorithms() {
        [](const Refusal::Subject& s) {
          const std::vector<int> gpus = s.scenario->islands();
          return strategy_place_if(
-             rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical &&
+             collective_rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical &&
                  std::any_of(gpus.begin(), gpus.end(), [&](int count) { return count != gpus.front(); }),
              "algorithm");
        },
@@ -192,6 +188,10 @@ std::string schema_of_algorithms() {
 
 }  // namespace
 
+const CollectiveRules& collective_rules_of(const Refusal::Subject& subject) {
+  return *subject.scenario->training.strategy.kind->collectives();
+}
+
 StrategyKeys algorithm_keys() { return {schema_of_algorithms, refusals_of_algorithms}; }
 
 CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scenario, Json& effective) {
@@ -207,6 +207,8 @@ CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scena
   return algorithm;
 }
 
-StrategyEntry all_reduce() { return {"all_reduce", read, {algorithm_keys(), sharding_keys(), pipeline_keys()}}; }
+StrategyEntry all_reduce() {
+  return {"all_reduce", read_all_reduce, {algorithm_keys(), sharding_keys(), pipeline_keys()}};
+}
 
 }  // namespace rehearse

@@ -34,7 +34,7 @@ class PairwiseAveraging final : public StrategyKind {
   std::unique_ptr<StrategyCompiler> compiler(const Site& site) const override { return pairwise_compiler(site); }
 };
 
-std::shared_ptr<const StrategyKind> read(const JsonReader&, Scenario&, Json&) {
+std::shared_ptr<const StrategyKind> read_pairs(const JsonReader&, Scenario&, Json&) {
   return std::make_shared<PairwiseAveraging>();
 }
 
@@ -53,7 +53,7 @@ std::vector<Refusal> refusals_of_pairs() {
 }  // namespace
 
 StrategyEntry pairwise_averaging() {
-  return {"pairwise_averaging", read, {{[] { return std::string{"{}"}; }, refusals_of_pairs}}};
+  return {"pairwise_averaging", read_pairs, {{[] { return std::string{"{}"}; }, refusals_of_pairs}}};
 }
 
 }  // namespace rehearse

@@ -115,7 +115,7 @@ std::vector<StrategyRemedy> ParameterServers::remedies(const Scenario& scenario,
   return all;
 }
 
-std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scenario, Json& effective) {
+std::shared_ptr<const StrategyKind> read_servers(const JsonReader& json, Scenario& scenario, Json& effective) {
   ServerRules strategy;
   strategy.synchronization = read_word<Synchronization>(json, "synchronization",
                                                         {{"asynchronous", Synchronization::kAsynchronous},
@@ -159,7 +159,7 @@ std::shared_ptr<const StrategyKind> read(const JsonReader& json, Scenario& scena
   return std::make_shared<ParameterServers>(strategy);
 }
 
-const ServerRules& rules_of(const Refusal::Subject& subject) { return own<ParameterServers>(subject).rules; }
+const ServerRules& server_rules_of(const Refusal::Subject& subject) { return own<ParameterServers>(subject).rules; }
 /// Of any strategy.
 bool has_servers(const Refusal::Subject& subject) {
   return subject.scenario->training.strategy.kind->servers() != nullptr;
@@ -196,7 +196,7 @@ const auto kRefusals = std::to_array<Refusal>({
      Refusal::Of::kOthers},
     {"staleness that is not bounded, or is none",
      [](const Refusal::Subject& s) {
-       return rules_of(s).synchronization == Synchronization::kStaleSynchronous
+       return server_rules_of(s).synchronization == Synchronization::kStaleSynchronous
                   ? RefusedPlace{}
                   : stated_of_strategy(s, {"staleness_bound"});
      },
@@ -204,19 +204,19 @@ const auto kRefusals = std::to_array<Refusal>({
      "asynchronous workers may be any number of steps ahead, synchronous ones none"},
     {"backup workers that nobody waits for",
      [](const Refusal::Subject& s) {
-       return strategy_place_if(has_unordered_servers(s) && rules_of(s).backup_workers > 0, "backup_workers");
+       return strategy_place_if(has_unordered_servers(s) && server_rules_of(s).backup_workers > 0, "backup_workers");
      },
      "0 with workers that are not synchronous", "they do not drop late gradients, which are applied when they come"},
     {"variables that are pushed back to workers in different steps",
      [](const Refusal::Subject& s) {
-       return strategy_place_if(has_unordered_servers(s) && rules_of(s).pushes_back_each_variable,
+       return strategy_place_if(has_unordered_servers(s) && server_rules_of(s).pushes_back_each_variable,
                                 "pushes_back_each_variable");
      },
      "false with workers that are not synchronous",
      "a variable goes back once the gradients of all workers for the same step are in"},
     {"gradients of different steps that are added up",
      [](const Refusal::Subject& s) {
-       return strategy_place_if(has_unordered_servers(s) && rules_of(s).aggregation != Aggregation::kNone,
+       return strategy_place_if(has_unordered_servers(s) && server_rules_of(s).aggregation != Aggregation::kNone,
                                 "aggregation");
      },
      "\"none\" with workers that are not synchronous",
@@ -226,7 +226,7 @@ const auto kRefusals = std::to_array<Refusal>({
        const bool are_apart = std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), [](const Group& group) {
          return group.role != Role::kWorker && group.colocated_with < 0;
        });
-       return strategy_place_if(rules_of(s).variables != VariableHome::kServerProcess && are_apart, "variables");
+       return strategy_place_if(server_rules_of(s).variables != VariableHome::kServerProcess && are_apart, "variables");
      },
      "\"server_process\" where servers have machines of their own",
      "workers cannot reach into the memory of another machine"},
@@ -234,20 +234,21 @@ const auto kRefusals = std::to_array<Refusal>({
      [](const Refusal::Subject& s) {
        int machines = 0;
        for (const Group& group : s.scenario->groups) machines += group.role == Role::kWorker ? group.count : 0;
-       return strategy_place_if(rules_of(s).variables == VariableHome::kGpus && machines > 1, "variables");
+       return strategy_place_if(server_rules_of(s).variables == VariableHome::kGpus && machines > 1, "variables");
      },
      "one machine with workers for variables that live on its GPUs", "GPUs of another machine cannot reach them"},
     {"variables on GPUs to which no gradients come",
      [](const Refusal::Subject& s) {
        return strategy_place_if(
-           rules_of(s).variables == VariableHome::kGpus && rules_of(s).aggregation != Aggregation::kGpu, "variables");
+           server_rules_of(s).variables == VariableHome::kGpus && server_rules_of(s).aggregation != Aggregation::kGpu,
+           "variables");
      },
      "\"aggregation\": \"gpu\" for variables that live on the GPUs",
      "each is updated on the GPU on which the gradients for it are added up"},
     {"cycles of what no server gets",
      [](const Refusal::Subject& s) {
        return strategy_place_if(
-           rules_of(s).variables == VariableHome::kGpus && s.scenario->training.strategy.exchange.cycle_time,
+           server_rules_of(s).variables == VariableHome::kGpus && s.scenario->training.strategy.exchange.cycle_time,
            "cycle_time");
      },
      "none for variables that live on the GPUs", "no process collects what goes from GPU to GPU"},
@@ -273,7 +274,9 @@ std::string schema_of_servers() {
 
 }  // namespace
 
-StrategyEntry parameter_servers() { return {"parameter_server", read, {{schema_of_servers, refusals_of_servers}}}; }
+StrategyEntry parameter_servers() {
+  return {"parameter_server", read_servers, {{schema_of_servers, refusals_of_servers}}};
+}
 
 std::shared_ptr<const StrategyKind> default_strategy() {
   static const auto kind = std::make_shared<const ParameterServers>(ServerRules{});

@@ -9,14 +9,12 @@
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
+#include "sim/training/strategies/strategies.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const CollectiveRules& rules_of(const Refusal::Subject& subject) {
-  return *subject.scenario->training.strategy.kind->collectives();
-}
 bool has_pipeline(const Refusal::Subject& subject) {
   return subject.scenario->training.strategy.kind->pipeline() != nullptr;
 }
@@ -25,9 +23,10 @@ std::vector<Refusal> refusals_of_pipelines() {
   return {
       {"a pipeline whose stages are parts of machines",
        [](const Refusal::Subject& s) {
-         return strategy_place_if(has_pipeline(s) && (rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical ||
-                                                      rules_of(s).algorithm == CollectiveAlgorithm::kNvls),
-                                  "algorithm");
+         return strategy_place_if(
+             has_pipeline(s) && (collective_rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical ||
+                                 collective_rules_of(s).algorithm == CollectiveAlgorithm::kNvls),
+             "algorithm");
        },
        "an all-reduce among any GPUs with a pipeline, not \"hierarchical\" or \"nvls\"",
        "a stage may have some of a machine's GPUs"},

@@ -6,29 +6,27 @@
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
+#include "sim/training/strategies/strategies.hpp"
 
 namespace rehearse {
 
 namespace {
 
-const CollectiveRules& rules_of(const Refusal::Subject& subject) {
-  return *subject.scenario->training.strategy.kind->collectives();
-}
-bool is_sharded(const Refusal::Subject& subject) { return rules_of(subject).sharding != Sharding::kNone; }
+bool is_sharded(const Refusal::Subject& subject) { return collective_rules_of(subject).sharding != Sharding::kNone; }
 
 std::vector<Refusal> refusals_of_sharding() {
   return {
       {"parts that trees and stars exchange",
        [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             is_sharded(s) && rules_of(s).algorithm != CollectiveAlgorithm::kRing && !is_choice(rules_of(s).algorithm),
-             "algorithm");
+         return strategy_place_if(is_sharded(s) && collective_rules_of(s).algorithm != CollectiveAlgorithm::kRing &&
+                                      !is_choice(collective_rules_of(s).algorithm),
+                                  "algorithm");
        },
        "\"ring\", \"library\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
       {"units that are gathered ahead though they are there",
        [](const Refusal::Subject& s) {
-         return rules_of(s).sharding == Sharding::kParameters ? RefusedPlace{}
-                                                              : stated_of_strategy(s, {"prefetched_units"});
+         return collective_rules_of(s).sharding == Sharding::kParameters ? RefusedPlace{}
+                                                                         : stated_of_strategy(s, {"prefetched_units"});
        },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
       {"forward overlap of parts",

@@ -1,6 +1,7 @@
 #pragma once
 // The strategies of Rehearse: each in a file of its own, listed in strategies.cpp.
 
+#include "sim/scenario/refusals.hpp"
 #include "sim/scenario/strategy.hpp"
 
 namespace rehearse {
@@ -8,6 +9,9 @@ namespace rehearse {
 StrategyEntry parameter_servers();
 StrategyEntry all_reduce();
 StrategyEntry pairwise_averaging();
+
+/// Of the scenario in question, whose strategy has collectives.
+const CollectiveRules& collective_rules_of(const Refusal::Subject& subject);
 
 // For strategies whose all-reduces may be by any algorithm
 

@@ -16,7 +16,7 @@ namespace {
 
 using test::exactly;
 
-const bool kIsRegistered = [] {
+const bool kHasTensorParallel = [] {
   using test::TensorParallel;
   register_strategy({"tensor_parallel", TensorParallel::read, {{TensorParallel::schema, TensorParallel::refusals}}});
   return true;
@@ -24,7 +24,7 @@ const bool kIsRegistered = [] {
 
 /// Four GPUs with PCIe of 1 GB/s; of four layers, of 1 ms forward and 2 ms backward, the two in the middle are cut.
 Json four_gpus(const std::vector<std::pair<std::string, Json>>& changes = {}) {
-  REQUIRE(kIsRegistered);
+  REQUIRE(kHasTensorParallel);
   Json scenario =
       test::timed_scenario(1, {{"4000000B"}, {"8000000B"}, {"8000000B"}, {"4000000B"}},
                            {{"kind", "tensor_parallel"}, {"degree", 4}, {"columns", "layer1"}, {"rows", "layer2"}}, 4);
@@ -107,7 +107,7 @@ TEST_CASE("tensor parallelism: its keys and words are where those of other strat
 }
 
 TEST_CASE("a strategy may not take a word or a key of another meaning") {
-  REQUIRE(kIsRegistered);
+  REQUIRE(kHasTensorParallel);
   const auto keys = [] { return std::string{R"({ "properties": { "degree": { "type": "string" } } })"}; };
   CHECK_THROWS_WITH(register_strategy({"another", test::TensorParallel::read, {{keys, nullptr}}}),
                     "there is a key \"degree\" of strategies already");
