@@ -92,8 +92,9 @@ TEST_CASE("ZeRO 0 to 3 keep 16, 4 + 12/d, 2 + 14/d and 16/d bytes of a parameter
     for (const auto& [optimizer, moments] : optimizers)
       for (const int d : {8, 24, 64}) {
         CAPTURE(d);
-        CAPTURE(optimizer);
-        const auto rounded_up = [&](std::int64_t bytes) { return (p * bytes + d - 1) / d; };
+        const std::string& its_optimizer = optimizer;
+        CAPTURE(its_optimizer);
+        const auto rounded_up = [&, parameters = p](std::int64_t bytes) { return (parameters * bytes + d - 1) / d; };
         for (const char* precision : {"fp16", "bf16"}) {
           const auto states = [&, &name = optimizer, &model = structure](const char* sharding) {
             return states_of(memory_of(on_gpus(model, d, sharding, precision, name)));

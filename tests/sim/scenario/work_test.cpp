@@ -62,7 +62,8 @@ TEST_CASE("a job that loses half of its machines has the rest of its samples lef
                                                          {"accumulates", left * step_of(4, 2)}};
   for (const auto& [way, rest] : ways)
     for (const bool is_exact : {false, true}) {
-      CAPTURE(way);
+      const std::string& stated = way;
+      CAPTURE(stated);
       CAPTURE(is_exact);
       Json scenario = sized(leaving({{"kind", "all_reduce"}, {"overlap", "none"}}, 8, 4, "1s"), "steps", 4000);
       scenario["training"]["smaller_cluster"] = way;
@@ -88,7 +89,8 @@ TEST_CASE("synchronous servers keep the global batch as all-reduce does") {
                                                          {"larger_shares", left * step(3, 8)},
                                                          {"accumulates", left * step(3, 8)}};
   for (const auto& [way, rest] : ways) {
-    CAPTURE(way);
+    const std::string& stated = way;
+    CAPTURE(stated);
     Json scenario = test::with_servers(sized(leaving(strategy, 6, 3, "1s"), "steps", 500), 1);
     scenario["training"]["smaller_cluster"] = way;
     const Json result = run(scenario);

@@ -436,7 +436,8 @@ TEST_CASE("in what the weights are stored is told, as a workload states its prec
         std::pair{R"("dtype": "bfloat16", "torch_dtype": "float32")", "bfloat16"},
         std::pair{R"("torch_dtype": "float32")", ""}, std::pair{R"("torch_dtype": "auto")", ""},
         std::pair{R"("torch_dtype": null)", ""}, std::pair{R"("use_cache": true)", ""}}) {
-    CAPTURE(key);
+    const char* const stated = key;
+    CAPTURE(stated);
     CHECK(imported(with(kMistral, key)).stored_type == type);
   }
   CHECK(precision_remark("bfloat16") ==

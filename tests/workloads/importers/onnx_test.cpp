@@ -192,7 +192,8 @@ TEST_CASE("recurrent layers have the parameters and the work of their layout, di
   // W [G h, in], R [G h, h], B [2 G h] with G = 4 gates of an LSTM, 3 of a GRU, 1 of a plain one; h = 8, in = 4.
   const auto workload = [](const std::string& graph) { return workload_of(imported_text(graph)); };
   for (const auto& [type, gates] : {std::pair{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}}) {
-    INFO(type);
+    const char* const layer = type;
+    CAPTURE(layer);
     const int of_matrices = gates * 8 * (4 + 8);
     // Positions first, as the operator's default is: 20 positions, 2 samples.
     const Workload plain = workload(recurrent(type, {20, 2, 4}));

@@ -75,8 +75,9 @@ TEST_CASE("sequences come first in recurrent modules unless the batch does; each
   };
   for (const auto& [type, gates] : {std::pair{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}}) {
     const int matrices = gates * 8 * 12;
-    const auto work = [&](const std::string& order, const std::string& shape, bool has_bias) {
-      return test::workload_of(import_model(Source{"g.json", graph(type, gates, order, shape, has_bias)}));
+    const auto work = [&, layer = type, count = gates](const std::string& order, const std::string& shape,
+                                                       bool has_bias) {
+      return test::workload_of(import_model(Source{"g.json", graph(layer, count, order, shape, has_bias)}));
     };
     CHECK(work(R"("batch_first": false, )", "[20, 2, 4]", true).parameters() == matrices + 16 * gates);
     CHECK(work(R"("batch_first": false, )", "[20, 2, 4]", false).parameters() == matrices);
