@@ -144,6 +144,16 @@ TrafficCounts& TrafficCounts::operator+=(const TrafficCounts& other) {
   return *this;
 }
 
+std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic, std::size_t most) {
+  std::vector<std::size_t> pairs(traffic.pairs.size());
+  std::iota(pairs.begin(), pairs.end(), std::size_t{0});
+  std::ranges::stable_sort(pairs, std::ranges::greater{},
+                           [&](std::size_t p) { return traffic.pairs[p].counts.wire_bytes; });
+  pairs.resize(std::min(pairs.size(), most));
+  std::ranges::sort(pairs);
+  return pairs;
+}
+
 class TrafficCounter::State {
  public:
   State(std::int64_t origin_ns, std::int64_t bin_ns)

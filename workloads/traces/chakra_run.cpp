@@ -9,6 +9,7 @@
 #include "workloads/traces/detail/chakra_checks.hpp"
 #include "workloads/traces/detail/circle.hpp"
 #include "workloads/traces/detail/interned.hpp"
+#include "workloads/traces/detail/wait_budget.hpp"
 
 namespace rehearse {
 
@@ -348,6 +349,7 @@ class NodeRunBuilder {
         is_stated[at(wait.later)] = true;
     const auto launched = [&](OperationIndex i) { return calls[at(i)] >= 0 ? calls[at(i)] : i; };
     std::map<std::int32_t, std::vector<OperationIndex>> kernels;  // [streams]
+    WaitBudget budget{trace_.file_name, run_.operations.size()};
     for (OperationIndex i = 0; at(i) < run_.operations.size(); ++i) {
       const RecordedOperation& operation = run_.operations[at(i)];
       if (operation.kind != WorkKind::kGpu) continue;
@@ -360,6 +362,7 @@ class NodeRunBuilder {
       for (const auto& [stream, list] : kernels) {
         if (stream == operation.lane) continue;
         const auto is_before = [&](OperationIndex k) {
+          budget.take_one();
           return launched(k) < launched(i) &&
                  (!run_.has_dates || run_.operations[at(k)].recorded_end <= operation.recorded_start);
         };
