@@ -83,6 +83,19 @@ TEST_CASE("bins grow when there would be too many, and lose no byte") {
   CHECK(traffic.bins.bytes.size() < 8'000'000);
 }
 
+TEST_CASE("packets that come backwards in time are those that come forwards") {
+  TrafficCounter forwards{0, kMs}, backwards{0, kMs};
+  constexpr int kPackets = 20'000;
+  for (int i = 0; i < kPackets; ++i) {
+    forwards.add(packet_at(i * 1000 * kMs, 1, 2, 100 + i % 7));
+    backwards.add(packet_at((kPackets - 1 - i) * 1000 * kMs, 1, 2, 100 + (kPackets - 1 - i) % 7));
+  }
+  const ObservedTraffic a = forwards.finish(), b = backwards.finish();
+  CHECK(a.bin_ns == b.bin_ns);
+  CHECK(a.bins == b.bins);
+  CHECK(a.pairs == b.pairs);
+}
+
 TEST_CASE("segments that were sent again are told by their sequence, also beyond 2^32") {
   TrafficCounter counter{0, kMs};
   counter.add(segment(0xfffffff0U, 100));  // until 84
