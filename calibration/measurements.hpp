@@ -41,7 +41,8 @@ Measurements load_measurements(const std::filesystem::path& path, MeasurementFor
 ///   ranks, machines, device               of the comments above the rows; empty without these
 ///   bytes, count, type, redop, root       redop and root are empty where the program has none
 ///   time_s, time_us, algbw_GBps, busbw_GBps, and the same with _in_place
-/// Rows of 0 B are left out, with a remark. A row that nccl-tests found wrong results in is refused, and so are times of
+/// Rows of 0 B are left out, with a remark, and so are rows that another program's line cuts in two; if these are more than
+/// the others, the listing is refused. A row that nccl-tests found wrong results in is refused, and so are times of
 /// the host's calls (-C 1).
 Measurements parse_nccl_tests(std::string_view text, const std::string& file_name);
 

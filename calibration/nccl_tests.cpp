@@ -142,12 +142,17 @@ class NcclTests {
       read_line(without_tags(text.substr(begin, end - begin), buffer, tag), tag);
       begin = end + 1;
     }
+    if (cut_rows_ > rows_) throw InputError{first_cut_};  // no accident: the header is not theirs
     if (rows_ == 0) fail_without_rows(text);
     Measurements measurements{
         .table = parse_csv(csv_.text(), file_name_), .remarks = {}, .missing = missing_, .gpu_column = "device"};
     if (rows_of_nothing_ > 0)
       measurements.remarks.push_back(
           file_name_ + ": rows of 0 B, which move nothing, are left out: " + std::to_string(rows_of_nothing_));
+    if (cut_rows_ > 0)
+      measurements.remarks.push_back(
+          first_cut_ +
+          "; such rows, into which another program may have written, are left out: " + std::to_string(cut_rows_));
     if (has_groups_)
       measurements.remarks.push_back(
           file_name_ + ": several groups of ranks ran at the same time; ranks are those of the first group");
@@ -311,10 +316,14 @@ class NcclTests {
       if (words.size() < kFewestColumns) return;
       fail("expected the line with the column names, \"#  size  count  type ...\", above the first row");
     }
-    if (!fits)
-      fail("expected " + std::to_string(listing->fields) + " fields as in the header; found " +
-           std::to_string(words.size()));
-    add_row({.listing = *listing, .words = words}, writer);
+    const Row row{.listing = *listing, .words = words};
+    const std::string cut = fits ? why_no_number(row)
+                                 : "expected " + std::to_string(listing->fields) + " fields as in the header; found " +
+                                       std::to_string(words.size());
+    if (cut.empty())
+      add_row(row, writer);
+    else if (cut_rows_++ == 0)
+      first_cut_ = file_name_ + ":" + std::to_string(line_) + ": " + cut;
   }
 
   /// The listing that a line belongs to: its writer's, or the only one. Null if it has no column names yet.
@@ -384,26 +393,33 @@ class NcclTests {
     return word == "N/A" ? std::string_view{} : word;
   }
 
-  std::optional<double> value(const Row& row, const std::string& column) const {
+  /// What another program writes at the same time can cut a row in two, or come behind it on its line: then there are more or
+  /// fewer fields than in the header, or no number where one must be. Empty if all are there.
+  static std::string why_no_number(const Row& row) {
+    for (const char* column : {"size", "count", "time", "algbw", "busbw", "#wrong", "error"})
+      for (const char* where : {"", "_in_place"}) {
+        const std::string_view word = text(row, std::string{column} + where);
+        if (!word.empty() && !(number_of(word).value_or(-1) >= 0))
+          return "column " + in_quotes(std::string{column} + where) + ": expected a number; found " + in_quotes(word);
+      }
+    return {};
+  }
+
+  static std::optional<double> value(const Row& row, const std::string& column) {
     const std::string_view word = text(row, column);
     if (word.empty()) return {};
-    const auto value = number_of(word);
-    if (!value || *value < 0) fail("column " + in_quotes(column) + ": expected a number; found " + in_quotes(word));
-    return value;
+    return number_of(word);
   }
 
-  std::string number(const Row& row, const std::string& column) const {
-    (void)value(row, column);
-    return std::string{text(row, column)};
-  }
+  static std::string number(const Row& row, const std::string& column) { return std::string{text(row, column)}; }
 
-  std::string seconds(const Row& row, const std::string& column) const {
+  static std::string seconds(const Row& row, const std::string& column) {
     const auto ticks = value(row, column);
     return ticks ? CsvField{*ticks / row.listing.ticks_per_second}.text() : "";
   }
 
   /// As it is written, if that is in microseconds.
-  std::string microseconds(const Row& row, const std::string& column) const {
+  static std::string microseconds(const Row& row, const std::string& column) {
     const auto ticks = value(row, column);
     const bool has_milliseconds = row.listing.ticks_per_second < 1e6;
     return ticks && has_milliseconds ? CsvField{*ticks * 1e3}.text() : number(row, column);
@@ -411,7 +427,8 @@ class NcclTests {
 
   const std::string& file_name_;
   std::size_t line_ = 1;
-  std::size_t rows_ = 0, rows_of_nothing_ = 0;
+  std::size_t rows_ = 0, rows_of_nothing_ = 0, cut_rows_ = 0;
+  std::string first_cut_;  // the line about the first of cut_rows_
   bool has_header_ = false, has_groups_ = false;
   std::map<std::string, Listing> listings_;  // by who writes it
   std::set<std::string> writers_with_rows_;

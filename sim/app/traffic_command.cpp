@@ -127,7 +127,7 @@ void print_one(const RunTraffic& run, const TrafficStatistics& statistics) {
     table.rows.push_back({printable(label_of(traffic.hosts[static_cast<std::size_t>(pair.from)])),
                           printable(label_of(traffic.hosts[static_cast<std::size_t>(pair.to)])),
                           std::to_string(pair.counts.packets), std::to_string(pair.counts.wire_bytes),
-                          display(statistics.pairs[p].mean_rate * 8 / 1e9)});
+                          display(statistics.mean_rates[p] * 8 / 1e9)});
   }
   std::printf("\n%s", to_text(table).c_str());
   if (traffic.pairs.size() > kMostPairLines)

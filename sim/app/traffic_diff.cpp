@@ -159,17 +159,26 @@ class Comparison {
           pairs.try_emplace({b_.traffic.pairs[p].from, b_.traffic.pairs[p].to}, std::pair{-1, -1}).first->second;
       indices.second = static_cast<int>(p);
     }
+    std::size_t not_studied = 0;  // in a run that has them
     for (const auto& [hosts, indices] : pairs) {
       const auto [in_a, in_b] = indices;
+      const auto* of_a = in_a < 0 ? nullptr : of_a_.of_pair(static_cast<std::size_t>(in_a));
+      const auto* of_b = in_b < 0 ? nullptr : of_b_.of_pair(static_cast<std::size_t>(in_b));
+      if ((in_a >= 0 && of_a == nullptr) || (in_b >= 0 && of_b == nullptr)) {
+        ++not_studied;
+        continue;
+      }
       const TrafficPair* a = in_a < 0 ? nullptr : &a_.traffic.pairs[static_cast<std::size_t>(in_a)];
       const TrafficPair* b = in_b < 0 ? nullptr : &b_.traffic.pairs[static_cast<std::size_t>(in_b)];
       diff_.pairs.push_back(compared(a != nullptr ? label_of(a_.traffic, *a) : "", a != nullptr ? &a->bins : nullptr,
-                                     a != nullptr ? &of_a_.pairs[static_cast<std::size_t>(in_a)] : nullptr,
-                                     b != nullptr ? label_of(b_.traffic, *b) : "", b != nullptr ? &b->bins : nullptr,
-                                     b != nullptr ? &of_b_.pairs[static_cast<std::size_t>(in_b)] : nullptr));
+                                     of_a, b != nullptr ? label_of(b_.traffic, *b) : "",
+                                     b != nullptr ? &b->bins : nullptr, of_b));
       diff_.pairs.back().pair_a = in_a;
       diff_.pairs.back().pair_b = in_b;
     }
+    if (not_studied > 0)
+      diff_.notes.push_back(std::to_string(not_studied) +
+                            " pairs with few bytes are not compared: their bursts were not studied.");
   }
 
   const RunTraffic& a_;

@@ -65,10 +65,10 @@ class Bins {
   void add(std::size_t index, std::int64_t time_ns, std::int64_t bytes) {
     std::int64_t bin = floor_div(time_ns, width_);
     while (true) {
-      const BinnedBytes& series = series_[index];
-      const std::int64_t first = series.bytes.empty() ? bin : std::min(series.first, bin);
-      const std::int64_t end = series.bytes.empty() ? bin + 1 : std::max(series.end(), bin + 1);
-      const auto more = static_cast<std::size_t>(end - first) - series.bytes.size();
+      const Series& series = series_[index];
+      const std::int64_t first = series.size() == 0 ? bin : std::min(series.first(), bin);
+      const std::int64_t end = series.size() == 0 ? bin + 1 : std::max(series.cells.end(), bin + 1);
+      const auto more = static_cast<std::size_t>(end - first) - series.size();
       if (more == 0 || cells_ + more <= most_cells_) break;
       if (!can_halve()) break;
       halve();
@@ -77,41 +77,68 @@ class Bins {
     put(series_[index], bin, bytes);
   }
 
-  BinnedBytes& operator[](std::size_t index) { return series_[index]; }
+  BinnedBytes& operator[](std::size_t index) {
+    series_[index].drop_spare();
+    return series_[index].cells;
+  }
 
  private:
+  /// Cells behind spare ones, which are as many as those in use at most: packets may come backwards in time, one by one.
+  struct Series {
+    BinnedBytes cells;
+    std::size_t spare = 0;
+
+    std::size_t size() const { return cells.bytes.size() - spare; }
+    std::int64_t first() const { return cells.first + static_cast<std::int64_t>(spare); }
+    void make_room(std::size_t more) {
+      if (spare < more) {
+        const std::size_t added = std::max(more - spare, size());
+        cells.bytes.insert(cells.bytes.begin(), added, 0);
+        cells.first -= static_cast<std::int64_t>(added);
+        spare += added;
+      }
+      spare -= more;
+    }
+    void drop_spare() {
+      cells.bytes.erase(cells.bytes.begin(), cells.bytes.begin() + static_cast<std::ptrdiff_t>(spare));
+      cells.first = first();
+      spare = 0;
+    }
+  };
+
   bool can_halve() const { return width_ < (std::int64_t{1} << 61U); }
 
-  void put(BinnedBytes& series, std::int64_t bin, std::int64_t bytes) {
-    if (series.bytes.empty()) series.first = bin;
-    if (bin < series.first) {
-      const auto more = static_cast<std::size_t>(series.first - bin);
-      series.bytes.insert(series.bytes.begin(), more, 0);
-      series.first = bin;
+  void put(Series& series, std::int64_t bin, std::int64_t bytes) {
+    BinnedBytes& cells = series.cells;
+    if (cells.bytes.empty()) cells.first = bin;
+    if (bin < series.first()) {
+      const auto more = static_cast<std::size_t>(series.first() - bin);
+      series.make_room(more);
       cells_ += more;
     }
-    if (bin >= series.end()) {
-      const auto more = static_cast<std::size_t>(bin + 1 - series.end());
-      series.bytes.resize(series.bytes.size() + more);
+    if (bin >= cells.end()) {
+      const auto more = static_cast<std::size_t>(bin + 1 - cells.end());
+      cells.bytes.resize(cells.bytes.size() + more);
       cells_ += more;
     }
-    series.bytes[static_cast<std::size_t>(bin - series.first)] += bytes;
+    cells.bytes[static_cast<std::size_t>(bin - cells.first)] += bytes;
   }
 
   void halve() {
     width_ *= 2;
     cells_ = 0;
-    for (BinnedBytes& series : series_) {
-      const BinnedBytes old = std::exchange(series, {});
+    for (Series& series : series_) {
+      series.drop_spare();
+      const BinnedBytes old = std::exchange(series, {}).cells;
       for (std::size_t i = 0; i < old.bytes.size(); ++i)
         put(series, floor_div(old.first + static_cast<std::int64_t>(i), 2), old.bytes[i]);
-      series.bytes.shrink_to_fit();
+      series.cells.bytes.shrink_to_fit();
     }
   }
 
   std::int64_t width_;
   std::size_t most_cells_, cells_ = 0;
-  std::vector<BinnedBytes> series_;
+  std::vector<Series> series_;
 };
 
 /// What a flow's sequence numbers have come to.
@@ -142,6 +169,16 @@ TrafficCounts& TrafficCounts::operator+=(const TrafficCounts& other) {
   retransmitted_bytes += other.retransmitted_bytes;
   retransmitted_packets += other.retransmitted_packets;
   return *this;
+}
+
+std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic, std::size_t most) {
+  std::vector<std::size_t> pairs(traffic.pairs.size());
+  std::iota(pairs.begin(), pairs.end(), std::size_t{0});
+  std::ranges::stable_sort(pairs, std::ranges::greater{},
+                           [&](std::size_t p) { return traffic.pairs[p].counts.wire_bytes; });
+  pairs.resize(std::min(pairs.size(), most));
+  std::ranges::sort(pairs);
+  return pairs;
 }
 
 class TrafficCounter::State {

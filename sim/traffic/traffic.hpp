@@ -78,6 +78,9 @@ struct ObservedTraffic {
   std::vector<std::string> warnings;  // what was wrong with the inputs, although they count
 };
 
+/// Indices of the pairs with the most bytes, `most` of them or all, in the order of pairs; of equal ones the first.
+std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic, std::size_t most);
+
 /// Adds up packets, which may come in any order, without keeping them.
 class TrafficCounter : private Pinned {
  public:

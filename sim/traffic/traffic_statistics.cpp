@@ -9,7 +9,9 @@ namespace {
 
 constexpr double kNs = 1e-9;
 constexpr std::size_t kMostBinsOfPeriod = std::size_t{1} << 17U;  // of a series whose period is sought
-constexpr double kBitsPerGigabit = 1e9 / 8;                       // bytes
+constexpr std::int64_t kStudiedBins = 4'000'000;                  // of pairs, or if they are more:
+constexpr std::int64_t kStudiedBinsPerPacket = 16;
+constexpr double kBitsPerGigabit = 1e9 / 8;  // bytes
 constexpr Span kStudiedThroughput{Seconds{200}, Seconds{300}}, kStudiedFine{Seconds{90}, Seconds{120}};
 
 /// Whole seconds of `wanted`, or of the run if it ends before.
@@ -50,8 +52,8 @@ class Statistics {
 
   TrafficStatistics make() {
     result_.all = of_series(traffic_.bins, -1);
-    for (std::size_t p = 0; p < traffic_.pairs.size(); ++p)
-      result_.pairs.push_back(of_series(traffic_.pairs[p].bins, static_cast<int>(p)));
+    for (const TrafficPair& pair : traffic_.pairs) result_.mean_rates.push_back(mean_rate(pair.bins));
+    add_pairs();
     add_steps();
     if (traffic_.bin_ns > 0 && !traffic_.has_sequences)
       result_.notes.emplace_back(
@@ -73,6 +75,26 @@ class Statistics {
     result_.link_rate = BytesPerSecond{static_cast<double>(highest) / result_.bin_s};
   }
 
+  /// A series has as many bins as the whole traffic, however few frames a pair has.
+  void add_pairs() {
+    const std::int64_t bins = std::max(kStudiedBins, kStudiedBinsPerPacket * traffic_.total.packets);
+    const auto studied = static_cast<std::size_t>(std::max<std::int64_t>(1, bins / std::max<std::int64_t>(1, bins_)));
+    for (const std::size_t p : largest_pairs(traffic_, studied))
+      result_.pairs.push_back(of_series(traffic_.pairs[p].bins, static_cast<int>(p)));
+    if (const std::size_t others = traffic_.pairs.size() - result_.pairs.size(); others > 0)
+      result_.notes.push_back("Bursts, period and windows are told of the " + std::to_string(result_.pairs.size()) +
+                              " pairs with the most bytes; of " + std::to_string(others) +
+                              " others only packets, bytes and the mean rate.");
+  }
+
+  double mean_rate(const BinnedBytes& bins) const {
+    double sum = 0;  // bytes are whole numbers: below 2^53 no digit is lost
+    for (std::int64_t i = std::max<std::int64_t>(0, bins.first); i < std::min(bins.end(), bins_); ++i)
+      sum += static_cast<double>(bins.at(i));
+    const double length = result_.bin_s * static_cast<double>(bins_);
+    return length > 0 ? sum / length : 0;
+  }
+
   SeriesStatistics of_series(const BinnedBytes& bins, int pair) const {
     const std::vector<double> series = series_of(bins, bins_);
     SeriesStatistics result{.pair = pair};
@@ -81,10 +103,7 @@ class Statistics {
     const auto factor = (series.size() + kMostBinsOfPeriod - 1) / kMostBinsOfPeriod;
     if (!series.empty())
       result.period = find_period(coarser(series, factor), result_.bin_s * static_cast<double>(factor));
-    double sum = 0;
-    for (const double bytes : series) sum += bytes;
-    const double length = result_.bin_s * static_cast<double>(series.size());
-    result.mean_rate = length > 0 ? sum / length : 0;
+    result.mean_rate = mean_rate(bins);
     for (const std::int64_t scale : result_.scales_bins) {
       result.envelope_bytes.push_back(envelope(series, static_cast<std::size_t>(scale)));
       const double mean = result.mean_rate * result_.bin_s * static_cast<double>(scale);
@@ -150,6 +169,11 @@ class Statistics {
 };
 
 }  // namespace
+
+const SeriesStatistics* TrafficStatistics::of_pair(std::size_t pair) const {
+  const auto found = std::ranges::lower_bound(pairs, static_cast<int>(pair), {}, &SeriesStatistics::pair);
+  return found == pairs.end() || found->pair != static_cast<int>(pair) ? nullptr : &*found;
+}
 
 TrafficStatistics traffic_statistics(const RunTraffic& run, const BurstOptions& options) {
   Statistics statistics{run, options};

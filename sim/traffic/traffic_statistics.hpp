@@ -49,7 +49,10 @@ struct TrafficStatistics {
   double bin_s = 0;
   double duration_s = 0;  // from the first packet to the last
   SeriesStatistics all;
-  std::vector<SeriesStatistics> pairs;            // [ObservedTraffic::pairs]
+  /// Those of the pairs with the most bytes, in the order of ObservedTraffic::pairs: as many as have 4 million bins
+  /// together, or 16 for each packet; one at least. A note counts the others.
+  std::vector<SeriesStatistics> pairs;
+  std::vector<double> mean_rates;                 // [ObservedTraffic::pairs] bytes/s
   std::vector<std::int64_t> scales_bins;          // 1, 2, 5, 10, ... bins
   Span throughput_window;                         // 200 s to 300 s, or the whole seconds of a shorter run
   Span fine_window;                               // 90 s to 120 s, or the same
@@ -60,6 +63,9 @@ struct TrafficStatistics {
   std::optional<double> data_per_period;          // mean rate times the period, where there is no log
   std::vector<TrafficAtStep> steps;
   std::vector<std::string> notes;  // what could not be told, and why
+
+  /// The statistics of a pair, an index into ObservedTraffic::pairs; null if its series was not studied.
+  const SeriesStatistics* of_pair(std::size_t pair) const;
 };
 
 TrafficStatistics traffic_statistics(const RunTraffic& run, const BurstOptions& options);

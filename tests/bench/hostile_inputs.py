@@ -206,13 +206,13 @@ def with_profile(path):
 
 def et_text(i, **more):
     return json.dumps({"id": i + 2, "name": "record_param_comms", "ctrl_deps": max(1, i), "inputs": {"values": [[[4, 4, 0, 100, 4, "cuda:0"]]], "shapes": [[[100]]], "types": ["GenericList[Tensor(float)]"]},
-                       "outputs": {"values": [], "shapes": [], "types": []}, "attrs": [{"name": "rf_id", "type": "uint64", "value": i}, {"name": "tid", "type": "uint64", "value": 2}], **more})
+                       "outputs": {"values": [], "shapes": [], "types": []}, "attrs": [{"name": "rf_id", "type": "uint64", "value": i % 2000}, {"name": "tid", "type": "uint64", "value": 2}], **more})
 
 
 for name, piece in (("a chain", lambda i: et_text(i)), ("all below one", lambda i: et_text(i, ctrl_deps=1)), ("one record", lambda i: et_text(i, id=5)),
                     ("groups", lambda i: et_text(i, name="## process_group:init ##", inputs={"values": [json.dumps([{"pg_name": str(k), "ranks": [0, 1]} for k in range(200)])], "shapes": [[]], "types": ["String"]})),
                     ("shapes", lambda i: et_text(i, inputs={"values": [[[4, 4, 0, 100, 4, "cuda:0"]] * 100], "shapes": [[[1] * 100] * 100], "types": ["Tensor(float)"] * 100}))):
-    add("pytorch et: " + name, lambda size, piece=piece: fill('{"schema":"1.1.0-chakra.0.0.4","nodes":[', piece, "]}", size), with_profile)
+    add("pytorch et: " + name, lambda size, piece=piece: fill('{"schema":"1.1.0-chakra.0.0.4","nodes":[' + et_text(-1, ctrl_deps=1) + ",", piece, "]}", size), with_profile)
 
 
 # ---- Packets
@@ -338,10 +338,11 @@ add("measurements: invisible characters", lambda size: "workers,batch,step_time_
 kNccl = beside("scenarios/studies/own/collectives.json", ["measurements", "file"], validate)
 kNcclHead = ("# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 100 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n"
              "#  Rank  0 Group  0 Pid   1000 on node-1 device  0 [0x1c] NVIDIA A100\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n")
+kNcclEnd = "\n# Out of bounds values : 1 FAILED\n"  # refused when all has been read, so that nothing is simulated
 for name, line in (("rows", lambda i: f"{8 + 8 * i} 2 float sum -1 26.0 0.00 0.00 0 25.0 0.00 0.00 0"), ("devices", lambda i: f"#  Rank {i} Group  0 Pid {i} on node-{i} device  0 [0x1c] NVIDIA A100"),
                    ("other lines", lambda i: "NCCL INFO nothing"), ("prefixes", lambda i: f"[1,{i}]<stdout>: 8 2 float sum -1 26.0 0.00 0.00 0 25.0 0.00 0.00 0"), ("blanks", lambda i: " " * 1000), ("long lines", lambda i: "8 " * 100000)):
-    add("nccl-tests: " + name, lambda size, line=line: fill(kNcclHead, line, "\n", size, "\n"), kNccl, ".log")
-add("nccl-tests: one line", lambda size: kNcclHead + "8 " * int(size / 2), kNccl, ".log")
+    add("nccl-tests: " + name, lambda size, line=line: fill(kNcclHead, line, kNcclEnd, size, "\n"), kNccl, ".log")
+add("nccl-tests: one line", lambda size: kNcclHead + "8 " * int(size / 2) + kNcclEnd, kNccl, ".log")
 
 kIperf = beside("scenarios/studies/own/link.json", ["measurements", "file"], validate)
 kStream = '{"socket":5,"start":0,"end":1,"seconds":1,"bytes":1000,"bits_per_second":8000,"omitted":false}'

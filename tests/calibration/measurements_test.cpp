@@ -76,6 +76,21 @@ TEST_CASE("listings of other programs and versions: no redop, no check, several 
   CHECK(table.row(1).text("ranks") == "2");
 }
 
+TEST_CASE("rows that another program's line cuts in two are left out and counted, unless most rows are") {
+  const std::string whole = "8 2 float sum -1 10 1 1 0 11 1 1 0\n";
+  const std::string cut = "16 4 float sum -1 10 1 1 0 a:1:9 [0] NCCL INFO ";
+  const std::string log = whole + cut + "Connected\n 11 1 1 0\n" + whole + cut + "\n 11 1 1 0\n";  // 14 and 13 fields
+  const Measurements read = parse_nccl_tests(kHeader + log, "x.log");
+  CHECK(read.table.row_count() == 2);
+  REQUIRE(read.remarks.size() == 1);
+  CHECK(
+      read.remarks[0] ==
+      "x.log:9: expected 13 fields as in the header; found 14; such rows, into which another program may have written, "
+      "are left out: 2");
+  CHECK(nccl_refusal(whole + cut + "\n" + cut) ==
+        "x.log:9: column \"time_in_place\": expected a number; found \"a:1:9\"");
+}
+
 TEST_CASE("mistakes in a listing are named with their line") {
   CHECK(nccl_refusal("8 2 float sum -1 10 1 1 0 11 1 1 0\n") == "accepted");
   CHECK(nccl_refusal("8 2 float sum -1 10 1 1 0 11 1") == "x.log:8: expected 13 fields as in the header; found 11");

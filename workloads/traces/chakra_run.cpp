@@ -9,6 +9,7 @@
 #include "workloads/traces/detail/chakra_checks.hpp"
 #include "workloads/traces/detail/circle.hpp"
 #include "workloads/traces/detail/interned.hpp"
+#include "workloads/traces/detail/wait_budget.hpp"
 
 namespace rehearse {
 
@@ -204,10 +205,13 @@ class NodeRunBuilder {
     }
   }
 
-  KernelClass kernel_class_of(OperationIndex node) const {
+  KernelClass kernel_class_of(OperationIndex node) {
     if (is_communication(node_at(node))) return KernelClass::kCollective;
     const ChakraType type = node_at(node).type;
-    return type == ChakraType::kLoad || type == ChakraType::kStore ? KernelClass::kCopy : kernel_class(name(node));
+    if (type == ChakraType::kLoad || type == ChakraType::kStore) return KernelClass::kCopy;
+    const auto [kernel, is_new] = class_of_name_.try_emplace(node_at(node).name);
+    if (is_new) kernel->second = kernel_class(name(node));
+    return kernel->second;
   }
 
   void add(OperationIndex node) {
@@ -348,6 +352,7 @@ class NodeRunBuilder {
         is_stated[at(wait.later)] = true;
     const auto launched = [&](OperationIndex i) { return calls[at(i)] >= 0 ? calls[at(i)] : i; };
     std::map<std::int32_t, std::vector<OperationIndex>> kernels;  // [streams]
+    WaitBudget budget{trace_.file_name, run_.operations.size()};
     for (OperationIndex i = 0; at(i) < run_.operations.size(); ++i) {
       const RecordedOperation& operation = run_.operations[at(i)];
       if (operation.kind != WorkKind::kGpu) continue;
@@ -360,6 +365,7 @@ class NodeRunBuilder {
       for (const auto& [stream, list] : kernels) {
         if (stream == operation.lane) continue;
         const auto is_before = [&](OperationIndex k) {
+          budget.take_one();
           return launched(k) < launched(i) &&
                  (!run_.has_dates || run_.operations[at(k)].recorded_end <= operation.recorded_start);
         };
@@ -413,8 +419,9 @@ class NodeRunBuilder {
   RecordedRun run_;
   Interned threads_{run_.threads}, streams_{run_.streams}, groups_{run_.groups};
   std::unordered_map<std::uint64_t, OperationIndex> place_of_;  // in ChakraTrace::nodes
-  std::vector<Dependency> waits_;                               // of nodes
-  std::vector<OperationIndex> order_;                           // [operations] their node
+  std::unordered_map<std::int32_t, KernelClass> class_of_name_;
+  std::vector<Dependency> waits_;      // of nodes
+  std::vector<OperationIndex> order_;  // [operations] their node
   std::int64_t calls_ = 0, untimed_ = 0, inferred_ = 0;
   bool has_threads_ = false, has_streams_ = false;
 };

@@ -90,12 +90,22 @@ const Patterns& patterns() {
   return all;
 }
 
+auto has(const NameWords& words) {
+  return [&words](std::string_view word) { return words.has(word); };
+}
+
+bool fits_words(const Pattern& pattern, const NameWords& words) {
+  return std::ranges::all_of(pattern.words, has(words)) && std::ranges::none_of(pattern.absent, has(words));
+}
+
+/// Whatever the words that are looked at.
+bool fits_name(const Pattern& pattern, const KernelName& name) {
+  return std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
+         std::ranges::all_of(pattern.path, has(name.path)) && std::ranges::none_of(pattern.absent, has(name.path));
+}
+
 bool fits(const Pattern& pattern, const NameWords& words, const KernelName& name) {
-  const auto has = [](const NameWords& in) { return [&in](std::string_view word) { return in.has(word); }; };
-  return std::ranges::all_of(pattern.words, has(words)) &&
-         std::ranges::all_of(pattern.arguments, has(name.arguments)) &&
-         std::ranges::all_of(pattern.path, has(name.path)) && std::ranges::none_of(pattern.absent, has(words)) &&
-         std::ranges::none_of(pattern.absent, has(name.path));
+  return fits_words(pattern, words) && fits_name(pattern, name);
 }
 
 const Pattern* first_fit(const std::vector<Pattern>& rows, const NameWords& words, const KernelName& name) {
@@ -105,8 +115,13 @@ const Pattern* first_fit(const std::vector<Pattern>& rows, const NameWords& word
 
 /// Of a function that says nothing: its arguments name what it runs first.
 const Pattern* fit_of_arguments(const std::vector<Pattern>& rows, const KernelName& name) {
+  const auto is_somewhere = [&](std::string_view word) { return word.starts_with('=') || name.arguments.has(word); };
+  std::vector<const Pattern*> possible;  // so that a name of many arguments is searched once, not for each of them
+  for (const Pattern& pattern : rows)
+    if (std::ranges::all_of(pattern.words, is_somewhere) && fits_name(pattern, name)) possible.push_back(&pattern);
   for (const NameWords& words : name.each)
-    if (const Pattern* found = first_fit(rows, words, name)) return found;
+    for (const Pattern* pattern : possible)
+      if (fits_words(*pattern, words)) return pattern;
   return nullptr;
 }
 

@@ -28,7 +28,7 @@ struct DiffSide {
   }
   const SeriesStatistics* of(const ComparedSeries& series, int pair) const {
     if (&series == all) return &statistics.all;
-    return pair < 0 ? nullptr : &statistics.pairs[static_cast<std::size_t>(pair)];
+    return pair < 0 ? nullptr : statistics.of_pair(static_cast<std::size_t>(pair));
   }
   const ComparedSeries* all = nullptr;
 };

@@ -39,7 +39,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
                display(statistics.bin_s * static_cast<double>(bin) * 1e3) + " ms",
       .x_label = "s, from " + display(statistics.bin_s * static_cast<double>(begin)) + " s after the first packet",
       .y_label = "Gbit/s"};
-  for (const std::size_t p : largest_pairs(traffic))
+  for (const std::size_t p : largest_pairs(traffic, kMostPairs))
     detail.series.push_back(rate_line(traffic, traffic.pairs[p].bins, label_of(traffic, traffic.pairs[p]),
                                       {begin, std::min<std::int64_t>(end, begin + length), bin}));
   section.plots.push_back(std::move(detail));
@@ -53,6 +53,13 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
   cumulative.series.push_back(std::move(sum));
   section.plots.push_back(std::move(cumulative));
   return section;
+}
+
+/// Takes the name and the statistics of each of the largest pairs whose series were studied.
+template <class Take>
+void for_each_shown(const ObservedTraffic& traffic, const TrafficStatistics& statistics, const Take& take) {
+  for (const std::size_t p : largest_pairs(traffic, kMostPairs))
+    if (const SeriesStatistics* series = statistics.of_pair(p)) take(label_of(traffic, traffic.pairs[p]), *series);
 }
 
 Section bursts_of(const ObservedTraffic& traffic, const TrafficStatistics& statistics) {
@@ -83,10 +90,8 @@ Section bursts_of(const ObservedTraffic& traffic, const TrafficStatistics& stati
     if (!values.empty()) volumes.series.push_back(distribution(name, std::move(values)));
   };
   add_volumes("all", statistics.all);
-  for (const std::size_t p : largest_pairs(traffic)) {
-    row(label_of(traffic, traffic.pairs[p]), statistics.pairs[p]);
-    add_volumes(label_of(traffic, traffic.pairs[p]), statistics.pairs[p]);
-  }
+  for_each_shown(traffic, statistics, row);
+  for_each_shown(traffic, statistics, add_volumes);
   section.tables.push_back(std::move(table));
   Plot scales{.title = "Peak to mean over time scales", .x_label = "window, log10 of seconds", .y_label = "ratio"};
   Plot envelopes{.title = "Burst envelope: most bytes in a window",
@@ -104,8 +109,7 @@ Section bursts_of(const ObservedTraffic& traffic, const TrafficStatistics& stati
     envelopes.series.push_back(std::move(most));
   };
   add_scales("all", statistics.all);
-  for (const std::size_t p : largest_pairs(traffic))
-    add_scales(label_of(traffic, traffic.pairs[p]), statistics.pairs[p]);
+  for_each_shown(traffic, statistics, add_scales);
   section.plots = {std::move(volumes), std::move(scales), std::move(envelopes)};
   return section;
 }
@@ -170,7 +174,7 @@ Section throughput_of(const ObservedTraffic& traffic, const TrafficStatistics& s
                           display(series.fine_gbps.mean), display(series.fine_gbps.half_width)});
   };
   row("all", statistics.all);
-  for (const std::size_t p : largest_pairs(traffic)) row(label_of(traffic, traffic.pairs[p]), statistics.pairs[p]);
+  for_each_shown(traffic, statistics, row);
   section.tables.push_back(std::move(table));
   return section;
 }
@@ -188,16 +192,6 @@ Section notes_of(const RunTraffic& run, const TrafficStatistics& statistics) {
 }
 
 }  // namespace
-
-std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic) {
-  std::vector<std::size_t> pairs(traffic.pairs.size());
-  for (std::size_t p = 0; p < pairs.size(); ++p) pairs[p] = p;
-  std::ranges::stable_sort(pairs, std::ranges::greater{},
-                           [&](std::size_t p) { return traffic.pairs[p].counts.wire_bytes; });
-  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
-  std::ranges::sort(pairs);
-  return pairs;
-}
 
 Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,
                  const PlottedBins& plotted) {

@@ -17,7 +17,6 @@ Document traffic_document(const RunTraffic& run, const TrafficStatistics& statis
 Series flow_size_distribution(const std::string& name, const ObservedTraffic& traffic);
 
 /// The pairs with the most bytes that a page has room for: their indices, in the order of the pairs.
-std::vector<std::size_t> largest_pairs(const ObservedTraffic& traffic);
 
 /// The rate in Gbit/s over the time from the first of the bins on.
 Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const std::string& name,

@@ -83,6 +83,19 @@ TEST_CASE("bins grow when there would be too many, and lose no byte") {
   CHECK(traffic.bins.bytes.size() < 8'000'000);
 }
 
+TEST_CASE("packets that come backwards in time are those that come forwards") {
+  TrafficCounter forwards{0, kMs}, backwards{0, kMs};
+  constexpr int kPackets = 20'000;
+  for (int i = 0; i < kPackets; ++i) {
+    forwards.add(packet_at(i * 1000 * kMs, 1, 2, 100 + i % 7));
+    backwards.add(packet_at((kPackets - 1 - i) * 1000 * kMs, 1, 2, 100 + (kPackets - 1 - i) % 7));
+  }
+  const ObservedTraffic a = forwards.finish(), b = backwards.finish();
+  CHECK(a.bin_ns == b.bin_ns);
+  CHECK(a.bins == b.bins);
+  CHECK(a.pairs == b.pairs);
+}
+
 TEST_CASE("segments that were sent again are told by their sequence, also beyond 2^32") {
   TrafficCounter counter{0, kMs};
   counter.add(segment(0xfffffff0U, 100));  // until 84
@@ -236,6 +249,40 @@ TEST_CASE("data per step are those between the log's steps, whatever came before
   REQUIRE(statistics.scales_bins.size() > 3);
   // Most in 1 ms are the 5000 bytes, of 8000 in 1951 ms.
   CHECK(statistics.all.peak_to_mean[0] == doctest::Approx(5000.0 / 8000 * 1951));
+}
+
+TEST_CASE(
+    "of a capture with an address for each packet the pairs with the most bytes are studied, and all have a rate") {
+  constexpr int kPackets = 1000, kStudied = 400;  // 4 million bins, of 10,000 each
+  TrafficCounter counter{0, kMs};
+  for (int i = 0; i < kPackets; ++i)
+    counter.add(packet_at(i * 10 * kMs, 1, static_cast<std::uint32_t>(10 + i), 100 + (i == 7 ? 900 : i / 100)));
+  counter.add(packet_at(9'999 * kMs, 1, 9, 50));
+  const RunTraffic run{.traffic = counter.finish()};
+  REQUIRE(run.traffic.pairs.size() == kPackets + 1);
+  const TrafficStatistics statistics = traffic_statistics(run, {});
+  REQUIRE(statistics.pairs.size() == kStudied);
+  CHECK(statistics.of_pair(0) == nullptr);  // 50 bytes
+  REQUIRE(statistics.of_pair(8) != nullptr);
+  CHECK(statistics.of_pair(8)->pair == 8);
+  CHECK(statistics.of_pair(8)->envelope_bytes.back() == 1000);
+  REQUIRE(statistics.of_pair(1000) != nullptr);
+  REQUIRE(statistics.mean_rates.size() == run.traffic.pairs.size());
+  CHECK(statistics.mean_rates[0] == doctest::Approx(5));    // 50 bytes in 10 s
+  CHECK(statistics.mean_rates[8] == doctest::Approx(100));  // 1000
+  CHECK(statistics.mean_rates[1000] == statistics.of_pair(1000)->mean_rate);
+  CHECK(
+      statistics.notes.front() ==
+      "Bursts, period and windows are told of the 400 pairs with the most bytes; of 601 others only packets, bytes and "
+      "the mean rate.");
+}
+
+TEST_CASE("series of all pairs are studied where packets are as many as in a capture of a training job") {
+  TrafficCounter counter{0, kMs};
+  for (int i = 0; i < 320'000; ++i)
+    counter.add(packet_at(i % 10'000 * kMs, 1, static_cast<std::uint32_t>(10 + i % 450), 100));
+  const RunTraffic run{.traffic = counter.finish()};
+  CHECK(traffic_statistics(run, {}).pairs.size() == 450);  // 4.5 million bins, 5.12 million for the packets
 }
 
 }  // namespace rehearse

@@ -107,6 +107,17 @@ TEST_CASE("a collective that states no kernel waits for what was launched before
   CHECK(waits(stated.run()).find("event n4") == std::string::npos);
 }
 
+TEST_CASE("collectives times streams are few, or the trace is refused") {
+  const auto with = [](std::uint64_t collectives, std::uint64_t streams) {
+    Nodes nodes;
+    for (std::uint64_t i = 0; i < streams; ++i) nodes.kernel(i, {}, static_cast<std::int64_t>(i));
+    for (std::uint64_t i = 0; i < collectives; ++i) nodes.all_reduce(streams + i, {}, "a", 1);
+    return nodes;
+  };
+  CHECK(with(100, 1000).run().dependencies.size() == 100 * 1000);
+  CHECK_THROWS_AS((void)with(2000, 1000).run(), NoResultError);
+}
+
 TEST_CASE("control dependencies are waited for, unless they are calls") {
   CHECK(waits(Nodes{}.kernel(1, {}).kernel(2, {}).calls(1).run()) == "n1:; n2: stream n1");
   const RecordedRun run = Nodes{}.kernel(1, {}).kernel(2, {}).calls(77).converted().run();

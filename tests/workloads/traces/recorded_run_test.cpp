@@ -388,6 +388,18 @@ TEST_CASE("a synchronization with the device waits for streams that its thread h
   CHECK(reasons(run, host_until(run, 115)) == "thread, sync k1, sync k2");
 }
 
+TEST_CASE("threads that wait for the device, times its streams, are few, or the trace is refused") {
+  const auto with = [](int threads, int streams) {
+    Trace trace;
+    for (int i = 0; i < streams; ++i) trace.call(0, "cudaLaunchKernel", i, 1, i).kernel(i, "gemm", i + 1, 1, i);
+    for (int t = 1; t <= threads; ++t) trace.call(t, "cudaDeviceSynchronize", 2 * streams + 40 * t, 20, streams + t);
+    return trace;
+  };
+  const RecordedRun run = with(20, 1000).run();
+  CHECK(std::ranges::count(run.dependencies, Dependency::Reason::kSync, &Dependency::reason) == 20 * 1000);
+  CHECK_THROWS_AS((void)with(1000, 1000).run(), NoResultError);
+}
+
 TEST_CASE("time without events is unexplained, but while samples are waited for") {
   const auto traced = [](const std::string& second) {
     return Trace{}

@@ -268,10 +268,11 @@ void RunBuilder::add_full_gpu() {
 }
 
 std::vector<RunBuilder::OperationIndex> RunBuilder::ended_on_all(const KinetoEvent& call, Unawaited& unawaited,
-                                                                 bool is_free) const {
+                                                                 bool is_free, WaitBudget& budget) const {
   for (; unawaited.launched < launched_.size(); ++unawaited.launched) {
     const EventIndex gpu = launched_[unawaited.launched];
     if (event(launch_.at(gpu)).start > call.start) break;
+    budget.take_one();
     unawaited.streams.insert(event(gpu).lane);
   }
   const Nanoseconds ended = call.end() + kClockError;
@@ -282,6 +283,7 @@ std::vector<RunBuilder::OperationIndex> RunBuilder::ended_on_all(const KinetoEve
   std::vector<std::pair<Nanoseconds, std::int32_t>> later;
   std::set<std::int32_t> again;  // of what has ended after the call, as clocks differ, the next call knows nothing
   for (const std::int32_t number : unawaited.streams) {
+    budget.take_one();
     const Stream& stream = on_stream_.at(number);
     const std::size_t launched = stream.launched_by(call.start);
     const auto place = stream.ends.last_by(ended, launched);
@@ -298,6 +300,7 @@ std::vector<RunBuilder::OperationIndex> RunBuilder::ended_on_all(const KinetoEve
 
 void RunBuilder::add_syncs() {
   std::unordered_map<std::int32_t, Unawaited> unawaited;  // [threads]
+  WaitBudget budget{run_.file_name, run_.operations.size()};
   for (const Waiting& waiting : waiting_) {
     const KinetoEvent& call = event(waiting.call);
     const std::span<const EventIndex> started = started_by(waiting.call);
@@ -308,10 +311,11 @@ void RunBuilder::add_syncs() {
       earlier.push_back(staged(call, started.front()));
     } else if (may_wait(waiting.call)) {
       const std::string& name_of_call = name(waiting.call);
-      if (waits_for_all(name_of_call))
-        earlier = ended_on_all(call, unawaited[call.lane], frees_memory(name_of_call));
-      else
+      if (waits_for_all(name_of_call)) {
+        earlier = ended_on_all(call, unawaited[call.lane], frees_memory(name_of_call), budget);
+      } else {
         earlier.push_back(latest_on(stream_of_sync(waiting.call), call.start, call.end() + kClockError));
+      }
     }
     for (const OperationIndex operation : earlier) returns_after(waiting.operation, operation, Reason::kSync);
     if (run_.queue_depth > 0 && !started.empty()) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "workloads/traces/detail/dates.hpp"
+#include "workloads/traces/detail/wait_budget.hpp"
 #include "workloads/traces/recorded_run.hpp"
 
 namespace rehearse {
@@ -195,7 +196,8 @@ class RunBuilder {
     std::set<std::pair<Nanoseconds, std::int32_t>> later;  // the same, by the date at which the next of it ends
   };
   /// What the call waits for on all streams, by their numbers.
-  std::vector<OperationIndex> ended_on_all(const KinetoEvent& call, Unawaited& unawaited, bool is_free) const;
+  std::vector<OperationIndex> ended_on_all(const KinetoEvent& call, Unawaited& unawaited, bool is_free,
+                                           WaitBudget& budget) const;
 
   /// The call's own time is what is left of it then.
   void returns_after(OperationIndex call, OperationIndex earlier, Reason reason);
