@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ABLATIONS = ("edges", "rounds", "bounds")
 
 
-def arguments():
+def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
     parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and accuracy.json")
@@ -32,7 +32,7 @@ def arguments():
     parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
     parser.add_argument("--seeds", type=int, default=3, help="of trainings on the reference space (default 3)")
     parser.add_argument("-j", type=int, default=2, help="trainings at the same time (default 2)")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def run(program, *words, result=None):
@@ -130,9 +130,9 @@ def measure_studies(options, learnt):
         described = [row for row in csv.DictReader(file) if row["metric"] == "step_time_s" and row["learnt"] and row["simulated"]]
     same = statistics.fmean(abs(100 * (float(row["simulated"]) / float(row["measured"]) - 1)) for row in described)
     with sqlite3.connect(data) as connection:
-        rows = connection.execute("SELECT count(*) FROM samples WHERE origin = 'measured'").fetchone()[0]
+        splits = dict(connection.execute("SELECT split, count(*) FROM samples GROUP BY split"))
         studies = connection.execute("SELECT count(DISTINCT grouped) FROM settings").fetchone()[0]
-    return {"rows": rows, "studies": studies, "engine_where_learnt": {"rows": len(described), "mape": same},
+    return {"rows": splits, "studies": studies, "engine_where_learnt": {"rows": len(described), "mape": same},
             "test": [{"predictor": name, "rows": of["samples"], "pairs": of["models"], "mape": of["mape"], "by_pair_mape": of["by_model_mape"],
                       "inside_90": 100 * measured["predictors"][name]["coverage"]["90"] if "coverage" in measured["predictors"][name] else None}
                      for name, of in times.items()],

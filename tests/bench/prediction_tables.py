@@ -109,7 +109,7 @@ def measured(accuracy):
             same = of["engine_where_learnt"]
             lines.append(row(["engine, where `learnt` has an answer", str(same["rows"]), percent(same["mape"]), ""]))
     covered = {each["predictor"]: each["inside_90"] for each in of["test"] if each["inside_90"] is not None}
-    return lines + sentences(f"The dataset has {of['rows']} rows of {of['studies']} studies. Intervals of 90 % hold " +
+    return lines + sentences(f"The dataset has {sum(of['rows'].values())} rows of {of['studies']} studies, {of['rows']['test']} in the test split. Intervals of 90 % hold " +
                              ", ".join(f"{share:.0f} % ({name})" for name, share in covered.items()) + ".")
 
 
