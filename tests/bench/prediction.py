@@ -27,7 +27,8 @@ def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
     parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and accuracy.json")
-    parser.add_argument("--samples", type=int, default=8000, help="simulated samples of each space (default 8000)")
+    parser.add_argument("--reference-samples", type=int, default=24000, help="simulated samples on the settings of Driple (default 24000)")
+    parser.add_argument("--samples", type=int, default=12000, help="simulated samples on random clusters (default 12000)")
     parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
     parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
     parser.add_argument("--seeds", type=int, default=3, help="of trainings on the reference space (default 3)")
@@ -180,13 +181,13 @@ def main():
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
 
-    def generated(space):
+    def generated(space, samples):
         data = folder / f"{space}.db"
         if not data.exists():
-            run(options.program, "generate", ROOT / "scenarios" / "spaces" / f"{space}.json", "--count", options.samples, "-j", options.j, "--quiet", "-o", data)
+            run(options.program, "generate", ROOT / "scenarios" / "spaces" / f"{space}.json", "--count", samples, "-j", options.j, "--quiet", "-o", data)
         return data
 
-    reference, strategies = generated("reference"), generated("strategies")
+    reference, strategies = generated("reference", options.reference_samples), generated("strategies", options.samples)
     first = [(reference, "nothing", f"seed {seed}", ["--epochs", options.reference_epochs, "--seed", seed], ["--no-baselines"] if seed > 1 else [])
              for seed in range(1, options.seeds + 1)]
     epochs = ["--epochs", options.epochs, "--seed", 1]
@@ -200,7 +201,7 @@ def main():
         rows += pool.map(lambda of: measure(options, *of), others)
     version = subprocess.run([options.program, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
     accuracy = {"format": 1, "program": version,
-                "options": {name: getattr(options, name) for name in ("samples", "epochs", "reference_epochs", "seeds")},
+                "options": {name: getattr(options, name) for name in ("reference_samples", "reference_epochs", "seeds", "samples", "epochs")},
                 "simulated": rows, "testbed": testbed.result(), "measured": studies.result()}
     (folder / "accuracy.json").write_text(text_of(rounded(accuracy)))
 
