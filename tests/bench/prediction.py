@@ -28,7 +28,7 @@ def arguments(words=None):
     parser.add_argument("program", help="build/rehearse")
     parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and accuracy.json")
     parser.add_argument("--reference-samples", type=int, default=24000, help="simulated samples on the settings of Driple (default 24000)")
-    parser.add_argument("--samples", type=int, default=12000, help="simulated samples on random clusters (default 12000)")
+    parser.add_argument("--samples", type=int, default=8000, help="simulated samples on random clusters (default 8000)")
     parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
     parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
     parser.add_argument("--seeds", type=int, default=3, help="of trainings on the reference space (default 3)")
