@@ -65,17 +65,17 @@ def settings_of(data):
 
 def folds(data):
     """What is left out, its name, options of train, options of compare."""
+    for (family,) in sqlite3.connect(data).execute("SELECT DISTINCT family FROM graphs ORDER BY family"):
+        yield "family", family, ["--leave-out-family", family], ["--family", family]
     settings = list(settings_of(data))
     left_out = [("strategy", group, lambda s, group=group: s[1] == group) for group in dict.fromkeys(s[1] for s in settings)]
-    left_out += [("GPU", gpu, lambda s, gpu=gpu: s[2] == gpu) for gpu in sorted({s[2] for s in settings})]
     rates = (("payload below 1.5 Gbit/s", 0, 1.5e9), ("payload 5 to 10 Gbit/s", 5e9, 10e9), ("payload above 30 Gbit/s", 30e9, 1e15))
     left_out += [("network", name, lambda s, low=low, high=high: low <= 8 * s[3]["nic_Bps"] < high) for name, low, high in rates]
     left_out += [("network", "more than 5 machines", lambda s: s[3]["worker_machines"] > 5)]
+    left_out += [("GPU", gpu, lambda s, gpu=gpu: s[2] == gpu) for gpu in sorted({s[2] for s in settings})]
     for kind, name, is_left_out in left_out:
         names = [s[0] for s in settings if is_left_out(s)]
         yield kind, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
-    for (family,) in sqlite3.connect(data).execute("SELECT DISTINCT family FROM graphs ORDER BY family"):
-        yield "family", family, ["--leave-out-family", family], ["--family", family]
 
 
 def scores(predictor):
