@@ -21,6 +21,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ABLATIONS = ("edges", "rounds", "bounds")
+PAYLOAD = {"payload below 1.5 Gbit/s": (0, 1.5e9), "payload above 30 Gbit/s": (30e9, 1e15)}
+LEFT_OUT = {  # some of each kind that the space "strategies" has: old and new, near to others and far from them
+    "family": ("densenet", "gnmt", "inception", "lstm", "resnet", "transformer", "vgg"),
+    "strategy": ("synchronous", "asynchronous", "cut", "ring", "ring in buckets", "all-reduce in cycles", "unequal machines", "fat tree"),
+    "GPU": ("K80", "V100", "H100"),
+    "network": (*PAYLOAD, "more than 5 machines")}
 
 
 def arguments(words=None):
@@ -63,19 +69,23 @@ def settings_of(data):
         yield name, group, accelerator if isinstance(accelerator, str) else accelerator["name"], dict(zip(columns, array.array("d", blob)))
 
 
+def is_left_out(kind, name, setting, group, gpu, descriptor):
+    if name in PAYLOAD:
+        low, high = PAYLOAD[name]
+        return low <= 8 * descriptor["nic_Bps"] < high
+    return descriptor["worker_machines"] > 5 if kind == "network" else name == (group if kind == "strategy" else gpu)
+
+
 def folds(data):
     """What is left out, its name, options of train, options of compare."""
-    for (family,) in sqlite3.connect(data).execute("SELECT DISTINCT family FROM graphs ORDER BY family"):
-        yield "family", family, ["--leave-out-family", family], ["--family", family]
     settings = list(settings_of(data))
-    left_out = [("strategy", group, lambda s, group=group: s[1] == group) for group in dict.fromkeys(s[1] for s in settings)]
-    rates = (("payload below 1.5 Gbit/s", 0, 1.5e9), ("payload 5 to 10 Gbit/s", 5e9, 10e9), ("payload above 30 Gbit/s", 30e9, 1e15))
-    left_out += [("network", name, lambda s, low=low, high=high: low <= 8 * s[3]["nic_Bps"] < high) for name, low, high in rates]
-    left_out += [("network", "more than 5 machines", lambda s: s[3]["worker_machines"] > 5)]
-    left_out += [("GPU", gpu, lambda s, gpu=gpu: s[2] == gpu) for gpu in sorted({s[2] for s in settings})]
-    for kind, name, is_left_out in left_out:
-        names = [s[0] for s in settings if is_left_out(s)]
-        yield kind, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
+    for kind, names in LEFT_OUT.items():
+        for name in names:
+            if kind == "family":
+                yield kind, name, ["--leave-out-family", name], ["--family", name]
+                continue
+            of = [setting[0] for setting in settings if is_left_out(kind, name, *setting)]
+            yield kind, name, [word for one in of for word in ("--leave-out-setting", one)], ["--unseen", *(word for one in of for word in ("--setting", one))]
 
 
 def scores(predictor):
