@@ -52,10 +52,10 @@ def baseline_rows(of):
 
 
 def models(accuracy):
-    """Models that were not seen, on the settings of the reference space."""
+    """Models that were not seen, on the settings of the reference space; their baselines are those beside the first seed."""
     seeds = rows_of(accuracy, "reference", "nothing")
     errors = [each["learnt"] for each in seeds]
-    lines = header(["", "bursts", "step time"]) + baseline_rows(seeds[0]["baselines"])
+    lines = header(["predictor", "bursts", "step time"]) + baseline_rows(seeds[0]["baselines"])
     lines.append(row([f"learnt, {len(seeds)} seeds", listed(of["burst_median"] for of in errors), listed(of["step_median"] for of in errors)]))
     shares = list(errors[0]["inside"])
     return lines + sentences(
@@ -87,8 +87,9 @@ def clusters(accuracy):
     worst = max(left_out, key=lambda each: each["learnt"]["burst_p90"])
     return lines + sentences(
         f"With nothing left out it learns from {whole[0]['training_samples']} samples in {accuracy['options']['epochs']} epochs, and is asked for "
-        f"{whole[0]['test_samples']}. The 90th percentile for bursts is then {whole[0]['learnt']['burst_p90']:.0f} %, and {worst['learnt']['burst_p90']:.0f} % at worst "
-        f"({worst['name']} left out): some gaps are a sample or none. Of what was left out, intervals of 90 % hold {min(covered):.0f} to {max(covered):.0f} %.")
+        f"{whole[0]['test_samples']} of models that it has not seen. The 90th percentile for bursts is then {whole[0]['learnt']['burst_p90']:.0f} %, and "
+        f"{worst['learnt']['burst_p90']:.0f} % at worst ({worst['name']} left out): some gaps are a sample or none. The column \"in 90 %\" is how many labels "
+        f"intervals of 90 % hold: {min(covered):.0f} to {max(covered):.0f} % of what was left out.")
 
 
 def testbed(accuracy):
@@ -101,7 +102,7 @@ def testbed(accuracy):
 def measured(accuracy):
     """Measured rows of models that were not measured where other models were."""
     of = accuracy["measured"]
-    lines = header(["", "rows, pairs", "MAPE", "mean over pairs"])
+    lines = header(["predictor", "rows, pairs", "MAPE", "mean over pairs"])
     for each in of["test"]:
         name = NAMES.get(each["predictor"], each["predictor"])
         lines.append(row([name, f"{each['rows']}, {each['pairs']}", percent(each["mape"]), percent(each["by_pair_mape"])]))
@@ -110,7 +111,8 @@ def measured(accuracy):
             lines.append(row(["engine, where `learnt` has an answer", str(same["rows"]), percent(same["mape"]), ""]))
     covered = {each["predictor"]: each["inside_90"] for each in of["test"] if each["inside_90"] is not None}
     return lines + sentences(f"The dataset has {sum(of['rows'].values())} rows of {of['studies']} studies, {of['rows']['test']} in the test split. Intervals of 90 % hold " +
-                             ", ".join(f"{share:.0f} % ({name})" for name, share in covered.items()) + ".")
+                             ", ".join(f"{share:.0f} % ({name})" for name, share in covered.items()) +
+                             "; those of `learnt` are made for simulated labels.")
 
 
 def studies(accuracy):

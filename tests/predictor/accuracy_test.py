@@ -76,14 +76,14 @@ class Accuracy(unittest.TestCase):
                 self.assertLessEqual(row["learnt"]["burst_median"], row["learnt"]["burst_p90"])
                 self.assertGreater(row["training_samples"], row["test_samples"])
                 self.assertGreaterEqual(row["test_samples"], row["test_models"])
-                if row["left_out"] != "ablation" and row["name"] != "seed 2" and row["name"] != "seed 3":
+                if row["left_out"] != "ablation" and row["name"] not in ("seed 2", "seed 3"):  # which the same baselines stand beside
                     self.assertEqual(set(row["baselines"]), {"median", "closed form", "linear", "trees", "neighbours"})
                     for baseline, of in row["baselines"].items():
                         self.assertEqual(set(of), errors - {"burst_median", "burst_p90"} if baseline == "closed form" else errors)
 
     def test_errors_are_numbers_above_0(self):
         found = list(numbers(self.accuracy))
-        self.assertGreater(len(found), 1000)
+        self.assertGreater(len(found), 600)
         for value in found:
             self.assertTrue(0 <= value < 1e6, value)
         for row in self.accuracy["simulated"]:
