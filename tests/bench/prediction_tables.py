@@ -6,7 +6,7 @@ import textwrap
 NAMES = {"simulated": "engine", "closed form": "closed form (longest lower bound)", "trees": "gradient-boosted trees",
          "neighbours": "five nearest neighbours", "median": "median of the setting", "taught": "learnt, and taught the other splits",
          "corrected": "corrected, told the other splits"}
-KINDS = {"family": "a family of models", "strategy": "a strategy or kind of cluster", "GPU": "a GPU", "network": "a range of networks, or of cluster sizes"}
+KINDS = {"family": "a family of models", "strategy": "a strategy or kind of cluster", "GPU": "a GPU", "network": "a range of links"}
 
 
 def row(cells):
