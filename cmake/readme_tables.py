@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tables of READMEs, as commands print their figures.
 
-  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, lifetimes, peers
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, lifetimes, peers,
+                                           prediction-models, -clusters, -testbed, -measured, -studies, -choices
   cmake/readme_tables.py PROGRAM --check [TABLE...]
                                            compares the rows in the READMEs with what the program says now (default: all but
                                            the rows of kernels that take half a minute and more), and the names of timings
@@ -20,6 +21,7 @@ README = "calibration/README.md"
 BENCH = "tests/bench"
 sys.path.insert(0, os.path.join(ROOT, BENCH))
 import peers as peers_benchmark  # noqa: E402
+import prediction_tables  # noqa: E402
 
 
 @functools.lru_cache(maxsize=None)
@@ -212,8 +214,18 @@ def peers(program, is_quick=False):
     return header(peers_benchmark.HEADER[:4]) + list(peers_benchmark.simulated_rows(program))
 
 
+def prediction(table):
+    """What tests/bench/prediction.py has measured (about an hour)."""
+    def make(program, is_quick=False):
+        del program, is_quick
+        with open(os.path.join(ROOT, "predictor/accuracy.json")) as file:
+            return prediction_tables.TABLES[table](json.load(file))
+    return make
+
+
 TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
           "unseen": (unseen, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
+TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.TABLES}
 IN_PARTS = ("kernels", "transformers")  # of which a check computes some rows
 
 
@@ -228,7 +240,7 @@ def stated(table):
 def check(program, table):
     """What the README states otherwise than the program: texts for a person, none if all is as printed."""
     make, readme = TABLES[table]
-    in_readme, printed = stated(table), make(program, is_quick=True)
+    in_readme, printed = stated(table), [line for line in make(program, is_quick=True) if line]
     wrong = [f"{readme}, {table}: states\n  {next((line for line in in_readme if line.split(' | ')[0] == wanted.split(' | ')[0]), '(no such row)')}"
              f"\nshould be\n  {wanted}\nto refresh: cmake/refresh_readmes.sh {table}"
              for wanted in printed if wanted not in in_readme]

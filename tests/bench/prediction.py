@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How well networks predict what they have not seen: python3 tests/bench/prediction.py build/rehearse FOLDER
+"""What predictor/README.md says of the accuracy of predictions: python3 tests/bench/prediction.py build/rehearse FOLDER
 
 Generates two datasets of random networks: on the reference settings, for models that were not seen, and on the random
-clusters of the space "strategies", for what is left out whole and for ablations. Trains, compares each with baselines on
-the test split, and prints a table. What is finished in FOLDER is not done again, so an interrupted call goes on. Needs
-rehearse-predictor beside the program.
+clusters of the space "strategies", for what is left out whole and for ablations; and one of the measured rows of studies.
+Trains, compares each network with baselines on the test split, and writes FOLDER/accuracy.json, of which
+`cmake/refresh_readmes.sh prediction=FOLDER` makes the tables. What is finished in FOLDER is not done again, so an
+interrupted call goes on. Needs rehearse-predictor beside the program.
 """
 
 import argparse
@@ -18,28 +19,45 @@ import statistics
 import subprocess
 import sys
 
-SPACES = pathlib.Path(__file__).resolve().parents[2] / "scenarios" / "spaces"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ABLATIONS = ("edges", "rounds", "bounds")
+PAYLOAD = {"payload below 1.5 Gbit/s": (0, 1.5e9), "payload above 30 Gbit/s": (30e9, 1e15)}
+LEFT_OUT = {  # some of each kind that the space "strategies" has: old and new, near to others and far from them
+    "family": ("densenet", "gnmt", "inception", "lstm", "transformer", "vgg"),
+    "strategy": ("synchronous", "asynchronous", "ring in buckets", "unequal machines"),
+    "GPU": ("K80", "H100"),
+    "network": tuple(PAYLOAD)}
 
 
-def arguments():
+def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="build/rehearse")
-    parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and table.json")
-    parser.add_argument("--samples", type=int, default=24000, help="simulated samples of the reference space (default 24000)")
-    parser.add_argument("--strategy-samples", type=int, default=24000, help="simulated samples of the space strategies (default 24000)")
+    parser.add_argument("folder", type=pathlib.Path, help="of datasets, models, comparisons and accuracy.json")
+    parser.add_argument("--reference-samples", type=int, default=24000, help="simulated samples on the settings of Driple (default 24000)")
+    parser.add_argument("--samples", type=int, default=8000, help="simulated samples on random clusters (default 8000)")
     parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
     parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
-    parser.add_argument("--fold-share", type=float, default=0.6, help="share of the graphs that folds and ablations train with (default 0.6)")
-    parser.add_argument("--seeds", type=int, default=3, help="of the first row (default 3)")
+    parser.add_argument("--seeds", type=int, default=3, help="of trainings on the reference space (default 3)")
     parser.add_argument("-j", type=int, default=2, help="trainings at the same time (default 2)")
-    parser.add_argument("--only", help="rows whose name, or that of the fold, starts with this")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def run(program, *words):
-    command = [program, *[str(word) for word in words]]
+def run(program, *words, result=None):
+    """`result`: where what it prints is kept."""
+    command = [str(word) for word in (program, *words)]
     print("$", " ".join(command)[:300], file=sys.stderr, flush=True)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    if result:
+        result.write_bytes(done.stdout)
+
+
+def rounded(values):
+    """Numbers with four digits, in whatever they are nested in."""
+    if isinstance(values, dict):
+        return {name: rounded(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [rounded(value) for value in values]
+    return float(f"{values:.4g}") if isinstance(values, float) else values
 
 
 def settings_of(data):
@@ -51,81 +69,122 @@ def settings_of(data):
         yield name, group, accelerator if isinstance(accelerator, str) else accelerator["name"], dict(zip(columns, array.array("d", blob)))
 
 
+def is_left_out(kind, name, setting, group, gpu, descriptor):
+    del setting
+    if kind == "network":
+        low, high = PAYLOAD[name]
+        return low <= 8 * descriptor["nic_Bps"] < high
+    return name == (group if kind == "strategy" else gpu)
+
+
 def folds(data):
-    """Name of the row, name of the fold, options of train, options of compare."""
-    connection = sqlite3.connect(data)
-    families = [family for (family,) in connection.execute("SELECT DISTINCT family FROM graphs ORDER BY family")]
+    """What is left out, its name, options of train, options of compare."""
     settings = list(settings_of(data))
-    for family in families:
-        yield "family left out", family, ["--leave-out-family", family], ["--family", family]
-    left_out = [("GPU left out", gpu, lambda s, gpu=gpu: s[2] == gpu) for gpu in sorted({s[2] for s in settings})]
-    rates = (("payload below 1.5 Gbit/s", 0, 1.5e9), ("payload 5 to 10 Gbit/s", 5e9, 10e9), ("payload above 30 Gbit/s", 30e9, 1e15))
-    left_out += [("network left out", name, lambda s, low=low, high=high: low <= 8 * s[3]["nic_Bps"] < high) for name, low, high in rates]
-    left_out += [("network left out", "more than 5 machines", lambda s: s[3]["worker_machines"] > 5)]
-    left_out += [("strategy left out", group, lambda s, group=group: s[1] == group) for group in dict.fromkeys(s[1] for s in settings)]
-    for row, name, is_left_out in left_out:
-        names = [s[0] for s in settings if is_left_out(s)]
-        yield row, name, [word for n in names for word in ("--leave-out-setting", n)], ["--unseen", *(word for n in names for word in ("--setting", n))]
+    for kind, names in LEFT_OUT.items():
+        for name in names:
+            if kind == "family":
+                yield kind, name, ["--leave-out-family", name], ["--family", name]
+                continue
+            of = [setting[0] for setting in settings if is_left_out(kind, name, *setting)]
+            yield kind, name, [word for one in of for word in ("--leave-out-setting", one)], ["--unseen", *(word for one in of for word in ("--setting", one))]
 
 
-def testbed(options, model):
-    """Bursts at the NICs of real trainings, by the engine and by a network that saw no such network: median errors in percent."""
-    root, folder = SPACES.parents[1], options.folder / "testbed"
-    if not (folder / "jobs.db").exists():
-        run(sys.executable, root / "calibration/testbed/dataset.py", root / "calibration/data/testbed/training.csv", "-o", folder)
-        run(options.program, "import", folder / "measurements.json", "--quiet", "-o", folder / "jobs.db")
-    errors = {}
-    for split in ("train", "validation", "test"):
-        out = folder / split
-        if not (out / "comparison.json").exists():
-            command = [options.program, "compare", model, folder / "jobs.db", "--origin", "measured", "--unseen", "--no-baselines", "--split", split, "--quiet", "-o", out]
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                continue  # a split without jobs
-        for row in csv.DictReader((out / "jobs-measured.csv").open()):
-            metric = row["metric"].removeprefix("receive_").removeprefix("transmit_")
-            if metric in ("idle_s", "active_s", "peak_Bps", "step_time_s") and not row["metric"].startswith(("gpu", "memory")) and float(row["measured"] or 0) > 0:
-                for predictor in ("simulated", "learnt"):
-                    errors.setdefault((predictor, "step" if metric == "step_time_s" else "bursts"), []).append(abs(100 * (float(row[predictor]) / float(row["measured"]) - 1)))
-    for (predictor, what), values in sorted(errors.items()):
-        print(f"{'testbed':24} {predictor:22} {what} median {statistics.median(values):6.2f}  of {len(values)} labels")
-
-
-def compare(program, model, data, options, out):
-    if not (out / "comparison.json").exists():
-        run(program, "compare", model, data, *options, "--quiet", "-o", out)
-    return json.loads((out / "comparison.json").read_text())["origins"]["simulated"]["predictors"]
-
-
-def scores(predictors, name):
-    """Of the burst labels: means over the twelve of median and p90; of the step time: median."""
-    labels = predictors[name]["labels"]
+def scores(predictor):
+    """Of the burst labels: means over the twelve of median and 90th percentile; the same of the step time. In percent."""
+    labels = predictor["labels"]
     bursts = [score for label, score in labels.items() if label != "step_time_s" and "_mean_" not in label]
-    found = {"step_median": labels["step_time_s"]["median_ape"]} if "step_time_s" in labels else {}
+    found = {}
+    if "step_time_s" in labels:
+        found |= {"step_median": labels["step_time_s"]["median_ape"], "step_p90": labels["step_time_s"]["p90_ape"]}
     if bursts:
-        found["burst_median"] = statistics.fmean(score["median_ape"] for score in bursts)
-        found["burst_p90"] = statistics.fmean(score["p90_ape"] for score in bursts)
+        found |= {f"burst_{quantile}": statistics.fmean(score[f"{quantile}_ape"] for score in bursts) for quantile in ("median", "p90")}
     return found
 
 
-def line(row, fold, learnt, best):
-    values = "  ".join(f"{metric} {value:6.2f}" for metric, value in learnt.items())
-    return f"{row:24} {fold:36} {values}  best baseline {best['burst_median']:6.2f} {best['step_median']:6.2f}"
+def compare(program, out, *words):
+    if not (out / "comparison.json").exists():
+        run(program, "compare", *words, "--quiet", "-o", out)
+    return json.loads((out / "comparison.json").read_text())["origins"]
 
 
-def measure(options, data, row, fold, train, ask, share, seed, epochs):
-    """Trains, compares, prints a line, and gives it."""
-    name = "".join(c if c.isalnum() else "-" for c in f"{row} {fold}")
-    model = options.folder / name / "learnt"
-    if not (model / "report.html").exists():
-        run(options.program, "train", data, "--epochs", epochs, "--share", share, "--seed", seed, "--quiet", *train, "-o", model)
-    predictors = compare(options.program, model, data, [*ask, "--share", share], options.folder / name / "comparison")
-    result = {"row": row, "fold": fold, "share_of_training": share, "learnt": scores(predictors, "learnt")}
-    result["learnt"]["in_90"] = 100 * predictors["learnt"]["coverage"]["90"]
-    baselines = {other: scores(predictors, other) for other in predictors if other != "learnt"}
-    result["baselines"] = baselines
-    result["best_baseline"] = {metric: min(of[metric] for of in baselines.values() if metric in of) for metric in ("burst_median", "step_median")}
-    print(line(row, fold, result["learnt"], result["best_baseline"]), flush=True)
-    return result
+def measure(options, data, kind, name, train, ask):
+    """Trains and compares; the errors of the network and of the baselines, which an ablation does not change."""
+    folder = options.folder / "".join(c if c.isalnum() else "-" for c in f"{data.stem} {kind} {name}")
+    folder.mkdir(exist_ok=True)
+    model = folder / "learnt"
+    if not (folder / "train.json").exists():
+        run(options.program, "train", data, "--quiet", "--json", *train, "-o", model, result=folder / "train.json")
+    predictors = compare(options.program, folder / "comparison", model, data, *ask)["simulated"]["predictors"]
+    learnt = predictors.pop("learnt")
+    bursts = [score for label, score in learnt["labels"].items() if label != "step_time_s" and "_mean_" not in label]
+    row = {"space": data.stem, "left_out": kind, "name": name, "test_samples": learnt["samples"], "test_models": learnt["models"],
+           "on_scale": sum(score["on_scale"] for score in bursts) / sum(score["samples"] for score in bursts),
+           "learnt": scores(learnt) | {"inside": {word: 100 * share for word, share in learnt["coverage"].items() if word != "labels"}},
+           "baselines": {baseline: scores(of) for baseline, of in predictors.items()}}
+    trained = json.loads((folder / "train.json").read_text())
+    row["training_samples"] = trained["training_samples"]
+    print(f"{row['space']:12} {kind:10} {name:36} bursts {row['learnt']['burst_median']:6.2f}  step time {row['learnt']['step_median']:6.2f}", flush=True)
+    return row
+
+
+def measure_studies(options, learnt):
+    """Measured rows of the test split, choices among them, and studies left out whole."""
+    data, taught, corrected = options.folder / "measured.db", options.folder / "taught", options.folder / "corrected"
+    if not data.exists():
+        run(options.program, "generate", ROOT / "scenarios/studies/measured.json", "-j", 2, "--quiet", "-o", data)
+    if not (taught / "report.html").exists():
+        run(options.program, "train", data, "--transfer-from", learnt, "--epochs", options.epochs, "--seed", 1, "--quiet", "-o", taught)
+    if not (corrected / "left_out.json").exists():
+        run(options.program, "train", data, "--network", "corrected", "--quiet", "-o", corrected)
+    measured = compare(options.program, options.folder / "measured-comparison", learnt, taught, corrected, data, "--origin", "measured", "--unseen")["measured"]
+    times = {name: of["labels"]["step_time_s"] for name, of in measured["predictors"].items()}
+    with (options.folder / "measured-comparison" / "jobs-measured.csv").open() as file:
+        described = [row for row in csv.DictReader(file) if row["metric"] == "step_time_s" and row["learnt"] and row["simulated"]]
+    same = statistics.fmean(abs(100 * (float(row["simulated"]) / float(row["measured"]) - 1)) for row in described)
+    with sqlite3.connect(data) as connection:
+        splits = dict(connection.execute("SELECT split, count(*) FROM samples GROUP BY split"))
+        studies = connection.execute("SELECT count(DISTINCT grouped) FROM settings").fetchone()[0]
+    return {"rows": splits, "studies": studies, "engine_where_learnt": {"rows": len(described), "mape": same},
+            "test": [{"predictor": name, "rows": of["samples"], "pairs": of["models"], "mape": of["mape"], "by_pair_mape": of["by_model_mape"],
+                      "inside_90": 100 * measured["predictors"][name]["coverage"]["90"] if "coverage" in measured["predictors"][name] else None}
+                     for name, of in times.items()],
+            "choices": [{"free": free, "predictor": name, "choices": of["choices"], "mean_regret": 100 * of["mean_regret"], "by_chance": 100 * of["regret_by_chance"]}
+                        for free, by_study in measured["choices"].items() for name, of in by_study["all"].items()],
+            "left_out_studies": json.loads((corrected / "left_out.json").read_text())["left_out_studies"]}
+
+
+def measure_testbed(options, learnt):
+    """Bursts at the NICs of real trainings, by the engine and by a network that saw no such network: median errors in percent."""
+    folder = options.folder / "testbed"
+    if not (folder / "jobs.db").exists():
+        run(sys.executable, ROOT / "calibration/testbed/dataset.py", ROOT / "calibration/data/testbed/training.csv", "-o", folder)
+        run(options.program, "import", folder / "measurements.json", "--quiet", "-o", folder / "jobs.db")
+    errors, jobs = {}, 0
+    with sqlite3.connect(folder / "jobs.db") as connection:
+        splits = [split for (split,) in connection.execute("SELECT DISTINCT split FROM samples ORDER BY split")]
+    for split in splits:
+        jobs += compare(options.program, folder / split, learnt, folder / "jobs.db", "--origin", "measured", "--unseen", "--no-baselines", "--split", split)["measured"]["samples"]
+        for row in csv.DictReader((folder / split / "jobs-measured.csv").open()):
+            metric = row["metric"].removeprefix("receive_").removeprefix("transmit_")
+            if metric in ("idle_s", "active_s", "peak_Bps", "step_time_s") and float(row["measured"] or 0) > 0:
+                for predictor in ("simulated", "learnt"):
+                    errors.setdefault((predictor, "step" if metric == "step_time_s" else "burst"), []).append(abs(100 * (float(row[predictor]) / float(row["measured"]) - 1)))
+    return {"jobs": jobs, "labels": {what: len(errors["simulated", what]) for what in ("burst", "step")},
+            "predictors": [{"predictor": predictor} | {f"{what}_median": statistics.median(errors[predictor, what]) for what in ("burst", "step")}
+                           for predictor in ("simulated", "learnt")]}
+
+
+def text_of(accuracy):
+    """JSON with one line for each row of a list."""
+    parts = []
+    for key, value in accuracy.items():
+        if isinstance(value, list):
+            parts.append(f"{json.dumps(key)}: [\n  " + ",\n  ".join(json.dumps(row, allow_nan=False) for row in value) + "\n ]")
+        elif isinstance(value, dict) and any(isinstance(of, list) for of in value.values()):
+            parts.append(f"{json.dumps(key)}: {text_of(value).strip()}")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
 
 
 def main():
@@ -136,36 +195,26 @@ def main():
     def generated(space, samples):
         data = folder / f"{space}.db"
         if not data.exists():
-            run(options.program, "generate", SPACES / f"{space}.json", "--count", samples, "-j", 2, "--quiet", "-o", data)
+            run(options.program, "generate", ROOT / "scenarios" / "spaces" / f"{space}.json", "--count", samples, "-j", options.j, "--quiet", "-o", data)
         return data
 
-    experiments = []
-
-    def experiment(data, row, fold, train, ask, share=1.0, seed=1, epochs=options.epochs):
-        if not options.only or row.startswith(options.only) or fold.startswith(options.only):
-            experiments.append((data, row, fold, train, ask, share, seed, epochs))
-
-    share = options.fold_share
-    data = generated("strategies", options.strategy_samples)
-    experiment(data, "any strategy", "models not seen", [], [], share)
-    for ablation in ("edges", "rounds", "bounds"):
-        experiment(data, "ablation", ablation, ["--ablation", ablation], [], share)
-    for row, fold, train, ask in folds(data):
-        experiment(data, row, fold, train, ask, share)
-    if options.seeds > 0:
-        data = generated("reference", options.samples)
-    for seed in range(1, options.seeds + 1):
-        experiment(data, "reference", f"models not seen, seed {seed}", [], [], seed=seed, epochs=options.reference_epochs)
+    reference, strategies = generated("reference", options.reference_samples), generated("strategies", options.samples)
+    first = [(reference, "nothing", f"seed {seed}", ["--epochs", options.reference_epochs, "--seed", seed], ["--no-baselines"] if seed > 1 else [])
+             for seed in range(1, options.seeds + 1)]
+    epochs = ["--epochs", options.epochs, "--seed", 1]
+    first += [(strategies, "nothing", "seed 1", epochs, [])]
+    first += [(strategies, "ablation", ablation, [*epochs, "--ablation", ablation], ["--no-baselines"]) for ablation in ABLATIONS]
+    others = [(strategies, kind, name, [*epochs, *train], ask) for kind, name, train, ask in folds(strategies)]
+    learnt = folder / "strategies-nothing-seed-1" / "learnt"
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        rows = list(pool.map(lambda of: measure(options, *of), experiments))
-    (folder / "table.json").write_text(json.dumps(rows, indent=1))
-    if not options.only or "testbed".startswith(options.only):
-        testbed(options, folder / "any-strategy-models-not-seen" / "learnt")
-    for row in dict.fromkeys(result["row"] for result in rows if result["row"] != "ablation"):
-        of_row = [result for result in rows if result["row"] == row]
-        best = {metric: statistics.fmean(result["best_baseline"][metric] for result in of_row) for metric in ("burst_median", "step_median")}
-        means = {metric: statistics.fmean(result["learnt"][metric] for result in of_row) for metric in of_row[0]["learnt"]}
-        print(line(row, "mean", means, best) + f"  ratio {means['burst_median'] / best['burst_median']:.2f} {means['step_median'] / best['step_median']:.2f}")
+        rows = list(pool.map(lambda of: measure(options, *of), first))
+        studies, testbed = pool.submit(measure_studies, options, learnt), pool.submit(measure_testbed, options, learnt)
+        rows += pool.map(lambda of: measure(options, *of), others)
+    version = subprocess.run([options.program, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    accuracy = {"format": 1, "program": version,
+                "options": {name: getattr(options, name) for name in ("reference_samples", "reference_epochs", "seeds", "samples", "epochs")},
+                "simulated": rows, "testbed": testbed.result(), "measured": studies.result()}
+    (folder / "accuracy.json").write_text(text_of(rounded(accuracy)))
 
 
 if __name__ == "__main__":
