@@ -53,8 +53,8 @@ class AllReduce final : public StrategyKind {
   std::vector<SmallerStrategy> smaller(const Scenario& scenario) const override {
     std::vector<SmallerStrategy> all;
     for (const auto& [word, level] : more_sharding(scenario, rules_)) {
-      SmallerStrategy& added =
-          all.emplace_back("\"sharding\": " + in_quotes(word) + " in the strategy", scenario.training.strategy);
+      all.push_back({"\"sharding\": " + in_quotes(word) + " in the strategy", scenario.training.strategy});
+      SmallerStrategy& added = all.back();
       CollectiveRules rules = rules_;
       rules.sharding = level;
       added.strategy.kind = std::make_shared<AllReduce>(rules, stages_, has_microbatches_);
