@@ -22,6 +22,7 @@ BENCH = "tests/bench"
 sys.path.insert(0, os.path.join(ROOT, BENCH))
 import peers as peers_benchmark  # noqa: E402
 import prediction_tables  # noqa: E402
+from prediction_tables import header, row  # noqa: E402
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,14 +30,6 @@ def validate(program, study):
     """The summary of a study in scenarios/studies."""
     command = [program, "validate", f"scenarios/studies/{study}.json", "--json", "--quiet"]
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
-
-
-def row(cells):
-    return "| " + " | ".join(cells) + " |"
-
-
-def header(names):
-    return [row(names), row(["---"] * len(names))]
 
 
 def pair(errors):

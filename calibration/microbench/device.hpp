@@ -10,6 +10,7 @@
 #include "calibration/microbench/cases.hpp"
 #include "calibration/microbench/timing.hpp"
 #include "platforms/accelerator.hpp"
+#include "sim/base/pinned.hpp"
 
 namespace rehearse::microbench {
 
@@ -21,11 +22,8 @@ struct SystemFigure {
   double value = 0;           // of what is no time, such as a clock in Hz or a power in W
 };
 
-class Device {
+class Device : private Pinned {
  public:
-  Device() = default;
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
   /// Name, sizes and peak rates; what no library tells is measured, within `effort` each.

@@ -11,13 +11,9 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/gpu_memory.hpp"
-#include "sim/scenario/gradient_units.hpp"
-#include "sim/scenario/kernel_time.hpp"
-#include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
-#include "sim/training/step_size.hpp"
 
 namespace rehearse {
 

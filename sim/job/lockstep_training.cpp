@@ -193,8 +193,10 @@ class LockstepTraining final : public ProgramSession {
       part.step.samples += others;
       part.program = &compiler_.program(worker);
     }
-    const std::vector<bool> are_alone = find_groups_alone(step);
-    for (std::size_t g = 0; g < step.groups.size(); ++g) add_group(formation, step.groups[g].workers, are_alone[g]);
+    const std::vector<bool> are_timed = reductions_.times_collectives
+                                            ? compiler_.groups_with_own_links(step, cluster_.network)
+                                            : std::vector<bool>(step.groups.size());
+    for (std::size_t g = 0; g < step.groups.size(); ++g) add_group(formation, step.groups[g].workers, are_timed[g]);
     return formation;
   }
 
@@ -202,39 +204,8 @@ class LockstepTraining final : public ProgramSession {
     for (const auto& group : formation.groups) group->communicator().settle();
   }
 
-  /// [groups] whether no message of another group or between workers crosses a link that its collectives cross.
-  std::vector<bool> find_groups_alone(const ClusterStep& step) {
-    std::vector<std::set<int>> crossed(step.groups.size());  // links
-    std::map<int, int> users;                                // by link: groups, and connections of workers
-    for (const WorkerStep& worker : step.workers) {
-      for (const PathIndex path : paths_of(workers_[worker.worker]))
-        for (const int link : cluster_.network.path(path).links) ++users[link];
-    }
-    if (step.groups.size() == 1 && users.empty()) return {true};
-    for (std::size_t g = 0; g < step.groups.size(); ++g) {
-      const WorkerGroup& group = step.groups[g];
-      const WorkerStep& first = step.of(group.workers.front());
-      const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
-      std::set<CollectiveKind> kinds;
-      for (const Node& node : compiler_.program(first).nodes)
-        if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
-          kinds.insert(collective->kind);
-      for (const CollectiveKind kind : kinds)
-        for (const CollectiveMethod& method :
-             collective_methods(cluster_.site, gpus_of(group.workers), cluster_.network, kind))
-          for (const CollectivePhase& phase : method.plan)
-            for (const PathIndex edge : phase.edges)
-              crossed[g].insert(cluster_.network.path(edge).links.begin(), cluster_.network.path(edge).links.end());
-      for (const int link : crossed[g]) ++users[link];
-    }
-    std::vector<bool> are_alone;
-    for (const std::set<int>& links : crossed)
-      are_alone.push_back(std::ranges::all_of(links, [&](int link) { return users.at(link) == 1; }));
-    return are_alone;
-  }
-
   /// Adds the collectives of `workers`, unless those that stand for them meet in another group.
-  void add_group(Formation& formation, const std::vector<int>& workers, bool is_alone) {
+  void add_group(Formation& formation, const std::vector<int>& workers, bool is_timed) {
     std::vector<const Member*> members;
     std::int64_t standing_for = 0;
     for (const int worker : workers) {
@@ -247,7 +218,7 @@ class LockstepTraining final : public ProgramSession {
     formation.groups.push_back(std::make_unique<CollectiveGroup>(
         executor_, clock_, standing_for,
         CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, gpus_of(workers), reductions_.times_collectives && is_alone)));
+        std::make_unique<Communicator>(cluster_, clock_, cluster_.site.gpus_of(workers), is_timed)));
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
@@ -256,7 +227,7 @@ class LockstepTraining final : public ProgramSession {
     if (reductions_.folded_block == 0) return 0;
     for (int stage = 0; stage < grid_.degree(Axis::kPipeline); ++stage)
       for (const CollectiveMethod& method :
-           collective_methods(cluster_.site, gpus_of(grid_.along(Axis::kData, stage)), cluster_.network))
+           collective_methods(cluster_.site, cluster_.site.gpus_of(grid_.along(Axis::kData, stage)), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, static_cast<int>(cluster_.site.machines.size()),
                                reductions_.folded_block))
           return 0;
@@ -287,7 +258,7 @@ class LockstepTraining final : public ProgramSession {
                                  .gpu = worker.gpu,
                                  .other_gpus = worker.other_gpus,
                                  .copies_are_alone = reductions_.copies_are_alone};
-      place.connections = paths_of(worker);
+      place.connections = compiler_.paths(worker.index, cluster_.network);
       if (const std::vector<int> team = compiler_.strategy().team(worker.index); team.front() == worker.index)
         team_counters = team.size() > 1 ? std::make_shared<Counters>() : nullptr;
       all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, team_counters)));

@@ -154,7 +154,7 @@ class PacedTraining final : public ProgramSession {
     const Worker& worker = paced.worker;
     RunningWorker::Place at{.host = worker.host, .gpu = worker.gpu, .other_gpus = worker.other_gpus};
     at.copies_are_alone = compiler_.strategy().copies_are_alone(worker.index);
-    at.connections = paths_of(worker);
+    at.connections = compiler_.paths(worker.index, cluster_.network);
     paced.running = &executor_.add_worker(at, clock, paced.team->counters);
     form_groups(paced);
   }
@@ -167,7 +167,7 @@ class PacedTraining final : public ProgramSession {
     for (const WorkerGroup& group : paced.meets) {
       paced.own_groups.push_back(std::make_unique<CollectiveGroup>(
           executor_, clock, 1, CollectiveGroup::Rule{},
-          std::make_unique<Communicator>(cluster_, clock, gpus_of(group.workers), false)));
+          std::make_unique<Communicator>(cluster_, clock, cluster_.site.gpus_of(group.workers), false)));
       paced.groups.push_back(paced.own_groups.back().get());
     }
   }

@@ -34,23 +34,6 @@ class ProgramSession : public Session, protected Executor::Client {
         done_{done},
         steady_state_{cluster_.clock.now(), longest_cycle} {}
 
-  /// Its connections, as its program numbers them.
-  std::vector<PathIndex> paths_of(const Worker& worker) const {
-    std::vector<PathIndex> paths;
-    for (const Wire& wire : compiler_.strategy().wires(worker.index))
-      paths.push_back(cluster_.network.path(wire.sender, wire.receiver));
-    return paths;
-  }
-  /// Of all of them, one after another.
-  std::vector<Endpoint> gpus_of(const std::vector<int>& workers) const {
-    std::vector<Endpoint> gpus;
-    for (const int worker : workers) {
-      const std::vector<Endpoint>& own = cluster_.site.workers[at(worker)];
-      gpus.insert(gpus.end(), own.begin(), own.end());
-    }
-    return gpus;
-  }
-
   /// Whole cycles of `steps` steps, of `samples` each, from now until the next change, and before the last step.
   std::int64_t cycles_left(std::int64_t steps, Seconds length, std::int64_t samples) const {
     const std::int64_t steps_left = (all_samples_ - done_.samples + samples - 1) / samples;

@@ -30,7 +30,6 @@ Workers::Workers(const Membership& membership, StepCompiler& compiler)
     const auto index = static_cast<int>(workers_.size());
     Worker& worker = workers_.emplace_back(index, gpus, compiler.own_plan(index), scenario.seed);
     worker.passes = scenario.training.strategy.exchange.accumulation_steps;
-    worker.samples = samples_per_step(scenario, site_.group(gpus.front().machine));
   }
 }
 

@@ -24,9 +24,8 @@ struct Worker {
   Endpoint gpu;                      // the first, which stands for all in what is recorded
   std::vector<Endpoint> other_gpus;  // do the same at the same time
   Endpoint host;
-  const ComputePlan* plan;   // of one pass
-  int passes = 1;            // of a step
-  std::int64_t samples = 0;  // of a step of its group's batch
+  const ComputePlan* plan;  // of one pass
+  int passes = 1;           // of a step
   Rng noise;
   std::int64_t steps = 0;  // completed
   StepSpan step;           // the current one

@@ -428,8 +428,7 @@ Waits RunningWorker::waits(StepOperation operation, Seconds date, Seconds length
     const RunningWorker& its = *worker;
     Readiness before = its.readiness(operation);
     match(
-        its.node(operation).operation,
-
+        its.node(operation).operation,  //
         [](const OneOf<Delay, StepsGate> auto&) {}, [&](const Copy&) { was(waits.copies, date - before.date); },
         [&](const Send& send) {
           if (is_between_gpus(executor_.cluster().network, its.place_.connections[at(send.connection)]))

@@ -75,7 +75,9 @@ void read_strategy(const JsonReader& json, Scenario& scenario, Json& effective) 
   Strategy& strategy = scenario.training.strategy;
   std::vector<std::pair<std::string, const StrategyEntry*>> known;
   for (const StrategyEntry& entry : strategies()) known.emplace_back(entry.word, &entry);
-  strategy.kind = read_word<const StrategyEntry*>(json, "kind", known)->read(json, scenario, effective);
+  const StrategyEntry& entry = *read_word<const StrategyEntry*>(json, "kind", known);
+  strategy.word = entry.word;
+  strategy.kind = entry.read(json, scenario, effective);
   read_exchange(json, scenario, effective);
   std::vector<std::string> modelled;  // by any
   for (const StrategyEntry& entry : strategies()) modelled.insert(modelled.end(), entry.keys.begin(), entry.keys.end());

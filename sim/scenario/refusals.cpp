@@ -34,7 +34,7 @@ const auto kRefusals = std::to_array<Refusal>({
     // Strategy
     {"keys of another strategy",
      [](const Subject& s) {
-       const std::vector<std::string>& own = strategy_entry(strategy_of(s).kind->word()).keys;
+       const std::vector<std::string>& own = strategy_entry(strategy_of(s).word).keys;
        for (const StrategyEntry& other : strategies())
          for (const std::string& key : other.keys)
            if (std::find(own.begin(), own.end(), key) == own.end())
@@ -279,7 +279,7 @@ std::vector<Refusal> refusals() {
 }
 
 void check_combinations(const Scenario& scenario, const JsonReader& root) {
-  const std::string word = scenario.training.strategy.kind->word();
+  const std::string& word = scenario.training.strategy.word;
   for (const StrategyEntry& entry : strategies())
     for (const Refusal& row : refusals_of(entry))
       if ((row.of == Refusal::Of::kItsOwn) == (entry.word == word)) check({&scenario, root}, row);

@@ -141,4 +141,13 @@ Site::Site(const Scenario& scenario_)
       servers{list_servers(machines)},
       topology{build_topology(scenario, machines)} {}
 
+std::vector<Endpoint> Site::gpus_of(const std::vector<int>& of_workers) const {
+  std::vector<Endpoint> gpus;
+  for (const int worker : of_workers) {
+    const std::vector<Endpoint>& own = workers[static_cast<std::size_t>(worker)];
+    gpus.insert(gpus.end(), own.begin(), own.end());
+  }
+  return gpus;
+}
+
 }  // namespace rehearse

@@ -42,6 +42,9 @@ struct Site {
     return scenario.groups[static_cast<std::size_t>(machine(index).group)];
   }
 
+  /// Of all these workers, one after another.
+  std::vector<Endpoint> gpus_of(const std::vector<int>& of_workers) const;
+
   const Scenario& scenario;
   /// Group after group, with payload NIC rates (the provider's rate times the profile's nic_efficiency_for() the
   /// instance). Colocated servers are counted on the machines that they share.

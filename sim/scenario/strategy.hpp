@@ -14,6 +14,7 @@
 #include "platforms/accelerator.hpp"
 #include "platforms/collective_algorithm.hpp"
 #include "sim/base/json.hpp"
+#include "sim/base/pinned.hpp"
 #include "sim/base/units.hpp"
 #include "sim/scenario/rank_grid.hpp"
 
@@ -126,17 +127,12 @@ struct SmallerStrategy;
 
 /// A strategy. What is not overridden is that of workers that go through the steps together, each with the whole model, and
 /// exchange by collectives.
-class StrategyKind {
+class StrategyKind : private Pinned {
  public:
-  StrategyKind() = default;
-  StrategyKind(const StrategyKind&) = default;
-  StrategyKind& operator=(const StrategyKind&) = default;
   virtual ~StrategyKind() = default;
 
-  // Names
+  // Its name
 
-  /// The word for it in scenarios: "kind".
-  virtual std::string word() const = 0;
   /// "ring all-reduce", "synchronous parameter servers".
   virtual std::string title() const = 0;
 
@@ -209,6 +205,7 @@ std::shared_ptr<const StrategyKind> default_strategy();
 
 /// How the training is distributed.
 struct Strategy {
+  std::string word = "parameter_server";                          // "kind" in scenarios: StrategyEntry
   std::shared_ptr<const StrategyKind> kind = default_strategy();  // never null
   GradientExchange exchange;
 

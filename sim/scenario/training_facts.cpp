@@ -40,7 +40,7 @@ TrainingFacts facts_of(const Scenario& scenario) {
                       .batch = scenario.batch,
                       .workers = scenario.count(Role::kWorker),
                       .servers = scenario.count(Role::kParameterServer),
-                      .strategy = scenario.training.strategy.kind->word(),
+                      .strategy = scenario.training.strategy.word,
                       .links = {},
                       .nic = {},
                       .computes = has_kernels(scenario.workload),

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "sim/program/collective_methods.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -101,6 +103,45 @@ const Program& StepCompiler::program(const WorkerStep& step, FirstVariables firs
   if (const auto known = programs_.find(same); known != programs_.end()) return known->second;
   Program program = strategy_->compile(step, first);
   return programs_.emplace(same, fuses_chains_ ? fuse_chains(program) : std::move(program)).first->second;
+}
+
+const std::vector<std::string>& StepCompiler::labels() const {
+  static const std::vector<std::string> none;
+  return programs_.empty() ? none : programs_.begin()->second.labels;
+}
+
+std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
+  std::vector<PathIndex> paths;
+  for (const Wire& wire : strategy_->wires(worker)) paths.push_back(network.path(wire.sender, wire.receiver));
+  return paths;
+}
+
+std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
+  std::map<int, int> users;  // by link: groups, and connections of workers
+  for (const WorkerStep& worker : step.workers)
+    for (const PathIndex path : paths(worker.worker, network))
+      for (const int link : network.path(path).links) ++users[link];
+  if (step.groups.size() == 1 && users.empty()) return {true};
+  std::vector<std::set<int>> crossed(step.groups.size());  // links
+  for (std::size_t g = 0; g < step.groups.size(); ++g) {
+    const WorkerGroup& group = step.groups[g];
+    const WorkerStep& first = step.of(group.workers.front());
+    const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
+    std::set<CollectiveKind> kinds;
+    for (const Node& node : program(first).nodes)
+      if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
+        kinds.insert(collective->kind);
+    for (const CollectiveKind kind : kinds)
+      for (const CollectiveMethod& method : collective_methods(site_, site_.gpus_of(group.workers), network, kind))
+        for (const CollectivePhase& phase : method.plan)
+          for (const PathIndex edge : phase.edges)
+            crossed[g].insert(network.path(edge).links.begin(), network.path(edge).links.end());
+    for (const int link : crossed[g]) ++users[link];
+  }
+  std::vector<bool> have_own;
+  for (const std::set<int>& links : crossed)
+    have_own.push_back(std::ranges::all_of(links, [&](int link) { return users.at(link) == 1; }));
+  return have_own;
 }
 
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/resources/network.hpp"
 #include "sim/training/strategy_compiler.hpp"
 
 namespace rehearse {
@@ -35,9 +36,7 @@ class StepCompiler {
   int workers() const { return static_cast<int>(site_.workers.size()); }
   int ranks() const { return workers() + static_cast<int>(site_.servers.size()); }
   /// What is exchanged in a step, as every program numbers it; none before one is compiled.
-  std::vector<std::string> labels() const {
-    return programs_.empty() ? std::vector<std::string>{} : programs_.begin()->second.labels;
-  }
+  const std::vector<std::string>& labels() const;
 
   /// What a machine of the group does in a pass of a step of the group's own batch, by itself.
   const ComputePlan& plan_of(int group) const { return plans_[at(group)]; }
@@ -53,6 +52,10 @@ class StepCompiler {
   ClusterStep step();
   /// What a worker does in it. It is compiled when it is first asked for, once for all workers that do the same.
   const Program& program(const WorkerStep& step, FirstVariables first = FirstVariables::kPushed);
+  /// The worker's connections, as its program numbers them.
+  std::vector<PathIndex> paths(int worker, Network& network) const;
+  /// [groups] whether no message of another group or between workers crosses a link that the group's collectives cross.
+  std::vector<bool> groups_with_own_links(const ClusterStep& step, Network& network);
 
  private:
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.

@@ -67,7 +67,7 @@ class PairwiseCompiler final : public StrategyCompiler {
 
   std::vector<WorkerGroup> groups() const override {
     std::vector<WorkerGroup> groups;
-    for (const int worker : all_workers())
+    for (int worker = 0; worker < workers(); ++worker)
       if (gpus(worker).size() > 1) groups.push_back({"GPUs of a worker", {worker}});
     return groups;
   }

@@ -481,8 +481,8 @@ std::vector<int> choose_adders(const std::vector<Variable>& variables, const Gra
   return adders;
 }
 
-/// [workers of the machine]
-std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const GradientUnits& units) {
+/// Of the first worker of the machine.
+TeamPlace team_place(const Site& site, MachineIndex machine, const GradientUnits& units) {
   const Scenario& scenario = site.scenario;
   const Machine& at = site.machine(machine);
   const ServerRules& strategy = scenario.training.strategy.server_rules();
@@ -493,10 +493,7 @@ std::vector<TeamPlace> team_places(const Site& site, MachineIndex machine, const
       scenario.profile.servers.between_processes.has_value() || strategy.variables == VariableHome::kWorkerProcess;
   for (const MachineIndex server : site.servers) place.shares_machine.push_back(is_told_apart && server == machine);
   if (aggregation == Aggregation::kGpu) place.adder = choose_adders(scenario.workload.variables, units, place.members);
-  std::vector<TeamPlace> places(static_cast<std::size_t>(at.workers), place);
-  if (place.members > 1)
-    for (std::size_t i = 0; i < places.size(); ++i) places[i].member = static_cast<int>(i);
-  return places;
+  return place;
 }
 
 class ServerCompiler final : public StrategyCompiler {
@@ -504,11 +501,14 @@ class ServerCompiler final : public StrategyCompiler {
   explicit ServerCompiler(const Site& site)
       : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), static_cast<int>(site.servers.size()))} {
     std::map<TeamPlace, int> known;
+    TeamPlace place;
+    MachineIndex machine = -1;  // whose it is
     for (const std::vector<Endpoint>& gpus : site.workers) {
       const Endpoint first = gpus.front();
-      TeamPlace place = team_places(site, first.machine, units_)[at(first.gpu)];
+      if (machine != first.machine) place = team_place(site, machine = first.machine, units_);
+      place.member = place.members > 1 ? first.gpu : 0;
       const auto [entry, is_new] = known.try_emplace(place, static_cast<int>(places_.size()));
-      if (is_new) places_.push_back(std::move(place));
+      if (is_new) places_.push_back(place);
       place_of_.push_back(entry->second);
     }
   }

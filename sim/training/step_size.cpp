@@ -25,7 +25,7 @@ class StepCounter {
       first.emplace(&program, &worker);
     }
     for (const auto& [program, count] : workers) add(*program, *first.at(program), count);
-    for (const auto& [group, kind] : sizes_) size_.edges += kind.edges;
+    for (const auto& [group, size] : sizes_) size_.edges += size.edges;
     return size_;
   }
 
@@ -57,9 +57,7 @@ class StepCounter {
   const CollectiveSize& size_of(int group, CollectiveKind kind) {
     const auto [entry, is_new] = sizes_.try_emplace({group, kind});
     if (!is_new) return entry->second;
-    std::vector<Endpoint> gpus;
-    for (const int worker : step_.groups[at(group)].workers)
-      gpus.insert(gpus.end(), site_.workers[at(worker)].begin(), site_.workers[at(worker)].end());
+    const std::vector<Endpoint> gpus = site_.gpus_of(step_.groups[at(group)].workers);
     if (gpus.size() > 1) entry->second = plan_size(collective_methods(site_, gpus, network_, kind).front().plan);
     return entry->second;
   }

@@ -3,10 +3,10 @@
 // meets in collectives, and who shares counters. One class for each strategy, in its compile_*.cpp.
 
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "sim/base/pinned.hpp"
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/training/compile.hpp"
@@ -35,13 +35,11 @@ struct WorkerStep {
   std::vector<int> groups{};  // in ClusterStep::groups, as its program numbers them
 };
 
-class StrategyCompiler {
+class StrategyCompiler : private Pinned {
  public:
   /// The site has to outlive it.
   explicit StrategyCompiler(const Site& site) : site_{site}, grid_{rank_grid(site.scenario)} {}
   virtual ~StrategyCompiler() = default;
-  StrategyCompiler(const StrategyCompiler&) = delete;
-  StrategyCompiler& operator=(const StrategyCompiler&) = delete;
 
   /// The worker's part of what a machine like its own would do by itself in a pass.
   virtual ComputePlan share(const ComputePlan& whole, int /*worker*/) const { return whole; }
@@ -76,11 +74,6 @@ class StrategyCompiler {
   const RankGrid& grid() const { return grid_; }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }
-  std::vector<int> all_workers() const {
-    std::vector<int> all(site_.workers.size());
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
 
  private:
   const Site& site_;

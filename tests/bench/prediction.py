@@ -69,8 +69,7 @@ def settings_of(data):
         yield name, group, accelerator if isinstance(accelerator, str) else accelerator["name"], dict(zip(columns, array.array("d", blob)))
 
 
-def is_left_out(kind, name, setting, group, gpu, descriptor):
-    del setting
+def is_left_out(kind, name, group, gpu, descriptor):
     if kind == "network":
         low, high = PAYLOAD[name]
         return low <= 8 * descriptor["nic_Bps"] < high
@@ -85,7 +84,7 @@ def folds(data):
             if kind == "family":
                 yield kind, name, ["--leave-out-family", name], ["--family", name]
                 continue
-            of = [setting[0] for setting in settings if is_left_out(kind, name, *setting)]
+            of = [setting for setting, *what in settings if is_left_out(kind, name, *what)]
             yield kind, name, [word for one in of for word in ("--leave-out-setting", one)], ["--unseen", *(word for one in of for word in ("--setting", one))]
 
 

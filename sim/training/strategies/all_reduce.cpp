@@ -31,7 +31,6 @@ class AllReduce final : public StrategyKind {
     rules_.only_reduces = rules.sharding == Sharding::kNone;
   }
 
-  std::string word() const override { return "all_reduce"; }
   std::string title() const override {
     return (stages_ ? title_of(*stages_) + ", " : "") + (rules_.sharding != Sharding::kNone
                                                              ? "data parallel with " + title_of(rules_.sharding)

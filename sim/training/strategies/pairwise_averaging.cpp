@@ -16,7 +16,6 @@ namespace {
 
 class PairwiseAveraging final : public StrategyKind {
  public:
-  std::string word() const override { return "pairwise_averaging"; }
   std::string title() const override { return "pairwise averaging"; }
 
   bool is_synchronous() const override { return false; }

@@ -21,7 +21,6 @@ class ParameterServers final : public StrategyKind {
  public:
   explicit ParameterServers(const ServerRules& does) : rules{does} {}
 
-  std::string word() const override { return "parameter_server"; }
   std::string title() const override {
     switch (rules.synchronization) {
       case Synchronization::kAsynchronous:

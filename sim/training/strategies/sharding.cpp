@@ -12,6 +12,10 @@ namespace rehearse {
 
 namespace {
 
+/// Their words in scenarios, each with less on a worker than the one before.
+constexpr std::array kShardings{Named{"none", Sharding::kNone}, Named{"optimizer", Sharding::kOptimizer},
+                                Named{"gradients", Sharding::kGradients}, Named{"parameters", Sharding::kParameters}};
+
 bool is_sharded(const Refusal::Subject& subject) { return collective_rules_of(subject).sharding != Sharding::kNone; }
 
 std::vector<Refusal> refusals_of_sharding() {
@@ -51,11 +55,7 @@ StrategyKeys sharding_keys() { return {schema_of_sharding, refusals_of_sharding}
 
 void read_sharding(const JsonReader& json, CollectiveRules& rules) {
   if (!json.has("sharding")) return;
-  rules.sharding = read_word<Sharding>(json, "sharding",
-                                       {{"none", Sharding::kNone},
-                                        {"optimizer", Sharding::kOptimizer},
-                                        {"gradients", Sharding::kGradients},
-                                        {"parameters", Sharding::kParameters}});
+  rules.sharding = read_word(json, "sharding", kShardings);
   const bool overlaps = !json.has("overlap") || json.required<std::string>("overlap") != "none";
   if (rules.sharding == Sharding::kParameters && !overlaps) rules.prefetched_units = 0;
   rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
@@ -83,9 +83,7 @@ std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const Colle
       scenario.training.strategy.exchange.overlap == Overlap::kForward)
     return {};
   std::vector<Named<Sharding>> more;
-  for (const Named<Sharding> level :
-       {Named{"optimizer", Sharding::kOptimizer}, Named{"gradients", Sharding::kGradients},
-        Named{"parameters", Sharding::kParameters}})
+  for (const Named<Sharding>& level : kShardings)
     if (level.value > rules.sharding) more.push_back(level);
   return more;
 }

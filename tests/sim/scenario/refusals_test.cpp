@@ -171,7 +171,6 @@ std::string refusal_of(const Json& scenario, std::string_view verb) {
 /// Of workers that do nothing.
 class Ours final : public StrategyKind {
  public:
-  std::string word() const override { return "ours"; }
   std::string title() const override { return "our own"; }
   std::unique_ptr<StrategyCompiler> compiler(const Site&) const override { return {}; }
 };

@@ -58,7 +58,6 @@ class SparseProgram final : public StrategyCompiler {
 
 class SparseGradients final : public StrategyKind {
  public:
-  std::string word() const override { return "sparse_gradients"; }
   std::string title() const override { return "sparse gradients"; }
   std::unique_ptr<StrategyCompiler> compiler(const Site& site) const override {
     return std::make_unique<SparseProgram>(site);

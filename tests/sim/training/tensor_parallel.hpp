@@ -42,7 +42,6 @@ class TensorParallel final : public StrategyKind {
              "all workers on one machine, or in one \"nvlink_domain\"", "nothing hides the sums of products"}};
   }
 
-  std::string word() const override { return "tensor_parallel"; }
   std::string title() const override { return "tensor parallel over " + std::to_string(degree_) + " workers"; }
   std::vector<RankGrid::Degree> model_axes() const override { return {{Axis::kTensor, degree_}}; }
   int parts_of(const Scenario& scenario, std::size_t variable) const override {
