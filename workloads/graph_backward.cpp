@@ -34,6 +34,36 @@ int GraphBuilder::gradient_of(const Tensor& value) {
   return parts.front().vertex;
 }
 
+int GraphBuilder::source_of(int vertex) {
+  if (vertex < 0 || parts_.empty() || static_cast<std::size_t>(vertex) >= parts_.back().behind_operator) return vertex;
+  const auto behind = std::ranges::upper_bound(parts_, static_cast<std::size_t>(vertex), {}, &Part::first_operator);
+  if (behind == parts_.begin()) return vertex;
+  Part& part = *std::prev(behind);
+  if (static_cast<std::size_t>(vertex) >= part.behind_operator) return vertex;
+  if (!part.drops_output && (layer_ < part.first_layer || layer_ >= part.behind_layer)) return vertex;
+  if (part.again.empty()) append_again(part);
+  return part.again.at(vertex);
+}
+
+void GraphBuilder::append_again(Part& part) {
+  std::map<std::size_t, std::vector<int>> reads;
+  for (const OperatorEdge& edge : workload_.graph.edges())
+    if (edge.to >= part.first_operator && edge.to < part.behind_operator)
+      reads[edge.to].push_back(static_cast<int>(edge.from));
+  for (std::size_t vertex = part.first_operator; vertex < part.behind_operator; ++vertex) {
+    Operator op = workload_.graph[vertex];
+    op.name += "/again";
+    op.is_again = true;
+    op.backward_of = static_cast<int>(vertex);
+    op.output = op.kept = op.kept_again = {};
+    op.produces_gradients.clear();
+    for (int& read : reads[vertex])
+      if (const auto own = part.again.find(read); own != part.again.end()) read = own->second;
+    const int again = append(std::move(op), reads[vertex]);
+    part.again.emplace(static_cast<int>(vertex), again);
+  }
+}
+
 void GraphBuilder::append_backward(const Layer& layer) {
   const int gradient = gradient_of(layer.output);
   if (gradient < 0) return;  // nothing depends on this layer
@@ -58,6 +88,9 @@ void GraphBuilder::append_backward(const Layer& layer) {
       give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));  // forward: its statistics
       return;
     }
+    case Layer::Type::kBeginSplit:
+    case Layer::Type::kEndSplit:
+      return append_backward_of_split(layer, gradient);
     case Layer::Type::kLookup: {
       const Variable& table = variable_at(layer.variables[0]);
       const Bytes rows = bytes_of(layer.output);
@@ -107,14 +140,50 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
   if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
   if (layer.rereads_inputs)
     for (const Tensor& x : layer.inputs) reads.push_back(x.producer);
+  if (layer.attention && source_of(layer.forward) != layer.forward) reads.push_back(layer.forward);  // its statistics
   const int vertex = append(std::move(op), reads);
   for (const Tensor& x : layer.inputs) give(x, vertex);
+}
+
+void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
+  const Tensor& x = layer.inputs[0];
+  const bool has_parts = split_.has_sequence_parts;
+  if (layer.type == Layer::Type::kEndSplit) {
+    if (has_parts)
+      gradient = append_exchange(layer.name + "/gathered_gradient", Phase::kBackward, CollectiveKind::kAllGather, x,
+                                 std::array{gradient});
+    return give(x, gradient);
+  }
+  if (x.needs_gradient)
+    give(x, append_exchange(layer.name + "/added_up_gradient", Phase::kBackward,
+                            has_parts ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer.output,
+                            std::array{gradient}));
+  for (Deferred& kernel : std::exchange(deferred_, {})) append(std::move(kernel.op), kernel.reads);
+}
+
+int GraphBuilder::reread(const Layer& layer) {
+  const Tensor& x = layer.inputs[0];
+  Value& value = value_of(x);
+  if (value.source < 0 || !split_.has_sequence_parts) return x.producer;
+  if (value.gathered < 0)
+    value.gathered = append_exchange(layer.name + "/gathered_again", Phase::kBackward, CollectiveKind::kAllGather, x,
+                                     std::array{value.kept_by});
+  return value.gathered;
 }
 
 void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   const Tensor& x = layer.inputs[0];
   const Bytes output_bytes = bytes_of(layer.output);
   const Variable& weights = variable_at(layer.variables[0]);
+  const bool is_deferred = value_of(x).source >= 0;
+  const int input = reread(layer);
+  const auto append_or_defer = [&](Operator op, std::vector<int> reads) {
+    op.backward_of = backward_of_;
+    if (is_deferred)
+      deferred_.push_back({std::move(op), std::move(reads)});
+    else
+      append(std::move(op), reads);
+  };
   if (layer.has_bias) {
     Operator bias{.name = layer.name + "/bias_gradient",
                   .phase = Phase::kBackwardWeights,
@@ -122,7 +191,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .bytes_written = variable_at(layer.variables[1]).bytes,
                   .output_shape = {layer.output.channels},
                   .produces_gradients = {layer.variables[1]}};
-    append(std::move(bias), std::array{gradient});
+    append_or_defer(std::move(bias), {gradient});
   }
   Operator weight{.name = layer.name + "/weight_gradient",
                   .kind = layer.kind,
@@ -135,7 +204,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .convolution = layer.convolution,
                   .output_shape = weights.shape,
                   .produces_gradients = {layer.variables[0]}};
-  append(std::move(weight), std::array{gradient, x.producer});
+  append_or_defer(std::move(weight), {gradient, input});
   if (!x.needs_gradient) return;
   Operator data{.name = layer.name + "/data_gradient",
                 .kind = layer.kind,
@@ -258,14 +327,29 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
                   .bytes_read = bytes_of(output),
                   .bytes_written = bytes_of(output),
                   .output_shape = shape_of(output)};
-    give(output, append(std::move(loss), std::array{output.producer}));
+    std::vector<int> reads{output.producer};
+    // Of each position the largest logit, the sum of their exponentials, and the target's logit.
+    if (output.is_shard)
+      for (const char* part : {"loss/maximum", "loss/sum", "loss/target"}) {
+        Operator exchange{.name = part,
+                          .exchange = TensorExchange{CollectiveKind::kAllReduce,
+                                                     Bytes{samples_of(output) * output.height * output.width * 4}}};
+        reads.push_back(append(std::move(exchange), std::array{reads.back()}));
+      }
+    give(output, append(std::move(loss), reads));
   }
   for (const Layer& layer : layers_)
-    workload_.graph[static_cast<std::size_t>(layer.output.producer)].output = bytes_of(layer.output);
+    if (layer.output.producer >= 0)
+      workload_.graph[static_cast<std::size_t>(layer.output.producer)].output = bytes_of(layer.output);
   for (std::size_t vertex = 0; vertex < kept_.size(); ++vertex) workload_.graph[vertex].kept = kept_[vertex];
-  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    backward_of_ = layer->forward;
-    append_backward(*layer);
+  for (const Part& part : parts_) {
+    workload_.graph[part.first_operator].kept_again = part.kept_again;
+    workload_.recomputed_bytes = std::max(workload_.recomputed_bytes, part.kept_again);
+  }
+  is_backward_ = true;
+  for (layer_ = layers_.size(); layer_-- > 0;) {
+    backward_of_ = layers_[layer_].forward;
+    append_backward(layers_[layer_]);
   }
   backward_of_ = -1;
   keep_last_gradients();

@@ -21,8 +21,9 @@ int bytes_per_scalar(Precision precision) {
   return precision == Precision::kFp16 || precision == Precision::kBf16 ? 2 : 4;
 }
 
-GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision)
-    : place_{std::move(place)}, scalar_bytes_{bytes_per_scalar(precision)} {
+GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
+                           const TensorSplit& split)
+    : place_{std::move(place)}, split_{split}, scalar_bytes_{bytes_per_scalar(precision)} {
   workload_.name = std::move(name);
   workload_.layout = layout;
   workload_.batch = batch;
@@ -54,8 +55,12 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
       fail("layer " + shared->first + " shares variables of layer " + shared->second + ", which has others");
     return static_cast<int>(found - workload_.variables.begin());
   }
-  workload_.variables.push_back(
-      {.name = name, .shape = std::move(shape), .is_trainable = is_trainable, .bytes = Bytes{scalars * scalar_bytes_}});
+  workload_.variables.push_back({.name = name,
+                                 .shape = std::move(shape),
+                                 .is_trainable = is_trainable,
+                                 .bytes = Bytes{scalars * scalar_bytes_},
+                                 .is_shard = is_split_,
+                                 .has_partial_gradient = !is_split_ && split_.has_sequence_parts});
   return static_cast<int>(workload_.variables.size()) - 1;
 }
 
@@ -89,19 +94,26 @@ GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor&
 
 void GraphBuilder::register_value(Tensor& x) {
   x.id = static_cast<int>(values_.size());
-  values_.push_back({.bytes = bytes_of(x), .kept = {}, .gradient = {}});
+  values_.push_back({.bytes = bytes_of(x), .part = part_depth_ > 0 ? static_cast<int>(parts_.size()) - 1 : -1});
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
   if (workload_.graph.size() == kMaxOperators) fail("the model has more than 100000 operators");
-  op.backward_of = backward_of_;
+  if (op.backward_of < 0) op.backward_of = backward_of_;
+  std::vector<int> producers{reads.begin(), reads.end()};
+  if (is_backward_)
+    for (int& producer : producers) producer = source_of(producer);
   const std::size_t vertex = workload_.graph.add(std::move(op));
-  for (const int producer : reads)
+  for (const int producer : producers)
     if (producer >= 0) workload_.graph.connect(static_cast<std::size_t>(producer), vertex);
   return static_cast<int>(vertex);
 }
 
 void GraphBuilder::keep(Bytes bytes, std::size_t vertex) {
+  if (part_depth_ > 0) {
+    parts_.back().kept_again += bytes;
+    return;
+  }
   workload_.activation_bytes += bytes;
   kept_.resize(std::max(kept_.size(), vertex + 1));
   kept_[vertex] += bytes;
@@ -109,10 +121,45 @@ void GraphBuilder::keep(Bytes bytes, std::size_t vertex) {
 
 void GraphBuilder::keep_for_backward(const Tensor& x, std::size_t vertex) {
   if (x.producer < 0) return;
-  Value& value = value_of(x);
-  const Bytes more = std::min(bytes_of(x), value.bytes - value.kept);
-  value.kept += more;
+  const int source = value_of(x).source;
+  Value& value = values_[static_cast<std::size_t>(source < 0 ? x.id : source)];
+  const int open = part_depth_ > 0 ? static_cast<int>(parts_.size()) - 1 : -1;
+  const bool is_again =
+      value.part >= 0 && (value.part == open || parts_[static_cast<std::size_t>(value.part)].drops_output);
+  Bytes& kept = is_again ? value.kept_again : value.kept;
+  const Bytes more = std::min(bytes_of(x), value.bytes - kept);
+  kept += more;
+  if (is_again) {
+    parts_[static_cast<std::size_t>(value.part)].kept_again += more;
+    return;
+  }
+  const int depth = std::exchange(part_depth_, 0);
   keep(more, vertex);
+  part_depth_ = depth;
+}
+
+void GraphBuilder::begin_part(bool is_again, bool drops_output) {
+  ++open_parts_;
+  if (!is_again || part_depth_ > 0) return;
+  part_depth_ = open_parts_;
+  parts_.push_back({.drops_output = drops_output,
+                    .first_layer = layers_.size(),
+                    .behind_layer = layers_.size(),
+                    .first_operator = workload_.graph.size(),
+                    .behind_operator = workload_.graph.size()});
+}
+
+/// What its layers read from outside is kept, whether it is of use to their backward pass or not.
+void GraphBuilder::end_part() {
+  if (open_parts_-- != part_depth_) return;
+  part_depth_ = 0;
+  Part& part = parts_.back();
+  part.behind_layer = layers_.size();
+  part.behind_operator = workload_.graph.size();
+  for (std::size_t layer = part.first_layer; layer < part.behind_layer; ++layer)
+    for (const Tensor& x : layers_[layer].inputs)
+      if (x.id >= 0 && value_of(x).part != static_cast<int>(parts_.size()) - 1)
+        keep_for_backward(x, part.first_operator);
 }
 
 GraphBuilder::Tensor GraphBuilder::input(std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -164,6 +211,7 @@ GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Ten
   workload_.graph[static_cast<std::size_t>(y.producer)].is_composite = is_composite;
   layers_.back().is_composite = is_composite;
   if (y.needs_gradient) keep_for_backward(y, static_cast<std::size_t>(y.producer));
+  if (y.needs_gradient && is_composite) keep_for_backward(x, static_cast<std::size_t>(y.producer));
   return y;
 }
 
@@ -350,6 +398,55 @@ GraphBuilder::Tensor GraphBuilder::linear(const std::string& name, const Tensor&
                       1);
 }
 
+int GraphBuilder::append_exchange(const std::string& name, Phase phase, CollectiveKind kind, const Tensor& whole,
+                                  std::span<const int> reads) {
+  Operator op{
+      .name = name, .phase = phase, .exchange = TensorExchange{kind, bytes_of(whole)}, .output_shape = shape_of(whole)};
+  return append(std::move(op), reads);
+}
+
+GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Tensor& x) {
+  if (split_.degree == 1) return x;
+  is_split_ = true;
+  Tensor y = x;
+  if (split_.has_sequence_parts) {
+    y.height *= split_.degree;
+    check_size("layer " + name, y);
+    y.producer =
+        append_exchange(name + "/gathered", Phase::kForward, CollectiveKind::kAllGather, y, std::array{x.producer});
+  }
+  register_value(y);
+  value_of(y).source = x.id;
+  value_of(y).kept_by = x.producer;
+  layers_.push_back(
+      {.type = Layer::Type::kBeginSplit, .name = name, .inputs = {x}, .output = y, .forward = y.producer});
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::end_split(const std::string& name, const Tensor& x) {
+  if (split_.degree == 1) return x;
+  is_split_ = false;
+  Tensor y = x;
+  if (split_.has_sequence_parts) {
+    if (x.height % split_.degree != 0)
+      fail("layer " + name + " has " + std::to_string(x.height) + " positions, which " + std::to_string(split_.degree) +
+           " GPUs cannot share evenly");
+    y.height /= split_.degree;
+  }
+  const CollectiveKind kind = split_.has_sequence_parts ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce;
+  y.producer = append_exchange(name + "/added_up", Phase::kForward, kind, x, std::array{x.producer});
+  register_value(y);
+  layers_.push_back({.type = Layer::Type::kEndSplit, .name = name, .inputs = {x}, .output = y, .forward = y.producer});
+  return y;
+}
+
+GraphBuilder::Table GraphBuilder::shard_of_table(const std::string& name, std::int64_t rows, std::int64_t features) {
+  is_split_ = true;
+  const Table shard = table(name, rows, features);
+  is_split_ = false;
+  return shard;
+}
+
 GraphBuilder::Table GraphBuilder::table(const std::string& name, std::int64_t rows, std::int64_t features,
                                         bool is_sparse) {
   const Table table{variable(name, {rows, features}, true), rows, features};
@@ -526,8 +623,12 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
   keep_for_backward(x, workload_.graph.size());
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
   std::vector<int> scales;
+  const bool was_split = std::exchange(is_split_, is_split_ && !variables.is_whole);
   if (variables.has_scale) scales.push_back(variable(name + "/gamma", {x.channels}, true));
   if (variables.has_bias) scales.push_back(variable(name + "/beta", {x.channels}, true));
+  is_split_ = was_split;
+  if (is_split_ && variables.is_whole)
+    for (const int scale : scales) workload_.variables[static_cast<std::size_t>(scale)].has_partial_gradient = true;
   std::vector<int> moving;
   if (is_over_batch)
     moving = {variable(name + "/moving_mean", {x.channels}, false),

@@ -5,8 +5,8 @@
 // Conventions. FLOPs: 2 per multiply-add of convolutions, dense layers, products and recurrent layers; element-wise
 // kernels have none, they are bound by memory. Device memory: every input is read once and every output written once,
 // except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
-// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, and the
-// masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
+// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, of composite
+// ones such as GELU the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
 // needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
 #include <array>
@@ -29,6 +29,31 @@ enum class Precision { kFp32, kTf32, kFp16, kBf16 };
 int bytes_per_scalar(Precision precision);
 inline bool is_half(Precision precision) { return bytes_per_scalar(precision) == 2; }
 
+/// How many GPUs hold each layer together, of which the graph is that of one. Each has columns of the first and rows of the
+/// second of two products that follow one another, and the heads, or inner features, between them. With sequence parallelism
+/// each has also only its part of the positions between such pairs. Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053;
+/// Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198, section 4.
+struct TensorSplit {
+  int degree = 1;
+  bool has_sequence_parts = false;
+  int vocabulary_multiple = 128;  // of each GPU's rows of a table of words; the table is padded to them
+
+  bool operator==(const TensorSplit&) const = default;
+};
+
+/// What of each layer of a transformer is computed again in the backward pass, instead of being kept: the whole layer, or some
+/// of its parts. Of these only what they read is kept. Sources: Chen et al., arXiv 1604.06174; Korthikanti et al., section 5;
+/// Megatron-LM's --recompute-granularity and --recompute-modules.
+struct Recomputation {
+  bool layers = false;
+  bool core_attention = false;  // scores, softmax and their sum of the values
+  bool feed_forward = false;    // all of it
+  bool activations = false;     // of the feed-forward layer
+  bool norms = false;
+
+  bool operator==(const Recomputation&) const = default;
+};
+
 class GraphBuilder {
  public:
   /// A value that flows between layers: [batch, height, width, channels]; height = width = 1 after pooling. Of
@@ -39,6 +64,7 @@ class GraphBuilder {
     int id = -1;                  // of the value, to find its gradient
     bool needs_gradient = false;  // a variable lies before it
     bool is_of_batch = false;     // there is one for the whole batch, not one for each sample
+    bool is_shard = false;        // of its channels each GPU of a TensorSplit has others
   };
 
   /// How the kernel of a convolution or pooling moves over its input. Without `padding` it is "same": ceil(input /
@@ -56,6 +82,7 @@ class GraphBuilder {
   /// The variables of a normalisation, one scalar of each for a channel.
   struct NormVariables {
     bool has_scale = true, has_bias = true;
+    bool is_whole = false;  // also within pairs of products that GPUs share
   };
 
   /// How a recurrent layer goes from one position to the next.
@@ -73,7 +100,8 @@ class GraphBuilder {
 
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 100000 operators, shapes that do not fit.
-  GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision);
+  GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
+               const TensorSplit& split = {});
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
   /// Integer identifiers of 8 bytes.
@@ -149,6 +177,22 @@ class GraphBuilder {
     return recurrent(name, x, hidden, {.is_split = is_split});
   }
 
+  /// Layers that are added until end_part() are computed again in the backward pass, if `is_again`. Parts within them are
+  /// nothing of their own. What later layers read of them is kept for these, unless the part `drops_output`: then it is
+  /// computed again before the first of these in the backward pass.
+  void begin_part(bool is_again, bool drops_output = false);
+  void end_part();
+
+  const TensorSplit& split() const { return split_; }
+  /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
+  /// sequence parts positions are gathered (and again for the gradients of the products' weights), and backward the gradient
+  /// is added up and each keeps its part. Variables that are added until end_split() are shards.
+  Tensor begin_split(const std::string& name, const Tensor& x);
+  /// Behind products of which each GPU has rows: the reverse.
+  Tensor end_split(const std::string& name, const Tensor& x);
+  /// A table of which each GPU has so many of the rows.
+  Table shard_of_table(const std::string& name, std::int64_t rows, std::int64_t features);
+
   /// The layer `name`, which comes next, has no variables of its own but uses those of the layer `of`, which must have
   /// the same shapes.
   void share_variables(const std::string& name, const std::string& of) { shared_[name] = of; }
@@ -162,7 +206,16 @@ class GraphBuilder {
  private:
   /// A forward layer and what its backward pass needs.
   struct Layer {
-    enum class Type { kMatrix, kProduct, kRecurrent, kLookup, kNormalisation, kElementwise } type = Type::kElementwise;
+    enum class Type {
+      kMatrix,
+      kProduct,
+      kRecurrent,
+      kLookup,
+      kNormalisation,
+      kElementwise,
+      kBeginSplit,
+      kEndSplit
+    } type = Type::kElementwise;
     std::string name;
     OperatorKind kind = OperatorKind::kElementwise;
     std::vector<Tensor> inputs;
@@ -189,8 +242,27 @@ class GraphBuilder {
 
   struct Value {
     Bytes bytes{};
-    Bytes kept{};  // of them, counted in activation_bytes
+    Bytes kept{};        // of them, counted in activation_bytes
+    Bytes kept_again{};  // within its part, counted in recomputed_bytes
+    int part = -1;       // that it is of
     std::vector<GradientPart> gradient;
+    int source = -1;    // the value that this one, behind begin_split(), is all of, and which is kept instead
+    int kept_by = -1;   // vertex of that
+    int gathered = -1;  // vertex that gathers it again in the backward pass
+  };
+
+  /// Layers that are computed again, and their operators.
+  struct Part {
+    bool drops_output = false;
+    std::size_t first_layer = 0, behind_layer = 0, first_operator = 0, behind_operator = 0;
+    Bytes kept_again{};
+    std::map<int, int> again{};  // its vertices, once they have been added again
+  };
+
+  /// A kernel that is added when what others wait for has been sent.
+  struct Deferred {
+    Operator op;
+    std::vector<int> reads;
   };
 
   int variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable);
@@ -198,6 +270,9 @@ class GraphBuilder {
   std::int64_t elements(const Tensor& x) const;
   std::int64_t samples_of(const Tensor& x) const { return x.is_of_batch ? 1 : workload_.batch; }
   int append(Operator op, std::span<const int> reads);
+  /// Of the tensor, which all have behind it, or before a reduce-scatter.
+  int append_exchange(const std::string& name, Phase phase, CollectiveKind kind, const Tensor& whole,
+                      std::span<const int> reads);
   /// Throws InputError if the tensor is too large to count.
   void check_size(const std::string& layer, const Tensor& x) const;
   /// The output of a window; throws InputError if it does not fit.
@@ -219,8 +294,14 @@ class GraphBuilder {
   void append_backward(const Layer& layer);
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);
+  void append_backward_of_split(const Layer& layer, int gradient);
+  /// The vertex where a product finds what it has read, for its weights' gradient.
+  int reread(const Layer& layer);
   void append_backward_of_product(const Layer& layer, int gradient);
   void append_backward_of_recurrent(const Layer& layer, int gradient);
+  /// Where the backward pass finds what the vertex gives: of a part that is computed again the operators are added before.
+  int source_of(int vertex);
+  void append_again(Part& part);
   /// `vertex` holds (a part of) the gradient of `value`.
   void give(const Tensor& value, int vertex);
   /// The vertex that holds the gradient of a value, adding up the contributions of several consumers first.
@@ -230,6 +311,7 @@ class GraphBuilder {
   std::vector<std::int64_t> shape_of(const Tensor& x) const;
 
   std::string place_;
+  TensorSplit split_;
   Workload workload_;
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
@@ -237,6 +319,13 @@ class GraphBuilder {
   std::vector<Value> values_;                  // by Tensor::id
   std::vector<Bytes> kept_;                    // [vertices]
   int backward_of_ = -1;                       // vertex of the layer whose backward pass is appended
+  bool is_split_ = false;                      // between begin_split() and end_split()
+  std::vector<Deferred> deferred_;
+  std::vector<Part> parts_;
+  int open_parts_ = 0;     // begun and not ended
+  int part_depth_ = 0;     // of those the one that is computed again; 0: none is
+  std::size_t layer_ = 0;  // whose backward pass is appended
+  bool is_backward_ = false;
 };
 
 }  // namespace rehearse

@@ -332,10 +332,12 @@ std::string no_convergence_message(const ModelDescription& model) {
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
   if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
     return build_workload(*timed, model.name, batch, precision, place);
-  GraphBuilder graph{place, model.name, model.layout, batch, precision};
+  GraphBuilder graph{place, model.name, model.layout, batch, precision, model.split};
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
-        if constexpr (requires { build(graph, structure); }) {
+        if constexpr (requires { build(graph, structure, model.again); }) {
+          return build(graph, structure, model.again);
+        } else if constexpr (requires { build(graph, structure); }) {
           return build(graph, structure);
         } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {
           const Tensor images = graph.input(model.input[0], model.input[1], model.input[2]);

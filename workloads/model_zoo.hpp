@@ -90,6 +90,8 @@ struct ModelDescription {
   Layout layout = Layout::kNchw;
   ModelStructure structure;
   std::optional<Convergence> convergence;  // that its publication states; a scenario's own goes before it
+  TensorSplit split{};                     // of which the graph is one GPU's part
+  Recomputation again{};                   // of a transformer's layers
   std::string no_convergence;              // why there is none although losses were published; empty: none were
 };
 

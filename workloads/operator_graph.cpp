@@ -40,7 +40,7 @@ Bytes Workload::variable_bytes() const {
 Flops Workload::forward_flops() const {
   Flops total{};
   for (const Operator& op : graph)
-    if (op.phase == Phase::kForward) total += op.flops;
+    if (op.is_of_forward_pass()) total += op.flops;
   return total;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/collective_kind.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
@@ -60,6 +61,13 @@ struct AttentionShape {
   bool is_causal = false;  // no position sees later ones
 };
 
+/// What GPUs that hold a layer together (tensor parallelism) send one another at a place of the graph, where no kernel runs. It is
+/// launched behind the kernel that stands before it; the operators that read it wait for it, others do not.
+struct TensorExchange {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Bytes bytes{};  // of the whole tensor: that is added up, that is there after an all-gather or before a reduce-scatter
+};
+
 /// One kernel launch. Sizes are for the whole batch.
 struct Operator {
   std::string name;
@@ -70,9 +78,11 @@ struct Operator {
   Bytes bytes_written{};
   MatrixShape matrix{};
   bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
+  bool is_again = false;         // of the forward phase, but run in the backward pass, as its first result was not kept
   bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
   std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
   std::optional<AttentionShape> attention;      // the same for both passes
+  std::optional<TensorExchange> exchange;       // instead of a kernel
   std::optional<Seconds> measured_time;         // overrides the kernel-time model; includes the host's dispatch
   std::vector<std::int64_t> output_shape;       // [batch, height, width, channels] or [batch, features]
   std::vector<int>
@@ -82,6 +92,9 @@ struct Operator {
   int backward_of = -1;                 // vertex of the forward operator of the same layer
   Bytes output{};                       // forward: what later layers read of it; 0 within a layer, or if not stated
   Bytes kept{};                         // forward: for the backward pass; they add up to Workload::activation_bytes
+  Bytes kept_again{};  // of a part that is computed again, at its first operator: Workload::recomputed_bytes
+
+  bool is_of_forward_pass() const { return phase == Phase::kForward && !is_again; }
 };
 
 /// Operator `to` reads what operator `from` wrote.
@@ -119,6 +132,9 @@ struct Variable {
   bool is_trainable = true;          // false: batch-normalisation moving mean and variance
   Bytes bytes{};                     // at the workload's precision
   std::optional<Bytes> rows_used{};  // of a sparse table: the rows that a batch looks up, at most
+  /// Where GPUs hold layers together: each has another part of it; or all have the whole of it, but each only a part of its
+  /// gradient, as they compute with different positions or heads.
+  bool is_shard = false, has_partial_gradient = false;
 
   std::int64_t scalars() const;
 };
@@ -134,6 +150,7 @@ struct Workload {
   Seconds optimizer_time{};         // of one update of all variables on a worker, if it was measured
   bool is_whole_step = false;       // measured times hold all that the host and the update take
   Bytes activation_bytes{};         // peak of activations kept alive for the backward pass, but for:
+  Bytes recomputed_bytes{};         // what the largest part that is computed again keeps while its backward pass runs
   /// What a loss reads, as far as no layer keeps it; of 16-bit logits their copy in fp32, of which the loss is computed;
   /// and their gradient: 8 bytes for each logit in all precisions.
   Bytes logits_bytes{};

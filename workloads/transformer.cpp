@@ -19,9 +19,9 @@ namespace {
 /// The layers of one transformer.
 class Stack {
  public:
-  /// `prefix`: of the names of all layers.
-  Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "")
-      : graph_{graph}, net_{net}, prefix_{std::move(prefix)} {}
+  /// `prefix`: of the names of all layers. The net is what one of the GPUs has that hold each layer together.
+  Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "", const Recomputation& again = {})
+      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again} {}
 
   std::string name_of(const std::string& layer) const { return prefix_ + layer; }
 
@@ -30,8 +30,10 @@ class Stack {
     for (int layer = 0; layer < net_.layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
       if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
+      graph_.begin_part(again_.layers);
       x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
                                       : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
+      graph_.end_part();
     }
     return net_.norm == Norm::kPost ? x : norm(name + "/norm", x);
   }
@@ -40,21 +42,34 @@ class Stack {
     add_relative_positions(name);
     for (int layer = 0; layer < net_.decoder_layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
+      graph_.begin_part(again_.layers);
       x = self_attention(prefix, x);
       x = sublayer(prefix + "/cross_attention", x,
                    [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
       x = feed_forward(prefix + "/feed_forward", x);
+      graph_.end_part();
     }
     return net_.norm == Norm::kPost ? x : norm(name + "/norm", x);
   }
 
   Tensor norm(const std::string& name, const Tensor& x) {
-    if (net_.has_rms_norms) return graph_.rms_norm(name, x);
-    return graph_.normalisation(name, OperatorKind::kLayerNorm, x, net_.norm_variables);
+    return part(again_.norms, true, [&] {
+      return net_.has_rms_norms ? graph_.rms_norm(name, x)
+                                : graph_.normalisation(name, OperatorKind::kLayerNorm, x, net_.norm_variables);
+    });
   }
   Tensor dropout(const std::string& name, const Tensor& x) { return net_.has_dropout ? graph_.dropout(name, x) : x; }
 
  private:
+  /// What `add` adds, computed again or not.
+  template <class Add>
+  Tensor part(bool is_again, bool drops_output, const Add& add) {
+    graph_.begin_part(is_again, drops_output);
+    const Tensor x = add();
+    graph_.end_part();
+    return x;
+  }
+
   /// The layer `name` has the variables of the layer `of`.
   void share(const std::string& name, const std::string& of) {
     for (const char* part :
@@ -83,7 +98,8 @@ class Stack {
   }
 
   Tensor feed_forward_body(const std::string& at, const Tensor& from) {
-    return net_.experts > 0 ? mixture(at, from) : perceptron(at, from);
+    return part(again_.feed_forward, false,
+                [&] { return net_.experts > 0 ? mixture(at, from) : perceptron(at, from); });
   }
 
   Tensor mixture(const std::string& at, const Tensor& from) {
@@ -98,17 +114,29 @@ class Stack {
     return graph_.multiply(at + "/mixed", factors, {}, from);
   }
 
-  Tensor perceptron(const std::string& at, const Tensor& from) {
+  /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
+  Tensor outer(const std::string& name, const Tensor& x, bool has_bias) {
+    if (graph_.split().degree == 1) return graph_.linear(name, x, net_.width, has_bias);
+    const Tensor y = graph_.end_split(name, graph_.linear(name, x, net_.width, false));
+    if (!has_bias) return y;
+    return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{graph_.table(name + "/bias", 1, net_.width)},
+                          y);
+  }
+
+  Tensor perceptron(const std::string& at, const Tensor& x) {
     const bool has_biases = net_.has_feed_forward_biases;
+    const Tensor from = graph_.begin_split(at, x);
     Tensor inner = graph_.linear(at + "/inner", from, net_.feed_forward, has_biases);
     if (net_.has_gates) {
-      const Tensor gates =
-          graph_.activation(at + "/activation", graph_.linear(at + "/gates", from, net_.feed_forward, has_biases));
-      inner = graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
+      const Tensor gates = graph_.linear(at + "/gates", from, net_.feed_forward, has_biases);
+      inner = part(again_.activations, true, [&] {
+        return graph_.multiply(at + "/gated", std::vector{inner, graph_.activation(at + "/activation", gates)}, {},
+                               inner);
+      });
     } else {
-      inner = graph_.activation(at + "/activation", inner, true);
+      inner = part(again_.activations, true, [&] { return graph_.activation(at + "/activation", inner, true); });
     }
-    return graph_.linear(at + "/outer", inner, net_.width, has_biases);
+    return outer(at + "/outer", inner, has_biases);
   }
 
   Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
@@ -125,8 +153,10 @@ class Stack {
       places_ =
           norm(name + "/places/norm",
                graph_.rows(name + "/places", graph_.table(name + "/places", net_.disentangled_positions, net_.width)));
-    if (net_.relative_positions > 0)
-      relative_positions_ = {graph_.table(name + "/relative_positions", net_.relative_positions, net_.heads)};
+    if (net_.relative_positions == 0) return;
+    const std::string table = name + "/relative_positions";
+    relative_positions_ = {graph_.split().degree > 1 ? graph_.shard_of_table(table, net_.relative_positions, net_.heads)
+                                                     : graph_.table(table, net_.relative_positions, net_.heads)};
   }
 
   Tensor rotated(const std::string& name, const Tensor& x) {
@@ -140,16 +170,19 @@ class Stack {
       x.height *= width / net_.head_features;
       x.channels = net_.head_features;
     }
-    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x, {.has_bias = false});
+    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x,
+                                    {.has_bias = false, .is_whole = !net_.has_query_key_scales});
     y.height = positions;
     y.channels = width;
     return y;
   }
 
-  Tensor attention(const std::string& name, const Tensor& from, const Tensor& to) {
+  Tensor attention(const std::string& name, const Tensor& of, const Tensor& memory) {
     const std::int64_t heads = net_.heads, width = heads * net_.head_features,
                        kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
-    const bool has_biases = net_.has_attention_biases, is_own = from.id == to.id;
+    const bool has_biases = net_.has_attention_biases, is_own = of.id == memory.id;
+    const Tensor from = graph_.begin_split(name, of);
+    const Tensor to = is_own ? from : graph_.begin_split(name + "/memory", memory);
     Tensor queries, keys, values;
     if (net_.has_joint_projection && is_own) {
       const Tensor joint = graph_.linear(name + "/projection", from, width + 2 * kv_width, has_biases);
@@ -167,17 +200,20 @@ class Stack {
     queries = rotated(name + "/rotated_queries", queries);
     keys = rotated(name + "/rotated_keys", keys);
     if (net_.has_fused_attention) {
-      const Tensor context = graph_.fused_attention(name + "/context", queries, keys, values,
-                                                    {.heads = heads,
-                                                     .key_heads = net_.kv_heads,
-                                                     .queries = from.height,
-                                                     .keys = to.height,
-                                                     .head_features = net_.head_features,
-                                                     .is_causal = is_own && net_.is_causal});
-      return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
+      const AttentionShape shape{.heads = heads,
+                                 .key_heads = net_.kv_heads,
+                                 .queries = from.height,
+                                 .keys = to.height,
+                                 .head_features = net_.head_features,
+                                 .is_causal = is_own && net_.is_causal};
+      const Tensor context = part(again_.core_attention, false, [&] {
+        return graph_.fused_attention(name + "/context", queries, keys, values, shape);
+      });
+      return outer(name + "/output", context, net_.has_output_bias);
     }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
     const double features = net_.head_features, products = net_.heads;
+    graph_.begin_part(again_.core_attention);
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
                                    {from.height, to.height, heads});
     std::vector<Tensor> summed{scores};
@@ -189,7 +225,8 @@ class Stack {
     scores = dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
     const Tensor context =
         graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
-    return graph_.linear(name + "/output", context, net_.width, net_.has_output_bias);
+    graph_.end_part();
+    return outer(name + "/output", context, net_.has_output_bias);
   }
 
   /// Of contents, queries or keys, with what the layer `of`, of keys or queries, makes of the places.
@@ -206,6 +243,7 @@ class Stack {
   GraphBuilder& graph_;
   const Transformer& net_;
   std::string prefix_;
+  Recomputation again_;
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
@@ -221,7 +259,7 @@ Tensor embed_words(GraphBuilder& graph, Stack& stack, const Transformer& net, co
   const int length = is_decoder ? net.decoder_sequence_length : net.sequence_length;
   const int positions = is_decoder ? net.decoder_positions : net.positions;
   const bool is_narrow = net.embedding_width != net.width;
-  Tensor x = graph.lookup(name + "/words", graph.identifiers(length), words);
+  Tensor x = graph.end_split(name + "/words", graph.lookup(name + "/words", graph.identifiers(length), words));
   if (is_narrow && !net.projects_sum) x = graph.linear(name + "/projection", x, net.width, false);
   std::vector<Table> added;
   if (positions > 0) added.push_back(graph.table(name + "/positions", positions, x.channels));
@@ -297,7 +335,10 @@ Tensor embed(GraphBuilder& graph, Stack& stack, const Transformer& net, const Ta
 /// What the last layer gives, as wide as the embedding where each position alone was made wider. `words`: the table of the
 /// vocabulary, if there is one.
 Tensor build_body(GraphBuilder& graph, Stack& stack, const Transformer& net, Table& words) {
-  if (net.vocabulary > 0) words = graph.table(stack.name_of("embedding"), net.vocabulary, net.embedding_width);
+  const std::string table = stack.name_of("embedding");
+  if (net.vocabulary > 0)
+    words = graph.split().degree > 1 ? graph.shard_of_table(table, net.vocabulary, net.embedding_width)
+                                     : graph.table(table, net.vocabulary, net.embedding_width);
   Tensor x = stack.encoder(stack.name_of("encoder"), embed(graph, stack, net, words));
   if (net.decoder_layers > 0)
     x = stack.decoder("decoder", embed_words(graph, stack, net, "decoder/embedding", words, true), x);
@@ -308,19 +349,39 @@ Tensor build_body(GraphBuilder& graph, Stack& stack, const Transformer& net, Tab
 
 }  // namespace
 
-std::vector<Tensor> build(GraphBuilder& graph, const Transformer& net) {
+std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split) {
+  if (split.degree == 1 || words == 0) return words;
+  const std::int64_t multiple = std::int64_t{split.vocabulary_multiple} * split.degree;
+  return (words + multiple - 1) / multiple * multiple;
+}
+
+Transformer part_of(const Transformer& net, const TensorSplit& split) {
+  Transformer part = net;
+  part.heads /= split.degree;
+  part.kv_heads /= split.degree;
+  part.feed_forward /= split.degree;
+  part.vocabulary = static_cast<int>(padded_vocabulary(net.vocabulary, split) / split.degree);
+  return part;
+}
+
+std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again) {
   using Head = Transformer::Head;
-  Stack stack{graph, net};
+  const Transformer net = part_of(whole, graph.split());
+  Stack stack{graph, net, "", again};
   Table words;
   const Tensor x = build_body(graph, stack, net, words);
-  if (net.head == Head::kLanguageModel)
-    return {net.is_tied ? graph.score("logits", x, words, net.has_logits_bias)
-                        : graph.linear("logits", x, net.vocabulary, net.has_logits_bias)};
+  const auto logits_of = [&](const std::string& name, const Tensor& at, bool has_bias) {
+    const Tensor from = graph.begin_split(name, at);
+    Tensor logits =
+        net.is_tied ? graph.score(name, from, words, has_bias) : graph.linear(name, from, net.vocabulary, has_bias);
+    logits.is_shard = graph.split().degree > 1;
+    return logits;
+  };
+  if (net.head == Head::kLanguageModel) return {logits_of("logits", x, net.has_logits_bias)};
   const auto masked_logits = [&](const Tensor& at) {
     Tensor masked = graph.linear("masked/transform", at, net.embedding_width);
     masked = stack.norm("masked/norm", graph.activation("masked/activation", masked, true));
-    return net.is_tied ? graph.score("masked/logits", masked, words, true)
-                       : graph.linear("masked/logits", masked, net.vocabulary);
+    return logits_of("masked/logits", masked, true);
   };
   if (net.head == Head::kMaskedLanguageModel) return {masked_logits(x)};
   if (net.head == Head::kHiddenStates) return {x};

@@ -117,10 +117,15 @@ struct TwoTowers {
   int projection = 0;
 };
 
+/// Rows of the table of words: rounded up, so that each GPU has a multiple of TensorSplit::vocabulary_multiple of them.
+std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split);
+/// What one of the GPUs has that hold each layer together: its heads, inner features and words. The degree divides them.
+Transformer part_of(const Transformer& net, const TensorSplit& split);
+
 // Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
 Transformer read_transformer(const JsonReader& json);
 TwoTowers read_two_towers(const JsonReader& json);
-std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
 
 }  // namespace rehearse

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -234,12 +235,25 @@ class LockstepTraining final : public ProgramSession {
     return reductions_.folded_block;
   }
 
+  /// Whether one worker of each group may run for all. If layers are split, the groups that each worker is in have to be like
+  /// all others: within machines, or of whole ones on a star, with links that nobody else uses.
+  bool folds_workers() {
+    const int split = grid_.degree(Axis::kTensor);
+    if (!reductions_.folds_workers || split == 1) return reductions_.folds_workers;
+    if (!reductions_.times_collectives) return false;
+    for (const Machine& machine : cluster_.site.machines)
+      if (machine.workers > 0 && machine.workers % split != 0 &&
+          (split % machine.workers != 0 || !std::holds_alternative<Star>(scenario_.fabric)))
+        return false;
+    return std::ranges::all_of(compiler_.groups_with_own_links(compiler_.step(), cluster_.network), std::identity{});
+  }
+
   /// One for each worker, or for each group; or for the workers of the first `block` machines.
   void create_members(int block) {
-    const bool folds = reductions_.folds_workers || block > 0;
+    const bool folds = folds_workers() || block > 0;
     if (block > 0) cluster_.network.fold(block);
     const int workers_of_block = block > 0 ? block * cluster_.site.machines.front().workers : 0;
-    std::shared_ptr<Counters> team_counters;
+    std::map<int, std::shared_ptr<Counters>> team_counters;  // by the first of the team
     std::vector<Member*> of_class(block > 0 ? static_cast<std::size_t>(workers_of_block) : scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
     for (Worker& worker : workers_) {
@@ -259,9 +273,10 @@ class LockstepTraining final : public ProgramSession {
                                  .other_gpus = worker.other_gpus,
                                  .copies_are_alone = reductions_.copies_are_alone};
       place.connections = compiler_.paths(worker.index, cluster_.network);
-      if (const std::vector<int> team = compiler_.strategy().team(worker.index); team.front() == worker.index)
-        team_counters = team.size() > 1 ? std::make_shared<Counters>() : nullptr;
-      all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, team_counters)));
+      const std::vector<int> team = compiler_.strategy().team(worker.index);
+      const auto [counters, is_first] = team_counters.try_emplace(team.front());
+      if (is_first && team.size() > 1) counters->second = std::make_shared<Counters>();
+      all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, counters->second)));
       first = all_.back().get();
       member_of_.push_back(first);
     }

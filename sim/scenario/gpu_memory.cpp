@@ -58,7 +58,7 @@ Bytes GpuMemory::total() const {
 
 GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots) {
   GpuMemory memory{.context = gpu.memory_reserved,
-                   .activations = workload.activation_bytes,
+                   .activations = workload.activation_bytes + workload.recomputed_bytes,
                    .logits = workload.logits_bytes,
                    .input = workload.input_bytes};
   add_states(memory, workload.parameters(), states, slots, {}, 1);

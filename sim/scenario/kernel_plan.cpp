@@ -259,15 +259,22 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
+    if (op.exchange) {
+      plan.kernels.push_back(plan_exchange(workload.graph, vertex, setting.framework.dispatch));
+      continue;
+    }
     const KernelTime time =
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
     const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
-    plan.kernels.push_back({static_cast<int>(vertex), time,
+    plan.kernels.push_back({static_cast<int>(vertex),
+                            time,
                             is_dispatched ? kernels_of(op, setting) * setting.framework.dispatch : Seconds{},
-                            op.reads_variables, op.produces_gradients});
+                            op.reads_variables,
+                            op.produces_gradients,
+                            {}});
   }
   return plan;
 }

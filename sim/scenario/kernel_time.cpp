@@ -43,6 +43,19 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
   return {parameters.kernel_overhead + memory, memory, parameters.kernel_overhead};
 }
 
+PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, Seconds dispatch) {
+  const TensorExchange& exchange = *graph[vertex].exchange;
+  PlannedExchange planned{exchange.kind, exchange.bytes, {}};
+  for (const OperatorEdge& edge : graph.edges())
+    if (edge.from == vertex) planned.read_by.push_back(static_cast<int>(edge.to));
+  return {.vertex = static_cast<int>(vertex),
+          .time = {},
+          .dispatch = dispatch,
+          .waits_for = {},
+          .completes = {},
+          .exchange = std::move(planned)};
+}
+
 ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                          const Profile& profile) {
   ComputePlan plan{.kernels = {},
@@ -51,13 +64,21 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;
+    if (kernel.exchange) {
+      plan.kernels.push_back(plan_exchange(workload.graph, vertex, profile.host.dispatch));
+      continue;
+    }
     const KernelTime time = kernel.measured_time ? KernelTime{.total = *kernel.measured_time, .memory = {}}
                                                  : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    plan.kernels.push_back({static_cast<int>(vertex), time, kernel.measured_time ? Seconds{} : profile.host.dispatch,
-                            kernel.reads_variables, kernel.produces_gradients});
+    plan.kernels.push_back({static_cast<int>(vertex),
+                            time,
+                            kernel.measured_time ? Seconds{} : profile.host.dispatch,
+                            kernel.reads_variables,
+                            kernel.produces_gradients,
+                            {}});
   }
   return plan;
 }

@@ -2,6 +2,7 @@
 // How long a kernel runs on a GPU, and the compute plan of one training step.
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "platforms/accelerator.hpp"
@@ -30,13 +31,21 @@ struct KernelTime {
 KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, FlopsPerSecond precision_peak,
                        const GpuParameters& parameters);
 
+/// Of a graph's TensorExchange.
+struct PlannedExchange {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Bytes bytes{};
+  std::vector<int> read_by;  // vertices that wait for it
+};
+
 /// One kernel of a step, in dispatch order.
 struct PlannedKernel {
   int vertex = 0;  // in the workload's graph
   KernelTime time;
-  Seconds dispatch{};          // host time before the GPU may start it
-  std::vector<int> waits_for;  // variables that must have arrived
-  std::vector<int> completes;  // variables whose gradient or moving average is ready afterwards
+  Seconds dispatch{};                         // host time before the GPU may start it
+  std::vector<int> waits_for;                 // variables that must have arrived
+  std::vector<int> completes;                 // variables whose gradient or moving average is ready afterwards
+  std::optional<PlannedExchange> exchange{};  // instead of a kernel, of no time
 };
 
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
@@ -51,6 +60,9 @@ struct ComputePlan {
   Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
   Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
 };
+
+/// That of the vertex, dispatched like a kernel.
+PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, Seconds dispatch);
 
 /// When kernels end on a GPU that a host dispatches one after another.
 class KernelClock {

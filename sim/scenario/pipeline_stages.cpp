@@ -19,7 +19,7 @@ struct Cut {
 
 std::size_t count_forward(const OperatorGraph& graph) {
   std::size_t count = 0;
-  while (count < graph.size() && graph[count].phase == Phase::kForward) ++count;
+  while (count < graph.size() && graph[count].is_of_forward_pass()) ++count;
   return count;
 }
 
@@ -124,7 +124,8 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .variables = std::vector<Bytes>(count),
                         .parameters = std::vector<std::int64_t>(count),
                         .passed = {},
-                        .kept = std::vector<Bytes>(count)};
+                        .kept = std::vector<Bytes>(count),
+                        .kept_again = std::vector<Bytes>(count)};
   const std::vector<std::size_t> begins = balance(until, count);
   for (std::size_t s = 0; s < count; ++s) {
     const std::size_t begin = places[begins[s]], end = s + 1 < count ? places[begins[s + 1]] : forward;
@@ -132,6 +133,7 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     for (std::size_t v = begin; v < end; ++v) {
       stages.of_operator[v] = static_cast<int>(s);
       stages.kept[s] += graph[v].kept;
+      stages.kept_again[s] = std::max(stages.kept_again[s], graph[v].kept_again);
     }
   }
   for (std::size_t v = forward; v < graph.size(); ++v)

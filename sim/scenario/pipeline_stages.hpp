@@ -16,6 +16,7 @@ struct PipelineStages {
   std::vector<std::int64_t> parameters;       // [stages] scalars of those
   std::vector<Bytes> passed;  // [stages - 1] of a micro-batch to the next stage, and as many of gradients back
   std::vector<Bytes> kept;    // [stages] of a micro-batch for its backward pass, by what first keeps it; without logits
+  std::vector<Bytes> kept_again;  // [stages] by the largest part that is computed again (Operator::kept_again)
 };
 
 /// Stages are consecutive operators, each with its backward pass. The longest of them, by its kernels on GPUs of the

@@ -75,8 +75,8 @@ class RankGrid {
   int workers_ = 1;
 };
 
-/// That of the scenario's workers: those that hold the model together (StrategyKind::model_axes()) are consecutive, and
-/// their likes are data parallel.
+/// That of the scenario's workers: some hold the model together (StrategyKind::model_axes()), and their likes are data
+/// parallel. They stand in the strategy's rank_order().
 RankGrid rank_grid(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/names.hpp"
 #include "sim/scenario/find_model.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "workloads/importers/importer.hpp"
@@ -29,6 +32,36 @@ void read_states(const JsonReader& json, Scenario& scenario) {
       states.master_weights = read_precision(stated, "master_weights", kStoredPrecisions);
   }
   stated.reject_unknown_keys();
+}
+
+constexpr std::array kParts{Named{"core_attention", &Recomputation::core_attention},
+                            Named{"feed_forward", &Recomputation::feed_forward},
+                            Named{"activations", &Recomputation::activations}, Named{"norms", &Recomputation::norms}};
+
+/// "none", "full", or the parts of layers.
+void read_recomputation(const JsonReader& json, Scenario& scenario) {
+  constexpr const char* kKey = "recompute";
+  if (!json.has(kKey)) return;
+  Recomputation& again = scenario.model.again;
+  const JsonReader stated = json.child(kKey);
+  const std::string expected = "\"none\", \"full\", or a list of " + list_in_quotes(names_in(kParts));
+  if (stated.is_string()) {
+    const auto word = stated.as<std::string>();
+    json.expect(word == "none" || word == "full", kKey, expected);
+    again.layers = word == "full";
+  } else {
+    json.expect(stated.is_array(), kKey, expected);
+    for (const JsonReader& part : stated.elements()) {
+      part.expect(part.is_string(), expected);
+      const auto word = part.as<std::string>();
+      const auto known = std::ranges::find(kParts, word, [](const auto& of) { return std::string{of.name}; });
+      part.expect(known != kParts.end(), list_in_quotes(names_in(kParts)) + "; found " + in_quotes(word));
+      again.*(known->value) = true;
+    }
+  }
+  if (again != Recomputation{} && !std::holds_alternative<Transformer>(scenario.model.structure))
+    json.fail(kKey, "expected \"none\" for model " + in_quotes(scenario.model.name) +
+                        ", which is no transformer: what of it is computed again is not modelled");
 }
 
 }  // namespace
@@ -64,6 +97,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   if (found && !found->stored_type.empty() && !json.has("precision"))
     scenario.warnings.push_back("model " + in_quotes(name) + ": " + precision_remark(found->stored_type));
   read_states(json, scenario);
+  read_recomputation(json, scenario);
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
   std::optional<std::int64_t> samples_per_epoch;

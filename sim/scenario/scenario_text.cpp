@@ -40,6 +40,8 @@ constexpr std::string_view kProperties = R"json({
           }
         },
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
+        "recompute": { "description": "what of each layer of a transformer is computed again in the backward pass instead of being kept: nothing, all, or some parts: core_attention (scores, softmax, their sum of the values), feed_forward (all of it), activations (of the feed-forward layer), norms", "default": "none",
+          "anyOf": [ { "enum": ["none", "full"] }, { "type": "array", "uniqueItems": true, "items": { "enum": ["core_attention", "feed_forward", "activations", "norms"] } } ] },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
         "convergence": {}

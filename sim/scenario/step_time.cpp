@@ -51,12 +51,14 @@ struct ModelledStep {
   Bytes input{};
 };
 
-/// Of a lone worker; `batch` of one GPU.
+/// Of a lone worker, who has the whole of each layer; `batch` of one GPU.
 ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch) {
   const Workload* workload = &scenario.workload_of(group);
   Workload other;
-  if (batch != workload->batch) {
-    other = build_workload(scenario.model, batch, scenario.precision, "step time of " + scenario.model.name);
+  if (batch != workload->batch || scenario.model.split.degree > 1) {
+    ModelDescription whole = scenario.model;
+    whole.split = {};
+    other = build_workload(whole, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }
   const ComputePlan plan = plan_of(scenario, group, *workload);

@@ -13,24 +13,28 @@ struct Unmodelled {
   std::string_view words;  // separated by spaces
   std::string_view what;   // "is not modelled" follows
   std::string_view instead;
+  bool is_said_otherwise = false;  // it is modelled, under another name: "has another name here" follows
 };
 
-constexpr std::string_view kWholeMatrices = "a worker computes its kernels with whole matrices and all positions";
+constexpr std::string_view kWholeMatrices = "a worker computes its kernels with all positions";
+constexpr std::string_view kTensor =
+    R"("tensor": { "degree": 8, "sequence_parallel": true } in an "all_reduce" strategy says it)";
 
 constexpr auto kKeys = std::to_array<Unmodelled>({
     {"tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size tensor_parallelism "
      "model_parallel tp "
      "tp_size tp_degree",
-     "tensor parallelism", kWholeMatrices},
-    {"sequence_parallel sequence_parallelism sp ulysses", "sequence parallelism", kWholeMatrices},
+     "tensor parallelism", kTensor, true},
+    {"sequence_parallel sequence_parallelism sp", "sequence parallelism", kTensor, true},
+    {"ulysses", "sequence parallelism by exchanges of heads", kWholeMatrices},
     {"context_parallel context_parallel_size context_parallel_degree context_parallelism ring_attention cp cp_size",
      "context parallelism", kWholeMatrices},
     {"expert_parallel expert_parallel_size expert_model_parallel_size expert_parallelism ep ep_size",
      "expert parallelism", "each worker has all experts"},
-    {"recompute recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
+    {"recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
      "recompute_granularity "
      "checkpoint_activations remat",
-     "activation recomputation", "all activations are kept for the backward pass"},
+     "activation recomputation", R"("recompute": "full", or a list of parts, in the workload says it)", true},
     {"offload cpu_offload offload_optimizer offload_param offload_parameters offload_activations zero_offload "
      "nvme_offload",
      "offloading to the host", "states and activations stay on the GPU"},
@@ -75,7 +79,7 @@ constexpr auto kWords = std::to_array<UnmodelledWord>({
     {"schedule",
      {"pipedream pipedream_2bw async asynchronous", "an asynchronous pipeline, with several versions of the weights,",
       "a step ends with one update of all stages"}},
-    {"kind", {"tensor_parallel tensor_parallelism tp megatron", "tensor parallelism", kWholeMatrices}},
+    {"kind", {"tensor_parallel tensor_parallelism tp megatron", "tensor parallelism", kTensor, true}},
     {"kind", {"expert_parallel moe ep", "expert parallelism", "each worker has all experts"}},
     {"kind", {"local_sgd diloco fedavg", "synchronization after several local steps", kAllReduce}},
     {"optimizer",
@@ -98,7 +102,8 @@ bool is_among(std::string_view words, std::string_view asked) {
 }
 
 std::string refusal(const Unmodelled& of) {
-  return std::string{of.what} + " is not modelled: " + std::string{of.instead};
+  return std::string{of.what} + (of.is_said_otherwise ? " has another name here: " : " is not modelled: ") +
+         std::string{of.instead};
 }
 
 }  // namespace

@@ -65,6 +65,9 @@ WorkerCounts full_cluster(const Scenario& scenario) {
 RankGrid rank_grid(const Scenario& scenario) {
   std::vector<RankGrid::Degree> axes = scenario.training.strategy.kind->model_axes();
   axes.push_back({Axis::kData, scenario.count(Role::kWorker) / workers_per_model(scenario)});
+  const std::vector<Axis> order = scenario.training.strategy.kind->rank_order();
+  std::ranges::stable_sort(
+      axes, {}, [&](const RankGrid::Degree& degree) { return std::ranges::find(order, degree.axis) - order.begin(); });
   return RankGrid{axes};
 }
 

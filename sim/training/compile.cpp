@@ -1,11 +1,90 @@
 #include "sim/training/compile.hpp"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "sim/training/cluster_step.hpp"
 
 namespace rehearse {
 
-CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream) {
+namespace {
+
+/// The kernels and exchanges of one pass.
+std::vector<OperationIndex> compile_exchanging_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
+                                                    int group, int first_label) {
+  std::vector<OperationIndex> added;
+  std::map<int, std::vector<OperationIndex>> awaited;  // by vertex, by which it waits for them
+  OperationIndex stretch = builder.next(), kernel_before = -1;
+  Seconds host{};
+  const auto end_stretch = [&] {
+    if (builder.next() > stretch) builder.add_stretch(stream, stretch);
+  };
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.exchange) {
+      end_stretch();
+      added.push_back(builder.add(Collective{
+          .kind = kernel.exchange->kind, .group = group, .label = first_label++, .bytes = kernel.exchange->bytes}));
+      stretch = builder.next();
+      host += kernel.dispatch;
+      if (kernel_before >= 0) builder.order(kernel_before, added.back());
+    } else {
+      kernel_before = builder.add(Compute{.stream = stream,
+                                          .label = kernel.vertex,
+                                          .host = std::exchange(host, {}) + kernel.dispatch,
+                                          .time = kernel.time.total,
+                                          .memory = kernel.time.memory});
+      added.push_back(kernel_before);
+    }
+    const auto its = awaited.find(kernel.vertex);
+    for (const OperationIndex exchange : its == awaited.end() ? std::vector<OperationIndex>{} : its->second)
+      builder.order(exchange, added.back());
+    if (kernel.exchange)
+      for (const int vertex : kernel.exchange->read_by) awaited[vertex].push_back(added.back());
+  }
+  end_stretch();
+  return added;
+}
+
+}  // namespace
+
+int count_exchanges(const ComputePlan& plan) {
+  return static_cast<int>(
+      std::ranges::count_if(plan.kernels, [](const PlannedKernel& kernel) { return kernel.exchange.has_value(); }));
+}
+
+std::vector<std::string> exchange_labels(const ComputePlan& plan, const OperatorGraph& graph, int passes) {
+  std::vector<std::string> labels;
+  for (int pass = 0; pass < passes; ++pass)
+    for (const PlannedKernel& kernel : plan.kernels)
+      if (kernel.exchange)
+        labels.push_back(graph[at(kernel.vertex)].name + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
+  return labels;
+}
+
+Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chosen) {
+  std::int64_t scalars = 0;
+  for (std::size_t v = 0; v < chosen.size(); ++v) {
+    const Variable& variable = scenario.workload.variables[v];
+    if (chosen[v] && variable.is_trainable && variable.has_partial_gradient) scalars += variable.scalars();
+  }
+  return Bytes{scalars * gradient_bytes(scenario.states)};
+}
+
+CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream, int group,
+                                int first_label) {
   CompiledKernels compiled;
+  if (const int exchanges = count_exchanges(plan); exchanges > 0) {
+    for (int pass = 0; pass < passes; ++pass) {
+      const std::vector<OperationIndex> before = std::exchange(
+          compiled.last, compile_exchanging_pass(builder, plan, stream, group, first_label + pass * exchanges));
+      if (pass == 0)
+        compiled.first = compiled.last;
+      else
+        builder.order(before.back(), compiled.last.front());
+    }
+    return compiled;
+  }
   const auto add_pass = [&](std::int64_t repeat) {
     std::vector<OperationIndex> added;
     const OperationIndex begin = builder.next();

@@ -13,17 +13,38 @@
 
 namespace rehearse {
 
-/// Operations of the kernels of a step.
+/// Operations of the kernels of a step, and of the exchanges between them.
 struct CompiledKernels {
   std::vector<OperationIndex> first;  // [kernels] in the first pass, which waits for variables
   std::vector<OperationIndex> last;   // [kernels] in the last one, which has gradients
 };
-/// Adds the kernels, `passes` times, to a stream.
-CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream);
+/// Adds the kernels, `passes` times, to a stream. Exchanges of the plan are collectives of the worker's group `group`, with
+/// labels from `first_label` on, each once: one is ready to begin with the end of the kernel before it, and the first of the
+/// operators that read it waits for its end.
+CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,
+                                int group = -1, int first_label = 0);
+
+/// Exchanges of a pass.
+int count_exchanges(const ComputePlan& plan);
+/// Labels of those of so many passes, in the order of compile_kernels().
+std::vector<std::string> exchange_labels(const ComputePlan& plan, const OperatorGraph& graph, int passes);
+
+/// Bytes of the gradients of which the workers that hold a layer together each have a part (Variable::has_partial_gradient),
+/// as they are held.
+Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chosen);
+
+/// What workers exchange that hold each layer together.
+struct SplitLayers {
+  static constexpr int kGroup = 1;  // of a worker's groups
+  std::vector<std::string>
+      labels{};               // of the exchanges of a step, and of its partial gradients; none: no layer is split
+  Bytes partial_gradients{};  // added up at the end of a step
+};
 
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
 /// (compile_all_reduce.cpp). Collectives are in group 0. `plan.update` is that of the part.
-Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy);
+Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
+                           const SplitLayers& split = {});
 
 /// What the stages of a pipeline exchange.
 struct PipelineExchange {

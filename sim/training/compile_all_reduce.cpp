@@ -7,6 +7,9 @@
 //               ready at the end of a cycle is fused
 //   update      the optimizer, when every unit is reduced; then the next step begins
 //
+// Where workers hold each layer together (tensor parallelism), kernels wait for the sums and gatherings among them, which
+// are operators of the graph; behind all other reductions they add up the gradients of which each has a part.
+//
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
 //
@@ -37,7 +40,8 @@ constexpr std::size_t kMostOperations = 20'000'000;
 
 }  // namespace
 
-Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy) {
+Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
+                           const SplitLayers& split) {
   const int separate = UnitExchange::reduces_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
   if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(separate) * plan.kernels.size() >
       kMostOperations)
@@ -45,6 +49,8 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                    "a step of more than 20000000 operations, as every pass exchanges what is sharded"};
   ProgramBuilder builder;
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
+  const int exchanges = count_exchanges(plan), first_exchange = static_cast<int>(builder.program().labels.size());
+  builder.program().labels.insert(builder.program().labels.end(), split.labels.begin(), split.labels.end());
   UnitExchange exchange{builder, plan.kernels, units, strategy, passes, 0};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
@@ -54,7 +60,8 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   OperationIndex last = begin;
   std::vector<OperationIndex> reduced, of_pass;
   for (int pass = 0; pass < separate; ++pass) {
-    const CompiledKernels kernels = compile_kernels(builder, plan, passes / separate, 0);
+    const CompiledKernels kernels =
+        compile_kernels(builder, plan, passes / separate, 0, SplitLayers::kGroup, first_exchange + pass * exchanges);
     if (!kernels.first.empty()) {
       builder.order(last, kernels.first.front());
       if (strategy.exchange.overlap == Overlap::kNone)
@@ -64,6 +71,14 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     if (!kernels.last.empty()) last = kernels.last.back();
     of_pass = exchange.reduce(kernels.last, last, pass);
     reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
+  }
+  if (split.partial_gradients > Bytes{}) {
+    const OperationIndex sum = builder.add(Collective{.group = SplitLayers::kGroup,
+                                                      .label = static_cast<int>(builder.program().labels.size()) - 1,
+                                                      .bytes = split.partial_gradients});
+    reduced.push_back(last);
+    for (const OperationIndex before : reduced) builder.order(before, sum);
+    reduced = {sum};
   }
   exchange.end_step(plan.update, reduced, last);
   return builder.finish();
@@ -76,10 +91,26 @@ class AllReduceCompiler final : public StrategyCompiler {
   explicit AllReduceCompiler(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
 
   Program compile(const WorkerStep& step, FirstVariables) const override {
-    return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy);
+    SplitLayers split;
+    if (is_split()) {
+      split.labels = exchange_labels(*step.plan, scenario().workload.graph, step.passes);
+      split.labels.emplace_back("gradients of what is not split");
+      split.partial_gradients =
+          partial_gradients(scenario(), std::vector<bool>(scenario().workload.variables.size(), true));
+    }
+    return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy, split);
+  }
+
+  std::vector<WorkerGroup> groups() const override {
+    std::vector<WorkerGroup> groups = StrategyCompiler::groups();
+    for (WorkerGroup& group : is_split() ? groups_along(Axis::kTensor, "tensor") : std::vector<WorkerGroup>{})
+      groups.push_back(std::move(group));
+    return groups;
   }
 
  private:
+  bool is_split() const { return grid().degree(Axis::kTensor) > 1; }
+
   GradientUnits units_;
 };
 

@@ -50,7 +50,7 @@ class PipelineCompiler {
         is_last_{stage + 1 == pipeline_.stages} {
     const OperatorGraph& graph = scenario.workload.graph;
     for (const PlannedKernel& kernel : plan.kernels)
-      (graph[static_cast<std::size_t>(kernel.vertex)].phase == Phase::kForward ? forward_ : backward_)
+      (graph[static_cast<std::size_t>(kernel.vertex)].is_of_forward_pass() ? forward_ : backward_)
           .kernels.push_back(kernel);
     builder_.program().labels = exchange.labels;
   }

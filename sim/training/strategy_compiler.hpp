@@ -51,13 +51,8 @@ class StrategyCompiler : private Pinned {
   virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
   /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order. By default one of all
   /// that are alike: that differ along Axis::kData alone.
-  virtual std::vector<WorkerGroup> groups() const {
-    std::vector<WorkerGroup> groups;
-    for (int first = 0; first < workers() / grid_.degree(Axis::kData); ++first)
-      groups.push_back({"data", grid_.along(Axis::kData, first)});
-    return groups;
-  }
-  /// The workers that share the counters of the worker's team, itself included: consecutive ones.
+  virtual std::vector<WorkerGroup> groups() const { return groups_along(Axis::kData, "data"); }
+  /// The workers that share the counters of the worker's team, itself included, in order.
   virtual std::vector<int> team(int worker) const { return {worker}; }
 
   /// What goes to servers in one piece; none without servers.
@@ -72,6 +67,13 @@ class StrategyCompiler : private Pinned {
   const Site& site() const { return site_; }
   const Scenario& scenario() const { return site_.scenario; }
   const RankGrid& grid() const { return grid_; }
+  /// A group of each worker at the beginning of the axis and those along it.
+  std::vector<WorkerGroup> groups_along(Axis axis, const std::string& name) const {
+    std::vector<WorkerGroup> groups;
+    for (int first = 0; first < workers(); ++first)
+      if (grid_.coordinate(first, axis) == 0) groups.push_back({name, grid_.along(axis, first)});
+    return groups;
+  }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }
 

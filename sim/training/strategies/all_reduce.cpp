@@ -18,31 +18,43 @@
 #include "sim/training/strategies/pipeline.hpp"
 #include "sim/training/strategies/sharding.hpp"
 #include "sim/training/strategies/strategies.hpp"
+#include "sim/training/strategies/tensor.hpp"
 #include "sim/training/strategy_compiler.hpp"
 
 namespace rehearse {
 
 namespace {
 
+/// What an all-reduce is made of.
+struct AllReduceParts {
+  CollectiveRules rules;
+  TensorSplit split{};
+  std::optional<Pipeline> stages{};
+  bool has_microbatches = false;  // stated, whatever the number of stages
+  std::vector<Axis> rank_order{};
+};
+
 class AllReduce final : public StrategyKind {
  public:
-  AllReduce(const CollectiveRules& rules, const std::optional<Pipeline>& stages, bool has_microbatches)
-      : rules_{rules}, stages_{stages}, has_microbatches_{has_microbatches} {
-    rules_.only_reduces = rules.sharding == Sharding::kNone;
+  explicit AllReduce(const AllReduceParts& parts) : parts_{parts}, rules_{parts.rules}, stages_{parts.stages} {
+    rules_.only_reduces = rules_.sharding == Sharding::kNone && parts.split.degree == 1;
   }
 
   std::string title() const override {
-    return (stages_ ? title_of(*stages_) + ", " : "") + (rules_.sharding != Sharding::kNone
-                                                             ? "data parallel with " + title_of(rules_.sharding)
-                                                             : all_reduce_algorithm(rules_.algorithm).title);
+    return (has_split() ? title_of(parts_.split) + ", " : "") + (stages_ ? title_of(*stages_) + ", " : "") +
+           (rules_.sharding != Sharding::kNone ? "data parallel with " + title_of(rules_.sharding)
+                                               : all_reduce_algorithm(rules_.algorithm).title);
   }
 
   const CollectiveRules* collectives() const override { return &rules_; }
   std::vector<RankGrid::Degree> model_axes() const override {
-    return stages_ ? std::vector<RankGrid::Degree>{{Axis::kPipeline, stages_->stages}}
-                   : std::vector<RankGrid::Degree>{};
+    std::vector<RankGrid::Degree> axes;
+    if (has_split()) axes.push_back({Axis::kTensor, parts_.split.degree});
+    if (stages_) axes.push_back({Axis::kPipeline, stages_->stages});
+    return axes;
   }
-  bool divides_model() const override { return rules_.sharding != Sharding::kNone || stages_; }
+  std::vector<Axis> rank_order() const override { return parts_.rank_order; }
+  bool divides_model() const override { return rules_.sharding != Sharding::kNone || stages_ || has_split(); }
   DividedStates divided_states() const override { return divided_by(rules_.sharding); }
   const Pipeline* pipeline() const override { return stages_ ? &*stages_ : nullptr; }
   GpuMemory gpu_memory(const Scenario& scenario, const Group& group) const override {
@@ -54,9 +66,9 @@ class AllReduce final : public StrategyKind {
     for (const auto& [word, level] : more_sharding(scenario, rules_)) {
       all.push_back({"\"sharding\": " + in_quotes(word) + " in the strategy", scenario.training.strategy});
       SmallerStrategy& added = all.back();
-      CollectiveRules rules = rules_;
-      rules.sharding = level;
-      added.strategy.kind = std::make_shared<AllReduce>(rules, stages_, has_microbatches_);
+      AllReduceParts parts = parts_;
+      parts.rules.sharding = level;
+      added.strategy.kind = std::make_shared<AllReduce>(parts);
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
     }
@@ -75,7 +87,7 @@ class AllReduce final : public StrategyKind {
     }
   }
   std::string accumulation_key() const override {
-    return has_microbatches_ ? "pipeline/microbatches" : StrategyKind::accumulation_key();
+    return parts_.has_microbatches ? "pipeline/microbatches" : StrategyKind::accumulation_key();
   }
 
   void check(const Scenario& scenario, const JsonReader& json) const override {
@@ -98,7 +110,8 @@ class AllReduce final : public StrategyKind {
   std::string explain(const Scenario& scenario) const override {
     std::array<char, 100> size{};
     std::snprintf(size.data(), size.size(), "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
-    return (stages_ ? passed_text(scenario) : "in each step all workers add up ") +
+    return (has_split() ? split_text(scenario) : "") +
+           (stages_ ? passed_text(scenario) : "in each step all workers add up ") +
            units_text(plan_gradient_units(scenario, 0).units, &GradientUnit::gradient_bytes) + size.data();
   }
 
@@ -113,9 +126,11 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
+  bool has_split() const { return parts_.split.degree > 1; }
+
+  AllReduceParts parts_;
   CollectiveRules rules_;
   std::optional<Pipeline> stages_;
-  bool has_microbatches_;  // stated, whatever the number of stages
 };
 
 std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const Json& effective) const {
@@ -140,12 +155,14 @@ std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const 
 }
 
 std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scenario& scenario, Json& effective) {
-  CollectiveRules rules;
-  rules.algorithm = read_algorithm(json, scenario, effective);
-  read_sharding(json, rules);
-  std::optional<Pipeline> stages;
-  if (json.has("pipeline")) stages = read_pipeline(json.child("pipeline"), scenario, effective["pipeline"]);
-  return std::make_shared<AllReduce>(rules, stages, json.has("pipeline"));
+  AllReduceParts parts;
+  parts.rules.algorithm = read_algorithm(json, scenario, effective);
+  read_sharding(json, parts.rules);
+  if (json.has("tensor")) parts.split = read_tensor(json.child("tensor"), scenario, effective["tensor"]);
+  parts.has_microbatches = json.has("pipeline");
+  if (parts.has_microbatches) parts.stages = read_pipeline(json.child("pipeline"), scenario, effective["pipeline"]);
+  parts.rank_order = read_rank_order(json, parts.split, effective);
+  return std::make_shared<AllReduce>(parts);
 }
 
 std::vector<Refusal> refusals_of_algorithms() {
@@ -207,7 +224,7 @@ CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scena
 }
 
 StrategyEntry all_reduce() {
-  return {"all_reduce", read_all_reduce, {algorithm_keys(), sharding_keys(), pipeline_keys()}};
+  return {"all_reduce", read_all_reduce, {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys()}};
 }
 
 }  // namespace rehearse

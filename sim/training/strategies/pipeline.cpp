@@ -116,7 +116,8 @@ GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const
     const auto s = static_cast<std::size_t>(stage);
     const int in_flight =
         microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);
-    GpuMemory memory{.context = group.accelerator->memory_reserved, .activations = in_flight * stages.kept[s]};
+    GpuMemory memory{.context = group.accelerator->memory_reserved,
+                     .activations = in_flight * stages.kept[s] + stages.kept_again[s]};
     if (stage == 0) memory.input = workload.input_bytes;
     if (stage + 1 == pipeline.stages) memory.logits = in_flight * workload.logits_bytes;
     add_states(memory, scenario, stages.parameters[s]);

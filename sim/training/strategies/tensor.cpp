@@ -1,0 +1,199 @@
+#include "sim/training/strategies/tensor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sim/base/names.hpp"
+#include "sim/scenario/refusals.hpp"
+#include "sim/scenario/scenario_readers.hpp"
+#include "sim/training/strategies/strategies.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false}, Named{"tensor_pipeline_data", true}};
+
+bool is_split(const Refusal::Subject& subject) { return subject.scenario->model.split.degree > 1; }
+
+std::vector<Refusal> refusals_of_split() {
+  return {
+      {"layers that are split over machines of other groups",
+       [](const Refusal::Subject& s) {
+         const auto differ = [&](const Group& group) {
+           const Group& first = s.scenario->first_workers();
+           return group.role == Role::kWorker && (group.gpus_per_worker != first.gpus_per_worker ||
+                                                  group.accelerator->name != first.accelerator->name);
+         };
+         if (!is_split(s)) return RefusedPlace{};
+         return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"}, differ);
+       },
+       "the same GPUs in all groups with \"tensor\"",
+       "each worker of a tensor group computes an equal part of a product"},
+      {"layers that are split over workers of several GPUs",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(is_split(s) && s.scenario->first_workers().gpus_per_worker > 1, "tensor");
+       },
+       "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU of a tensor group is a rank"},
+      {"split layers of unequal micro-batches",
+       [](const Refusal::Subject& s) {
+         if (!is_split(s)) return RefusedPlace{};
+         return stated_of_group(s, {"batch_per_worker"}, [&](const Group& group) {
+           return group.role == Role::kWorker && group.batch != s.scenario->first_workers().batch;
+         });
+       },
+       "the same batch in all groups with \"tensor\"", "all workers of a tensor group compute the same samples"},
+      {"all-reduces of machines among the parts of layers",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(
+             is_split(s) && (collective_rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical ||
+                             collective_rules_of(s).algorithm == CollectiveAlgorithm::kNvls),
+             "algorithm");
+       },
+       "an all-reduce among any GPUs with \"tensor\", not \"hierarchical\" or \"nvls\"",
+       "a group of ranks may have some of a machine's GPUs"},
+      {"fused cycles of the sums of split layers",
+       [](const Refusal::Subject& s) { return is_split(s) ? stated_of_strategy(s, {"cycle_time"}) : RefusedPlace{}; },
+       "none with \"tensor\"", "kernels wait for the sums of split layers, which no cycle may hold back"},
+      {"forward overlap of split layers",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(is_split(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward,
+                                  "overlap");
+       },
+       "\"none\" or \"backward\" with \"tensor\"", "workers of a tensor group end a step together"},
+      {"checkpoints of split layers",
+       [](const Refusal::Subject& s) {
+         return place_if(is_split(s) && s.scenario->training.checkpoint.has_value(), "/training/checkpoint");
+       },
+       "none with \"tensor\"", "how ranks write their parts of a checkpoint is not modelled yet"},
+      {"machines that are taken back from split layers",
+       [](const Refusal::Subject& s) {
+         if (!is_split(s)) return RefusedPlace{};
+         return stated_of_group(s, {"spot_pool"}, [](const Group& group) { return group.pool || group.replay; });
+       },
+       "machines that stay, without \"spot_pool\", with \"tensor\"",
+       "a lost part is in checkpoints only, which are not modelled for it yet"},
+  };
+}
+
+std::string schema_of_split() {
+  return R"json({ "properties": {
+    "tensor": {
+      "type": "object",
+      "description": "all_reduce: consecutive workers hold each layer of a transformer together (tensor parallelism); all of them have the same samples, batch_per_worker of them",
+      "required": ["degree"],
+      "additionalProperties": false,
+      "properties": {
+        "degree": { "type": "integer", "minimum": 1, "description": "workers that hold each layer together; divides the workers, the heads, the key-value heads and the inner features of the model" },
+        "sequence_parallel": { "type": "boolean", "default": false, "description": "between split products each worker has its part of the positions, too; the degree divides them" },
+        "vocabulary_multiple": { "type": "integer", "minimum": 1, "maximum": 65536, "default": 128, "description": "the table of words is padded so that each worker has a multiple of so many of its rows (Megatron-LM: make-vocab-size-divisible-by)" } } },
+    "rank_order": { "enum": ["tensor_data_pipeline", "tensor_pipeline_data"], "description": "all_reduce: axes along which consecutive workers stand, the fastest first; default: tensor_data_pipeline with \"tensor\" (Megatron-LM, DeepSpeed, nanotron, torchtitan), else tensor_pipeline_data" }
+  } })json";
+}
+
+/// Why the model cannot be split into so many; empty: it can.
+std::string why_not(const Transformer& net, const TensorSplit& split, int workers) {
+  const auto undivided = [&](std::int64_t count, const std::string& what) {
+    return count % split.degree == 0 ? "" : std::to_string(count) + " " + what;
+  };
+  for (const std::string& reason :
+       {undivided(workers, "workers"), undivided(net.heads, "attention heads"),
+        undivided(net.kv_heads, "key-value heads"), undivided(net.feed_forward, "inner features"),
+        split.has_sequence_parts ? undivided(net.sequence_length, "positions") : "",
+        split.has_sequence_parts ? undivided(net.decoder_sequence_length, "positions of the decoder") : ""})
+    if (!reason.empty()) return reason;
+  return {};
+}
+
+/// By ratio; at least 1.
+int nearest(const Transformer& net, TensorSplit split, int workers) {
+  const int wanted = split.degree;
+  int best = 1;
+  for (split.degree = 1; split.degree <= std::min(net.heads, workers); ++split.degree)
+    if (why_not(net, split, workers).empty() && std::max(split.degree, wanted) * std::min(best, wanted) <
+                                                    std::max(best, wanted) * std::min(split.degree, wanted))
+      best = split.degree;
+  return best;
+}
+
+const Transformer& splittable(const JsonReader& json, const Scenario& scenario) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  const std::string model = "model " + in_quotes(scenario.model.name);
+  if (net == nullptr)
+    json.fail("degree",
+              "expected 1 for " + model + ", which is no transformer: how its layers are split is not modelled");
+  using Head = Transformer::Head;
+  if (net->vocabulary == 0 || (net->head != Head::kLanguageModel && net->head != Head::kMaskedLanguageModel))
+    json.fail("degree",
+              "expected 1 for " + model + ", which has no logits over words: how others are split is not modelled");
+  if (net->experts > 0)
+    json.fail("degree",
+              "expected 1 for " + model + ", a mixture of experts: how experts are split is not modelled yet");
+  if (net->disentangled_positions > 0)
+    json.fail("degree", "expected 1 for " + model + ": how disentangled positions are split is not modelled");
+  return *net;
+}
+
+}  // namespace
+
+StrategyKeys tensor_keys() { return {schema_of_split, refusals_of_split}; }
+
+TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effective) {
+  TensorSplit split{.degree = json.required<int>("degree")};
+  json.expect(split.degree >= 1, "degree", "at least 1");
+  split.has_sequence_parts = json.optional<bool>("sequence_parallel", false) && split.degree > 1;
+  effective["sequence_parallel"] = split.has_sequence_parts;
+  split.vocabulary_multiple = json.optional<int>("vocabulary_multiple", split.vocabulary_multiple);
+  json.expect(split.vocabulary_multiple >= 1 && split.vocabulary_multiple <= 65536, "vocabulary_multiple",
+              "1 to 65536 rows");
+  json.reject_unknown_keys();
+  if (split.degree == 1) return split;
+  const Transformer& net = splittable(json, scenario);
+  const int workers = scenario.count(Role::kWorker);
+  if (const std::string reason = why_not(net, split, workers); !reason.empty())
+    json.fail("degree", "expected a degree that divides the " + reason + "; found " + std::to_string(split.degree) +
+                            ", and the nearest that does is " + std::to_string(nearest(net, split, workers)));
+  scenario.model.split = split;
+  const auto build = [&](int batch) {
+    return build_workload(scenario.model, batch, scenario.precision, json.file_name() + ": " + json.pointer());
+  };
+  for (Group& group : scenario.groups)
+    if (group.workload) group.workload = std::make_shared<const Workload>(build(group.workload->batch));
+  scenario.workload = build(scenario.workload.batch);
+  return split;
+}
+
+std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& split, Json& effective) {
+  bool has_stages_first = split.degree == 1;
+  if (json.has("rank_order"))
+    has_stages_first = read_word(json, "rank_order", kRankOrders);
+  else if (split.degree > 1)
+    effective["rank_order"] = name_in(kRankOrders, has_stages_first);
+  return has_stages_first ? std::vector{Axis::kTensor, Axis::kPipeline, Axis::kData}
+                          : std::vector{Axis::kTensor, Axis::kData, Axis::kPipeline};
+}
+
+std::string title_of(const TensorSplit& split) {
+  return "tensor parallel over " + std::to_string(split.degree) + " workers" +
+         (split.has_sequence_parts ? " with sequence parallelism" : "");
+}
+
+std::string split_text(const Scenario& scenario) {
+  double bytes = 0;
+  int count = 0;
+  for (const Operator& op : scenario.workload.graph)
+    if (op.exchange) {
+      bytes += as_double(op.exchange->bytes);
+      ++count;
+    }
+  std::array<char, 200> text{};
+  std::snprintf(text.data(), text.size(),
+                "%d workers that hold each layer together exchange %.4g GB in %d collectives for each batch; ",
+                scenario.model.split.degree, bytes / 1e9, count);
+  return text.data();
+}
+
+}  // namespace rehearse
