@@ -46,8 +46,8 @@ struct GpuMemory {
   /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as
   /// one is in use or gathered ahead; at most the model.
   Bytes gathered_units{};
-  /// Activations kept for the backward pass, of a pipeline those of every micro-batch on its way: all m, or min(m, p - s)
-  /// by turns at stage s of p.
+  /// Activations kept for the backward pass, of a pipeline those of every micro-batch on its way through a chunk of the
+  /// stage's (kept_at_peak(): pipeline_schedule.hpp).
   Bytes activations{};
   Bytes logits{};  // Workload::logits_bytes: what the loss reads, its copy in fp32, its gradient
   Bytes input{};   // a batch of samples

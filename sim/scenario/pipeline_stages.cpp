@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <iterator>
+#include <numeric>
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/step_time.hpp"
+#include "workloads/model_blocks.hpp"
 
 namespace rehearse {
 
@@ -91,21 +93,24 @@ std::vector<std::size_t> balance(const std::vector<double>& until, std::size_t s
   return begins;
 }
 
-}  // namespace
-
-PipelineStages cut_into_stages(const Scenario& scenario) {
-  const Workload& workload = scenario.workload_of(scenario.first_workers());
-  const OperatorGraph& graph = workload.graph;
-  const auto count = static_cast<std::size_t>(scenario.training.strategy.kind->pipeline()->stages);
-  const std::size_t forward = count_forward(graph);
-  const std::vector<Cut> cuts = list_cuts(graph, forward);
-  std::vector<std::size_t> places = list_places(cuts, forward, count);
-  if (places.size() + 1 < count)
-    throw std::invalid_argument{"expected at most " + std::to_string(places.size() + 1) + " for model " +
-                                in_quotes(scenario.model.name) +
-                                ", which can be cut after layers with an output of known size (\"output\" of timed "
-                                "layers) that a later one reads; found " +
-                                std::to_string(count)};
+/// [parts] the operator with which each begins, by time.
+std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
+  const OperatorGraph& graph = scenario.workload_of(scenario.first_workers()).graph;
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const auto parts = static_cast<std::size_t>(pipeline.parts());
+  std::vector<std::size_t> places = list_places(cuts, forward, parts);
+  if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts()) {
+    const bool has_chunks = pipeline.chunks > 1, fits_stages = most >= pipeline.stages;
+    throw UncutModel{
+        has_chunks && fits_stages ? "chunks" : "stages",
+        "expected at most " + std::to_string(has_chunks && fits_stages ? most / pipeline.stages : most) +
+            (has_chunks && fits_stages ? " in each of " + std::to_string(pipeline.stages) + " stages" : "") +
+            " for model " + in_quotes(scenario.model.name) +
+            ", which can be cut after layers with an output of known size (\"output\" of timed layers) that a later "
+            "one "
+            "reads; found " +
+            std::to_string(has_chunks && fits_stages ? pipeline.chunks : pipeline.stages)};
+  }
   std::vector<double> time(forward);
   for (const PlannedKernel& kernel : plan_step(scenario, scenario.first_workers()).kernels) {
     const int layer = graph[static_cast<std::size_t>(kernel.vertex)].backward_of;
@@ -118,38 +123,167 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     until[i] = until[i - 1];
     for (std::size_t v = places[i - 1]; v < places[i]; ++v) until[i] += time[v];
   }
+  std::vector<std::size_t> begins;
+  for (const std::size_t part : balance(until, parts)) begins.push_back(places[part]);
+  return begins;
+}
+
+/// The layers of a model.
+struct Layers {
+  std::vector<std::size_t> begins;  // [layers] forward operators
+  std::size_t end = 0;              // of the last one
+};
+
+/// A layer begins with the first operator that reads a variable of its block. The last one ends before the first operator behind
+/// its variables that reads another one, or is a loss.
+Layers list_layers(const Workload& workload, std::size_t forward) {
+  const OperatorGraph& graph = workload.graph;
+  Layers layers{.begins = {}, .end = forward};
+  const ModelBlocks blocks = model_blocks(workload);
+  if (blocks.names.empty()) {
+    for (std::size_t v = 0; v < forward && graph[v].measured_time; ++v) layers.begins.push_back(v);
+    if (layers.begins.size() < forward) layers.begins.clear();
+    return layers;
+  }
+  std::vector<bool> is_known(blocks.names.size());
+  for (std::size_t v = 0; v < forward; ++v) {
+    bool is_of_layer = false;
+    for (const int variable : graph[v].reads_variables) {
+      const int block = blocks.of_variable[static_cast<std::size_t>(variable)];
+      is_of_layer = is_of_layer || block >= 0;
+      if (block < 0 || is_known[static_cast<std::size_t>(block)]) continue;
+      is_known[static_cast<std::size_t>(block)] = true;
+      if (layers.begins.empty() || layers.begins.back() != v) layers.begins.push_back(v);
+    }
+    if (is_of_layer)
+      layers.end = forward;
+    else if (layers.end == forward && !layers.begins.empty() &&
+             (!graph[v].reads_variables.empty() || graph[v].kind == OperatorKind::kSoftmaxLoss))
+      layers.end = v;
+  }
+  return layers;
+}
+
+/// The one of `from` to `to` nearest to `asked` of which that is true; `asked` if there is none.
+template <class Condition>
+int nearest(int asked, int from, int to, const Condition& is_valid) {
+  int best = -1;
+  for (int value = from; value <= to; ++value)
+    if (is_valid(value) && (best < 0 || std::abs(value - asked) < std::abs(best - asked))) best = value;
+  return best < 0 ? asked : best;
+}
+
+/// [parts] layers of each.
+std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const LayerCut& cut = *pipeline.layers;
+  const int parts = pipeline.parts();
+  const std::string model = std::to_string(layers) + " layers of model " + in_quotes(scenario.model.name);
+  if (!cut.per_part.empty()) {
+    const int sum = std::accumulate(cut.per_part.begin(), cut.per_part.end(), 0);
+    if (sum != layers)
+      throw UncutModel{"layers_per_stage", "expected the " + model + " in all; found " + std::to_string(sum)};
+    return cut.per_part;
+  }
+  const int extra = (cut.counts_embedding ? 1 : 0) + (cut.counts_loss ? 1 : 0), counted = layers + extra;
+  if (counted % parts == 0) {
+    std::vector<int> per_part(static_cast<std::size_t>(parts), counted / parts);
+    per_part.front() -= cut.counts_embedding ? 1 : 0;
+    per_part.back() -= cut.counts_loss ? 1 : 0;
+    return per_part;
+  }
+  const std::string all =
+      "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
+  if (const int of_stage = counted / pipeline.stages; pipeline.chunks > 1 && counted % pipeline.stages == 0)
+    throw UncutModel{
+        "chunks",
+        "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " + all + ", such as " +
+            std::to_string(nearest(pipeline.chunks, 1, of_stage, [&](int chunks) { return of_stage % chunks == 0; })) +
+            ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
+  const int workers = scenario.count(Role::kWorker);
+  const int stages = nearest(pipeline.stages, 2, counted, [&](int value) {
+    return counted % (value * pipeline.chunks) == 0 && workers % value == 0;
+  });
+  throw UncutModel{"stages", "expected a divisor of " + all + (pipeline.chunks > 1 ? ", also times the chunks" : "") +
+                                 (stages != pipeline.stages ? ", such as " + std::to_string(stages) : "") +
+                                 ", or \"layers_per_stage\"; found " + std::to_string(pipeline.stages)};
+}
+
+/// [parts] the operator with which each begins, in whole layers.
+std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
+  const Layers layers = list_layers(scenario.workload_of(scenario.first_workers()), forward);
+  const std::string model = " for model " + in_quotes(scenario.model.name);
+  if (layers.begins.empty())
+    throw UncutModel{"cut", "expected \"time\"" + model + ", which has no layers that repeat; found \"layers\""};
+  const std::vector<int> per_part = layers_of_parts(scenario, static_cast<int>(layers.begins.size()));
+  const bool is_listed = !scenario.training.strategy.kind->pipeline()->layers->per_part.empty();
+  std::vector<std::size_t> begins;
+  std::size_t layer = 0;
+  for (std::size_t part = 0; part < per_part.size(); ++part) {
+    begins.push_back(part == 0 ? 0 : layer < layers.begins.size() ? layers.begins[layer] : layers.end);
+    layer += static_cast<std::size_t>(per_part[part]);
+    const std::size_t end = part + 1 == per_part.size()    ? forward
+                            : layer < layers.begins.size() ? layers.begins[layer]
+                                                           : layers.end;
+    if (end <= begins.back())
+      throw UncutModel{is_listed   ? "layers_per_stage"
+                       : part == 0 ? "counts_embedding"
+                                   : "counts_loss",
+                       "expected layers in part " + std::to_string(part + 1) + model + ", which has no others there"};
+    if (part > 0 && cuts[begins.back()].unknown > 0)
+      throw UncutModel{"cut",
+                       "expected \"time\"" + model + ", whose layers have outputs of unknown size; found \"layers\""};
+  }
+  return begins;
+}
+
+}  // namespace
+
+PipelineStages cut_into_stages(const Scenario& scenario) {
+  const Workload& workload = scenario.workload_of(scenario.first_workers());
+  const OperatorGraph& graph = workload.graph;
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const auto count = static_cast<std::size_t>(pipeline.stages), parts = static_cast<std::size_t>(pipeline.parts());
+  const std::size_t forward = count_forward(graph);
+  const std::vector<Cut> cuts = list_cuts(graph, forward);
+  const std::vector<std::size_t> begins =
+      pipeline.layers ? cut_by_layers(scenario, cuts, forward) : cut_by_time(scenario, cuts, forward);
 
   PipelineStages stages{.of_operator = std::vector<int>(graph.size(), -1),
                         .of_variable = std::vector<std::vector<int>>(workload.variables.size()),
+                        .parts_of_variable = std::vector<std::vector<int>>(workload.variables.size()),
                         .variables = std::vector<Bytes>(count),
                         .parameters = std::vector<std::int64_t>(count),
                         .passed = {},
-                        .kept = std::vector<Bytes>(count),
-                        .kept_again = std::vector<Bytes>(count)};
-  const std::vector<std::size_t> begins = balance(until, count);
-  for (std::size_t s = 0; s < count; ++s) {
-    const std::size_t begin = places[begins[s]], end = s + 1 < count ? places[begins[s + 1]] : forward;
-    if (s > 0) stages.passed.push_back(cuts[begin].bytes);
+                        .kept = std::vector<Bytes>(parts),
+                        .kept_again = std::vector<Bytes>(parts)};
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = begins[part], end = part + 1 < parts ? begins[part + 1] : forward;
+    if (part > 0) stages.passed.push_back(cuts[begin].bytes);
     for (std::size_t v = begin; v < end; ++v) {
-      stages.of_operator[v] = static_cast<int>(s);
-      stages.kept[s] += graph[v].kept;
-      stages.kept_again[s] = std::max(stages.kept_again[s], graph[v].kept_again);
+      stages.of_operator[v] = static_cast<int>(part);
+      stages.kept[part] += graph[v].kept;
+      stages.kept_again[part] = std::max(stages.kept_again[part], graph[v].kept_again);
     }
   }
   for (std::size_t v = forward; v < graph.size(); ++v)
     if (graph[v].backward_of >= 0)
       stages.of_operator[v] = stages.of_operator[static_cast<std::size_t>(graph[v].backward_of)];
+  const auto insert = [](std::vector<int>& sorted, int value) {
+    const auto place = std::lower_bound(sorted.begin(), sorted.end(), value);
+    const bool is_new = place == sorted.end() || *place != value;
+    if (is_new) sorted.insert(place, value);
+    return is_new;
+  };
   for (std::size_t v = 0; v < graph.size(); ++v) {
     if (graph[v].phase == Phase::kUpdate) continue;
-    const int stage = stages.of_operator[v];
+    const int part = stages.of_operator[v], stage = stages.stage_of(part);
     for (const std::vector<int>* used : {&graph[v].reads_variables, &graph[v].produces_gradients})
       for (const int variable : *used) {
-        std::vector<int>& holders = stages.of_variable[static_cast<std::size_t>(variable)];
-        const auto place = std::lower_bound(holders.begin(), holders.end(), stage);
-        if (place != holders.end() && *place == stage) continue;
-        holders.insert(place, stage);
-        const Variable& held = workload.variables[static_cast<std::size_t>(variable)];
-        if (!held.is_trainable) continue;
+        const auto of = static_cast<std::size_t>(variable);
+        (void)insert(stages.parts_of_variable[of], part);
+        const Variable& held = workload.variables[of];
+        if (!insert(stages.of_variable[of], stage) || !held.is_trainable) continue;
         stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
         stages.parameters[static_cast<std::size_t>(stage)] += held.scalars();
       }
@@ -163,7 +297,8 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
                    .host_copies = whole.host_copies,
                    .input = stage == 0 ? whole.input : Bytes{}};
   for (const PlannedKernel& kernel : whole.kernels) {
-    if (stages.of_operator[static_cast<std::size_t>(kernel.vertex)] != stage) continue;
+    const int part = stages.of_operator[static_cast<std::size_t>(kernel.vertex)];
+    if (part < 0 || stages.stage_of(part) != stage) continue;
     plan.kernels.push_back(kernel);
     plan.gpu_time += kernel.time.total;
     plan.memory_time += kernel.time.memory;
@@ -177,14 +312,21 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
 }
 
 GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage) {
-  std::vector<bool> chosen;
-  for (const std::vector<int>& holders : stages.of_variable)
-    chosen.push_back(std::binary_search(holders.begin(), holders.end(), stage));
-  return plan_gradient_units(scenario, chosen);
-}
-
-int microbatches_in_flight(const Pipeline& pipeline, int microbatches, int stage) {
-  return pipeline.schedule == PipelineSchedule::kGpipe ? microbatches : std::min(microbatches, pipeline.stages - stage);
+  GradientUnits all{.units = {}, .of_variable = std::vector<std::vector<int>>(stages.of_variable.size())};
+  for (int part = stage; part < stages.parts(); part += stages.stages()) {
+    const auto is_first_of_stage = [&](const std::vector<int>& parts) {
+      const auto first = std::ranges::find(parts, stage, [&](int of) { return stages.stage_of(of); });
+      return first != parts.end() && *first == part;
+    };
+    std::vector<bool> chosen;
+    for (const std::vector<int>& parts : stages.parts_of_variable) chosen.push_back(is_first_of_stage(parts));
+    GradientUnits units = plan_gradient_units(scenario, chosen);
+    const int before = static_cast<int>(all.units.size());
+    std::ranges::move(units.units, std::back_inserter(all.units));
+    for (std::size_t v = 0; v < units.of_variable.size(); ++v)
+      for (const int unit : units.of_variable[v]) all.of_variable[v].push_back(before + unit);
+  }
+  return all;
 }
 
 }  // namespace rehearse

@@ -1,6 +1,8 @@
 #pragma once
-// A model cut into the stages of a pipeline: who runs each operator, and what passes between them.
+// A model cut into the parts that the stages of a pipeline have: who runs each operator, and what passes between them.
 
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "sim/scenario/gradient_units.hpp"
@@ -9,32 +11,48 @@
 
 namespace rehearse {
 
+/// Part j p + r of the model is chunk j of stage r of p; without chunks a stage has one part.
 struct PipelineStages {
-  std::vector<int> of_operator;               // [operators] -1: of the update
-  std::vector<std::vector<int>> of_variable;  // [variables] in order: each stage that uses it holds it
-  std::vector<Bytes> variables;               // [stages] trainable ones
-  std::vector<std::int64_t> parameters;       // [stages] scalars of those
-  std::vector<Bytes> passed;  // [stages - 1] of a micro-batch to the next stage, and as many of gradients back
-  std::vector<Bytes> kept;    // [stages] of a micro-batch for its backward pass, by what first keeps it; without logits
-  std::vector<Bytes> kept_again;  // [stages] by the largest part that is computed again (Operator::kept_again)
+  std::vector<int> of_operator;                     // [operators] part; -1: of the update
+  std::vector<std::vector<int>> of_variable;        // [variables] in order: each stage that uses it holds it
+  std::vector<std::vector<int>> parts_of_variable;  // [variables] in order: that use it
+  std::vector<Bytes> variables;                     // [stages] trainable ones
+  std::vector<std::int64_t> parameters;             // [stages] scalars of those
+  std::vector<Bytes> passed;  // [parts - 1] of a micro-batch to the next part, and as many of gradients back
+  std::vector<Bytes> kept;    // [parts] of a micro-batch for its backward pass, by what first keeps it; without logits
+  std::vector<Bytes> kept_again;  // [parts] by the largest that is computed again (Operator::kept_again)
+
+  int stages() const { return static_cast<int>(variables.size()); }
+  int parts() const { return static_cast<int>(kept.size()); }
+  int stage_of(int part) const { return part % stages(); }
 };
 
-/// Stages are consecutive operators, each with its backward pass. The longest of them, by its kernels on GPUs of the
-/// first group of workers, is as short as can be; of such cuts, in order, that which leaves a stage nearest to its
-/// share of what is left. The model is cut where fewer values pass than on both sides, such as between the blocks of a
-/// transformer, or anywhere between layers if there are too few such places. What passes are the outputs of all layers
-/// before that any layer after reads: stages pass on what later ones need. Throws std::invalid_argument if it cannot be
-/// cut into so many.
+/// A model that cannot be cut as the pipeline says.
+struct UncutModel : std::invalid_argument {
+  UncutModel(std::string of, const std::string& what) : std::invalid_argument{what}, key{std::move(of)} {}
+  std::string key;  // of the pipeline, that asks for it
+};
+
+/// Parts are consecutive operators, each with its backward pass; what passes are the outputs of all layers before that any layer
+/// after reads: stages pass on what later ones need.
+///
+/// By time the longest part, by its kernels on GPUs of the first group of workers, is as short as can be; of such cuts, in order,
+/// that which leaves a part nearest to its share of what is left. The model is cut where fewer values pass than on both sides,
+/// such as between the blocks of a transformer, or anywhere between layers if there are too few such places.
+///
+/// By layers each part has whole ones: blocks of the model (model_blocks.hpp), or measured layers. With L of them, and one more
+/// for what comes before and after each if that is counted (Megatron-LM's account_for_embedding_in_pipeline_split and
+/// account_for_loss_in_pipeline_split), n parts have L / n, those that have what is counted one less; or as many as are listed. What comes before the
+/// first layer goes with the first part, what comes after the last one with the last part.
+/// Throws UncutModel.
 PipelineStages cut_into_stages(const Scenario& scenario);
 
 /// What a stage does of `whole`: its kernels, its part of the update by the bytes of variables; the samples go to the
 /// first one.
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload);
 
-/// Units of the variables that a stage holds.
+/// Units of the variables that a stage holds, of one chunk after the other: gradients of a chunk are ready together. Of a variable
+/// that several of its chunks use they are ready with those of the first.
 GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage);
-
-/// Micro-batches whose activations a stage keeps at a time.
-int microbatches_in_flight(const Pipeline& pipeline, int microbatches, int stage);
 
 }  // namespace rehearse

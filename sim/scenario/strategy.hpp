@@ -60,16 +60,33 @@ struct ServerRules {
 /// Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020.
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
-/// In which order a stage of a pipeline takes the micro-batches of a step: all forward passes, then all backward ones
-/// (Huang et al., GPipe, NeurIPS 2019); or, once it has as many on their way as there are stages from it on, one
-/// forward and one backward pass in turns (Narayanan et al., PipeDream-2BW, ICML 2021: PipeDream-Flush).
-enum class PipelineSchedule { kGpipe, kOneForwardOneBackward };
+/// In which order a stage of a pipeline takes the micro-batches of a step: pipeline_schedule.hpp.
+enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved };
 
-/// Consecutive workers hold the model together, each of them one of `stages` parts (pipeline_stages.hpp): worker i is
-/// stage i mod stages of replica i / stages. A micro-batch is a batch of a worker, and a step has accumulation_steps.
+/// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
+enum class PipelineMessages { kOverlapped, kBlocking };
+
+/// Whole layers as they are cut into parts: as many in each, or as they are listed.
+struct LayerCut {
+  bool counts_embedding = false;  // what comes before the first layer, as one more layer
+  bool counts_loss = false;       // what comes after the last one, likewise
+  std::vector<int> per_part{};    // [parts] in the order of the model; empty: as many in each
+};
+
+/// Workers along Axis::kPipeline hold the model together, each of them one of `stages`. The model is cut into stages x chunks
+/// parts (pipeline_stages.hpp): part j stages + r is chunk j of stage r. A micro-batch is a batch of a worker, and a step has
+/// accumulation_steps.
 struct Pipeline {
   int stages = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  int chunks = 1;  // parts of the model that a stage has: more than one if interleaved
+  int microbatch_group =
+      0;  // interleaved: micro-batches that a chunk takes before the next one does; 0: as many as stages
+  PipelineMessages messages = PipelineMessages::kOverlapped;
+  std::optional<LayerCut> layers{};  // none: cut by time
+
+  int parts() const { return stages * chunks; }
+  int group() const { return microbatch_group > 0 ? microbatch_group : stages; }
 };
 
 /// How workers exchange by collectives.

@@ -56,16 +56,21 @@ struct PipelineExchange {
   };
   std::vector<GradientUnits> units;  // [stages]
   std::vector<Copies> copies;
-  std::vector<std::string> labels;  // of all programs: activations and gradients after each stage; units; copies
+  std::vector<std::string> labels;  // of all programs: activations and gradients after each part; units; copies
   std::vector<int> first_label;     // [stages + 1] of the stage's units, and of copies
+  /// Of workers that hold each layer of a stage together: a label for each of `exchanges` of a micro-batch, the most that a
+  /// stage has, and one for its partial gradients.
+  int exchanges = 0, first_exchange = 0;
+  std::vector<Bytes> partial_gradients;  // [stages]
 };
 /// Throws RunError if a step is too long.
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);
 
 /// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the
 /// others of its pipeline. Its connections are those to the stage before, unless it is the first, and those to the
-/// next, unless it is the last, from each of its GPUs to its like. Collectives are in group 0, with the same stage of
-/// other pipelines, and in 1 + i, with the stages of its pipeline that have the i-th copies.
+/// next, unless it is the last, from each of its GPUs to its like; with several chunks the first and the last are next to each
+/// other, too. Collectives are in group 0, with the same stage of other pipelines, and in 1 + i, with the stages of its
+/// pipeline that have the i-th copies.
 Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                          const PipelineExchange& exchange, int stage);
 

@@ -1,8 +1,8 @@
 // Synchronous training by pipelines of p workers, each of which is a stage of the model (pipeline_stages.hpp), and data
 // parallel outside: the same stage of all pipelines adds up its gradients. A step of stage s takes m micro-batches:
 //
-//   forward     after the activations of the stage before have come; its own go to the next one
-//   backward    after the gradients of the next stage's input have come; those of its own input go to the one before
+//   forward     after the activations of the part before have come; its own go to the next one
+//   backward    after the gradients of the next part's input have come; those of its own input go to the one before
 //   collective  of each unit of the stage's gradients, once the last micro-batch has completed it; then, of variables
 //               that several stages hold (tied embeddings), among these
 //   update      of the stage's variables; the step ends when all stages have updated theirs
@@ -10,13 +10,21 @@
 // With sharding those that have the same stage keep only their parts of it, and exchange as in compile_all_reduce.cpp,
 // each micro-batch being a pass; of copies in several stages each adds up its part.
 //
+// Where workers hold each layer together (tensor parallelism), each of them is a stage of a pipeline of its own, and sends to its
+// like. Kernels wait for what they exchange, which are operators of the graph.
+//
 // The GPUs of a worker share each micro-batch, and add up their gradients with those of the other pipelines.
 //
-// Kernels run in the order of the schedule: all m forward passes and then the backward ones (GPipe), or p - 1 - s
-// forward passes and then a forward and a backward one in turns (1F1B). Sending does not hold them up. With equal
-// stages and a network that takes no time both take m + p - 1 times as long as a micro-batch on a stage, of which it
-// works m times. Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021,
-// section 2.2.
+// Kernels run in the order of the schedule (pipeline_schedule.hpp). With v chunks a stage has v parts of the model, and the last
+// stage sends to the first one what the next chunk reads. Sending does not hold kernels up. Or messages block, as in Megatron-LM,
+// whose sends and receives wait for each other on the stream of kernels (core/pipeline_parallel/schedules.py): passes then wait
+// until all that was sent before them has arrived, and until all has come that they and those joined to them receive. A message
+// goes as soon as it is computed, though, where NCCL's waits for its receiver; both are the same where two stages exchange.
+//
+// With equal stages of time F and B and a network that takes no time m micro-batches take m + p - 1 times F + B, or
+// m + (p - 1) / v times with v chunks if p divides m. A message of time x adds to each micro-batch of 1F1B on p > 2 stages
+//   overlapped   2 x (p - 1) / p     p micro-batches go round together, over p - 1 messages each way
+//   blocking     2 x                 m of them: 2 (m + p - 2) - 1 in all, or 2 (p - 1) of one alone
 
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +32,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/strategy_compiler.hpp"
@@ -34,6 +43,10 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kMostOfPipeline = 5'000'000;  // kernels, messages and collectives of a pipeline
+
+/// Whether a stage sends to the one before it; that of the first one is the last, where parts go on.
+bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || pipeline.chunks > 1; }
+bool has_stage_after(const Pipeline& pipeline, int stage) { return stage + 1 < pipeline.stages || pipeline.chunks > 1; }
 
 class PipelineCompiler {
  public:
@@ -47,35 +60,60 @@ class PipelineCompiler {
         stage_{stage},
         microbatches_{strategy_.exchange.accumulation_steps},
         gpus_{scenario.first_workers().gpus_per_worker},
-        is_last_{stage + 1 == pipeline_.stages} {
+        forward_(static_cast<std::size_t>(pipeline_.chunks)),
+        backward_(static_cast<std::size_t>(pipeline_.chunks)) {
     const OperatorGraph& graph = scenario.workload.graph;
-    for (const PlannedKernel& kernel : plan.kernels)
-      (graph[static_cast<std::size_t>(kernel.vertex)].is_of_forward_pass() ? forward_ : backward_)
-          .kernels.push_back(kernel);
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const auto vertex = static_cast<std::size_t>(kernel.vertex);
+      const auto chunk = static_cast<std::size_t>(stages.of_operator[vertex] / stages.stages());
+      const bool is_forward = graph[vertex].is_of_forward_pass();
+      (is_forward ? forward_ : backward_)[chunk].kernels.kernels.push_back(kernel);
+      if (!is_forward) of_backward_.push_back(kernel);
+    }
+    for (std::vector<Pass>* passes : {&forward_, &backward_})
+      for (Pass& pass : *passes) {
+        pass.first_exchange = exchanges_;
+        exchanges_ += count_exchanges(pass.kernels);
+      }
     builder_.program().labels = exchange.labels;
   }
 
   Program compile() {
     const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
-    for (const auto& [part, kernels] : {std::pair{&of_forward_, &forward_}, std::pair{&of_backward_, &backward_}})
-      part->emplace(builder_, kernels->kernels, units, strategy_, microbatches_,
-                    exchange_.first_label[static_cast<std::size_t>(stage_)]);
+    const int first_label = exchange_.first_label[static_cast<std::size_t>(stage_)];
+    for (std::vector<Pass>* passes : {&forward_, &backward_})
+      for (Pass& pass : *passes)
+        pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, microbatches_, first_label);
     begin();
-    const int first = pipeline_.schedule == PipelineSchedule::kGpipe
-                          ? microbatches_
-                          : std::min(microbatches_, pipeline_.stages - 1 - stage_);
-    for (int i = 0; i < first; ++i) run_forward(i);
-    for (int i = first; i < microbatches_; ++i) {
-      run_forward(i);
-      run_backward(i - first);
+    const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
+    for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
+      if (!blocks())
+        receive(*slot);
+      else if (!slot->is_joined) {
+        awaited_ = std::exchange(sent_, {});
+        receive(*slot);
+        for (auto joined = slot + 1; joined != slots.end() && joined->is_joined; ++joined) receive(*joined);
+      }
+      run(*slot);
     }
-    for (int i = microbatches_ - first; i < microbatches_; ++i) run_backward(i);
-    add_up_copies();
-    of_backward_->end_step(plan_.update, reduced_, last_);
+    UnitExchange of_step{builder_, of_backward_, units, strategy_, microbatches_, first_label};
+    add_up_copies(of_step);
+    add_up_partial_gradients();
+    reduced_.insert(reduced_.end(), sent_.begin(), sent_.end());
+    of_step.end_step(plan_.update, reduced_, last_);
     return builder_.finish();
   }
 
  private:
+  /// What a micro-batch does in a chunk, forward or backward.
+  struct Pass {
+    ComputePlan kernels{};
+    int first_exchange = 0;  // of those that a micro-batch has in all passes
+    std::optional<UnitExchange> exchange{};  // what its kernels gather and add up
+  };
+
+  bool blocks() const { return pipeline_.messages == PipelineMessages::kBlocking; }
+
   void begin() {
     last_ = builder_.add(Delay{.time = plan_.step_overhead});
     if (stage_ == 0) last_ = after(last_, builder_.add(Copy{.label = Copy::kSamples, .bytes = plan_.input}));
@@ -87,53 +125,70 @@ class PipelineCompiler {
     return later;
   }
 
+  int part_of(const PipelineSlot& slot) const { return slot.chunk * pipeline_.stages + stage_; }
   /// Of the team: one for each message of a step.
   int counter_of(int cut, bool is_gradient, int microbatch) const {
     return (2 * cut + (is_gradient ? 1 : 0)) * microbatches_ + microbatch;
   }
 
-  void run_forward(int microbatch) {
-    run(forward_, *of_forward_, stage_ > 0 ? counter_of(stage_ - 1, false, microbatch) : -1, microbatch);
-    if (!is_last_) send(stage_, false, microbatch, stage_ > 0 ? 1 : 0);
+  /// The next pass that has kernels waits for what it receives.
+  void receive(const PipelineSlot& slot) {
+    const bool is_gradient = slot.phase != PassPhase::kForward;
+    const int cut = is_gradient ? part_of(slot) : part_of(slot) - 1;
+    if (cut < 0 || cut + 1 >= pipeline_.parts()) return;
+    awaited_.push_back(after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam,
+                                                       .counter = counter_of(cut, is_gradient, slot.microbatch),
+                                                       .each = gpus_})));
   }
 
-  void run_backward(int microbatch) {
-    const std::vector<OperationIndex> kernels =
-        run(backward_, *of_backward_, is_last_ ? -1 : counter_of(stage_, true, microbatch), microbatch);
-    if (stage_ > 0) send(stage_ - 1, true, microbatch, 0);
-    if (!UnitExchange::reduces_each_pass(strategy_, microbatches_) && microbatch + 1 < microbatches_) return;
-    const std::vector<OperationIndex> of_pass = of_backward_->reduce(kernels, last_, microbatch);
+  void run(const PipelineSlot& slot) {
+    const bool is_gradient = slot.phase != PassPhase::kForward;
+    Pass& pass = (is_gradient ? backward_ : forward_)[static_cast<std::size_t>(slot.chunk)];
+    const std::vector<OperationIndex> kernels = run(pass, slot.microbatch);
+    const int part = part_of(slot);
+    if (!is_gradient && part + 1 < pipeline_.parts())
+      send(part, false, slot.microbatch, has_stage_before(pipeline_, stage_) ? 1 : 0);
+    if (is_gradient && part > 0) send(part - 1, true, slot.microbatch, 0);
+    if (!is_gradient) return;
+    if (!UnitExchange::reduces_each_pass(strategy_, microbatches_) && slot.microbatch + 1 < microbatches_) return;
+    const std::vector<OperationIndex> of_pass = pass.exchange->reduce(kernels, last_, slot.microbatch);
     reduced_.insert(reduced_.end(), of_pass.begin(), of_pass.end());
   }
 
-  /// The kernels of a pass, once a message has come.
-  std::vector<OperationIndex> run(const ComputePlan& pass, UnitExchange& exchange, int counter, int microbatch) {
+  /// The kernels of a pass, once all that is awaited has come.
+  std::vector<OperationIndex> run(Pass& pass, int microbatch) {
     const OperationIndex pass_before = last_;
-    OperationIndex before = last_ == begin_ ? begin_ : -1;
-    if (counter >= 0)
-      before = after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter, .each = gpus_}));
-    std::vector<OperationIndex> kernels = compile_kernels(builder_, pass, 1, 0).first;
-    if (before >= 0 && !kernels.empty()) builder_.order(before, kernels.front());
-    exchange.wait_for_units(kernels, pass_before, microbatch);
+    std::vector<OperationIndex> awaited = std::exchange(awaited_, {});
+    std::vector<OperationIndex> kernels =
+        compile_kernels(builder_, pass.kernels, 1, 0, SplitLayers::kGroup,
+                        exchange_.first_exchange + microbatch * exchange_.exchanges + pass.first_exchange)
+            .first;
+    if (!kernels.empty())
+      for (const OperationIndex before : awaited.empty() && last_ == begin_ ? std::vector{begin_} : awaited)
+        builder_.order(before, kernels.front());
+    pass.exchange->wait_for_units(kernels, pass_before, microbatch);
     if (!kernels.empty())
       last_ = kernels.back();
-    else if (counter >= 0)
-      last_ = after(last_, before);
+    else
+      for (const OperationIndex before : awaited) last_ = after(last_, before);
     return kernels;
   }
 
   /// What has just been computed: each GPU sends its part to its like.
   void send(int cut, bool is_gradient, int microbatch, int connection) {
-    for (int gpu = 0; gpu < gpus_; ++gpu)
-      after(last_, builder_.add(Send{.connection = connection * gpus_ + gpu,
-                                     .label = 2 * cut + (is_gradient ? 1 : 0),
-                                     .bytes = stages_.passed[static_cast<std::size_t>(cut)]},
-                                Signal{CounterScope::kTeam, counter_of(cut, is_gradient, microbatch)}));
+    for (int gpu = 0; gpu < gpus_; ++gpu) {
+      const OperationIndex sent =
+          after(last_, builder_.add(Send{.connection = connection * gpus_ + gpu,
+                                         .label = 2 * cut + (is_gradient ? 1 : 0),
+                                         .bytes = stages_.passed[static_cast<std::size_t>(cut)]},
+                                    Signal{CounterScope::kTeam, counter_of(cut, is_gradient, microbatch)}));
+      if (blocks()) sent_.push_back(sent);
+    }
   }
 
   /// Once the gradients of those variables are added up in all pipelines.
-  void add_up_copies() {
-    int group = 1, label = exchange_.first_label.back();
+  void add_up_copies(const UnitExchange& of_step) {
+    int group = exchange_.exchanges > 0 ? SplitLayers::kGroup + 1 : 1, label = exchange_.first_label.back();
     const std::vector<OperationIndex> reduced = reduced_;
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
@@ -141,10 +196,20 @@ class PipelineCompiler {
       reduced_.push_back(
           builder_.add(Collective{.group = group++, .label = its_label, .bytes = copies.gradient_bytes}));
       for (const OperationIndex before : reduced)
-        if (const std::vector<int>& in = of_backward_->unit_of(before).variables;
+        if (const std::vector<int>& in = of_step.unit_of(before).variables;
             std::find_first_of(in.begin(), in.end(), copies.variables.begin(), copies.variables.end()) != in.end())
           builder_.order(before, reduced_.back());
     }
+  }
+
+  void add_up_partial_gradients() {
+    const Bytes bytes = exchange_.partial_gradients[static_cast<std::size_t>(stage_)];
+    if (bytes == Bytes{}) return;
+    const int label = exchange_.first_exchange + microbatches_ * exchange_.exchanges;
+    const OperationIndex sum =
+        builder_.add(Collective{.group = SplitLayers::kGroup, .label = label, .bytes = bytes});
+    reduced_.push_back(last_);
+    for (const OperationIndex before : std::exchange(reduced_, {sum})) builder_.order(before, sum);
   }
 
   const ComputePlan& plan_;
@@ -153,13 +218,41 @@ class PipelineCompiler {
   const PipelineStages& stages_;
   const PipelineExchange& exchange_;
   int stage_, microbatches_, gpus_;
-  bool is_last_;
-  ComputePlan forward_, backward_;
+  std::vector<Pass> forward_, backward_;  // [chunks]
+  std::vector<PlannedKernel> of_backward_;
+  int exchanges_ = 0;  // among the workers that hold each layer together, of a micro-batch
   ProgramBuilder builder_;
-  std::optional<UnitExchange> of_forward_, of_backward_;  // what kernels of the two gather and add up
-  OperationIndex begin_ = 0, last_ = 0;                   // the latest operation besides messages
-  std::vector<OperationIndex> reduced_;                   // collectives before the update
+  OperationIndex begin_ = 0, last_ = 0;  // the latest operation besides messages
+  std::vector<OperationIndex> awaited_,
+      sent_;                             // by the next kernels; with messages that block, since the latest exchange
+  std::vector<OperationIndex> reduced_;  // collectives before the update
 };
+
+}  // namespace
+
+namespace {
+
+/// What the workers exchange that hold each layer of a stage together. Stages have the same labels, as none is in a group with
+/// another one.
+void add_exchanges(const Scenario& scenario, const PipelineStages& stages, PipelineExchange& exchange) {
+  std::vector<int> count(static_cast<std::size_t>(stages.stages()));
+  const OperatorGraph& graph = scenario.workload.graph;
+  for (std::size_t v = 0; v < graph.size(); ++v)
+    if (graph[v].exchange) ++count[static_cast<std::size_t>(stages.stage_of(stages.of_operator[v]))];
+  exchange.exchanges = *std::ranges::max_element(count);
+  for (int stage = 0; stage < stages.stages(); ++stage) {
+    std::vector<bool> held;
+    for (const std::vector<int>& holders : stages.of_variable) held.push_back(std::ranges::binary_search(holders, stage));
+    exchange.partial_gradients.push_back(partial_gradients(scenario, held));
+  }
+  if (exchange.exchanges == 0) return;
+  exchange.first_exchange = static_cast<int>(exchange.labels.size());
+  for (int m = 0; m < scenario.training.strategy.exchange.accumulation_steps; ++m)
+    for (int i = 0; i < exchange.exchanges; ++i)
+      exchange.labels.push_back("exchange " + std::to_string(i + 1) + " of split layers, micro-batch " +
+                                std::to_string(m + 1));
+  exchange.labels.emplace_back("gradients of what is not split");
+}
 
 }  // namespace
 
@@ -169,7 +262,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
   const int passes = strategy.exchange.accumulation_steps;
-  std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * count);
+  std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * stages.kept.size());
   for (std::size_t s = 0; s < count; ++s) {
     exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
     operations += UnitExchange::count(exchange.units.back(), strategy, passes);
@@ -177,8 +270,9 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   if (operations > kMostOfPipeline)
     throw RunError{"/training/strategy/pipeline/microbatches",
                    "a step of more than 5000000 kernels, messages and collectives of a pipeline"};
-  for (std::size_t s = 0; s + 1 < count; ++s) {
-    const std::string after = " after stage " + std::to_string(s + 1);
+  const char* const part = stages.parts() > stages.stages() ? " after part " : " after stage ";
+  for (std::size_t p = 0; p < stages.passed.size(); ++p) {
+    const std::string after = part + std::to_string(p + 1);
     exchange.labels.push_back("activations" + after);
     exchange.labels.push_back("gradients" + after);
   }
@@ -187,6 +281,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     const std::vector<std::string> labels = UnitExchange::labels(units, strategy, passes);
     exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
+  add_exchanges(scenario, stages, exchange);
   exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
   for (std::size_t v = 0; v < variables.size(); ++v) {
     const std::vector<int>& holders = stages.of_variable[v];
@@ -241,18 +336,23 @@ class StageCompiler final : public StrategyCompiler {
       for (std::size_t i = 0; i < gpus(worker).size(); ++i)
         wires.push_back({worker, other, gpus(worker)[i], gpus(other)[i]});
     };
+    const Pipeline& pipeline = *scenario().training.strategy.kind->pipeline();
     const int stage = alike(worker);
-    if (stage > 0) connect(stage - 1);
-    if (stage + 1 < grid().degree(Axis::kPipeline)) connect(stage + 1);
+    if (has_stage_before(pipeline, stage)) connect((stage + pipeline.stages - 1) % pipeline.stages);
+    if (has_stage_after(pipeline, stage)) connect((stage + 1) % pipeline.stages);
     return wires;
   }
 
   std::vector<WorkerGroup> groups() const override {
     std::vector<WorkerGroup> groups;
-    for (const int first : grid().along(Axis::kPipeline, 0))
-      groups.push_back({"stage " + std::to_string(first + 1), grid().along(Axis::kData, first)});
+    for (int first = 0; first < workers(); ++first)
+      if (grid().coordinate(first, Axis::kData) == 0)
+        groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(Axis::kData, first)});
+    if (grid().degree(Axis::kTensor) > 1)
+      for (WorkerGroup& group : groups_along(Axis::kTensor, "tensor")) groups.push_back(std::move(group));
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
-      for (const int first : grid().along(Axis::kData, 0)) {
+      for (int first = 0; first < workers(); ++first) {
+        if (alike(first) != 0) continue;
         groups.push_back({exchange_.labels[at(exchange_.first_label.back()) + c], {}});
         for (const int stage : exchange_.copies[c].stages)
           groups.back().workers.push_back(grid().moved(first, Axis::kPipeline, stage));

@@ -273,6 +273,21 @@ class ScenarioGenerator {
     strategy["pipeline"] = {{"stages", stages},
                             {"microbatches", 1 + random.below(8)},
                             {"schedule", random.below(2) == 0 ? "gpipe" : "1f1b"}};
+    interleave(seed, layers.size());
+  }
+
+  /// A third of the pipelines with layers enough, and messages that block of another third.
+  void interleave(std::uint64_t seed, std::size_t layers) {
+    Rng random{seed, "interleaved pipeline"};
+    Json& pipeline = scenario_["training"]["strategy"]["pipeline"];
+    const auto stages = pipeline["stages"].get<std::size_t>();
+    if (random.below(3) == 0) pipeline["messages"] = "blocking";
+    if (stages < 2 || layers < 2 * stages || random.below(3) > 0) return;
+    const std::size_t group = stages + random.below(3);
+    pipeline.update({{"schedule", "interleaved"},
+                     {"chunks", 2 + random.below(layers / stages - 1)},
+                     {"microbatch_group", group},
+                     {"microbatches", group * (1 + random.below(3))}});
   }
 
   /// So many of synchronous servers, in half of the scenarios with few workers, that cycles of them are found.

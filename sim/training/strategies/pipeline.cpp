@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
+#include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
@@ -15,8 +16,23 @@ namespace rehearse {
 
 namespace {
 
+constexpr int kMostLayers = 1000;  // and chunks of a stage
+
 bool has_pipeline(const Refusal::Subject& subject) {
   return subject.scenario->training.strategy.kind->pipeline() != nullptr;
+}
+
+/// The value of a key of the pipeline; null if it is not stated.
+const Json* stated_in_pipeline(const Refusal::Subject& subject, const std::string& key) {
+  return json_pointer_find(subject.root.value(), kStrategy + ("/pipeline/" + key));
+}
+bool is_stated_as(const Refusal::Subject& subject, const std::string& key, const char* word) {
+  const Json* value = stated_in_pipeline(subject, key);
+  return value != nullptr && *value == word;
+}
+/// The place of the first of those keys that the pipeline states.
+RefusedPlace place_in_pipeline(const Refusal::Subject& subject, std::initializer_list<std::string_view> keys) {
+  return stated_key(subject, std::string{kStrategy} + "/pipeline", keys);
 }
 
 std::vector<Refusal> refusals_of_pipelines() {
@@ -59,6 +75,48 @@ std::vector<Refusal> refusals_of_pipelines() {
              has_pipeline(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward, "overlap");
        },
        "\"none\" or \"backward\" with a pipeline", "its stages end a step together"},
+      {"chunks of a pipeline that is not interleaved",
+       [](const Refusal::Subject& s) {
+         const Json* chunks = stated_in_pipeline(s, "chunks");
+         return chunks == nullptr || *chunks == 1 || is_stated_as(s, "schedule", "interleaved")
+                    ? RefusedPlace{}
+                    : place_in_pipeline(s, {"chunks"});
+       },
+       "\"schedule\": \"interleaved\" beside it", "with other schedules a stage has one part of the model"},
+      {"groups of micro-batches of a pipeline that is not interleaved",
+       [](const Refusal::Subject& s) {
+         return is_stated_as(s, "schedule", "interleaved") ? RefusedPlace{}
+                                                           : place_in_pipeline(s, {"microbatch_group"});
+       },
+       "\"schedule\": \"interleaved\" beside it", "with other schedules a stage has no other chunk to turn to"},
+      {"an interleaved pipeline without chunks",
+       [](const Refusal::Subject& s) {
+         return is_stated_as(s, "schedule", "interleaved") && stated_in_pipeline(s, "chunks") == nullptr
+                    ? place_in_pipeline(s, {"schedule"})
+                    : RefusedPlace{};
+       },
+       "\"chunks\" beside \"interleaved\", 2 or more", "each stage has so many parts of the model"},
+      {"chunks of a model that is on one worker",
+       [](const Refusal::Subject& s) {
+         const Json* chunks = stated_in_pipeline(s, "chunks");
+         return chunks == nullptr || *chunks == 1 || has_pipeline(s) ? RefusedPlace{}
+                                                                     : place_in_pipeline(s, {"stages"});
+       },
+       "2 stages or more with several chunks", "chunks shorten the time in which a stage waits for others"},
+      {"layers of a pipeline that is cut by time",
+       [](const Refusal::Subject& s) {
+         return is_stated_as(s, "cut", "layers")
+                    ? RefusedPlace{}
+                    : place_in_pipeline(s, {"counts_embedding", "counts_loss", "layers_per_stage"});
+       },
+       "\"cut\": \"layers\" beside it", "a cut by time counts no layers"},
+      {"layers that are counted and listed",
+       [](const Refusal::Subject& s) {
+         return stated_in_pipeline(s, "layers_per_stage") == nullptr
+                    ? RefusedPlace{}
+                    : place_in_pipeline(s, {"counts_embedding", "counts_loss"});
+       },
+       "none with \"layers_per_stage\"", "the list says how many layers are with the embedding and the loss"},
   };
 }
 
@@ -66,19 +124,71 @@ std::string schema_of_pipelines() {
   return R"json({ "properties": {
     "pipeline": {
       "type": "object",
-      "description": "all_reduce: consecutive workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
+      "description": "all_reduce: workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
       "required": ["stages", "microbatches"],
       "additionalProperties": false,
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
         "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
-        "schedule": { "enum": ["gpipe", "1f1b"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations" } } }
+        "schedule": { "enum": ["gpipe", "1f1b", "interleaved"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more" },
+        "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
+        "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
+        "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
+        "cut": { "enum": ["time", "layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage" },
+        "counts_embedding": { "type": "boolean", "default": false, "description": "cut in layers: what comes before the first layer counts as one (account_for_embedding_in_pipeline_split of Megatron-LM)" },
+        "counts_loss": { "type": "boolean", "default": false, "description": "cut in layers: what comes after the last layer counts as one (account_for_loss_in_pipeline_split)" },
+        "layers_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "description": "cut in layers: those of each stage, or of each part where stages have chunks, in the order of the model" } } }
   } })json";
 }
 
 }  // namespace
 
 StrategyKeys pipeline_keys() { return {schema_of_pipelines, refusals_of_pipelines}; }
+
+namespace {
+
+/// Micro-batches of an interleaved pipeline, as Megatron-LM has them: no group, the last one neither, has fewer than stages, which
+/// would wait for each other in turns without an end.
+void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbatches) {
+  const int least = pipeline.stages, group = pipeline.group();
+  const std::string of_stages = std::to_string(least) + " with as many stages";
+  json.expect(microbatches >= least, "microbatches", "at least " + of_stages + " and \"interleaved\"");
+  if (pipeline.microbatch_group > 0)
+    json.expect(group >= least && group <= microbatches, "microbatch_group",
+                "at least " + of_stages + ", and at most the " + std::to_string(microbatches) + " micro-batches");
+  const int left = microbatches % group;
+  if (left == 0 || left >= least) return;
+  const int below = microbatches - left, above = below + least;
+  const int nearest = microbatches - below <= above - microbatches ? below : above;
+  json.expect(false, "microbatches",
+              "micro-batches in groups of " + std::to_string(group) +
+                  ", of which the last one may have fewer but not less than " + of_stages +
+                  " and \"interleaved\", such as " + std::to_string(nearest));
+}
+
+std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
+  bool is_in_layers = false;
+  if (json.has("cut"))
+    is_in_layers = read_word<bool>(json, "cut", {{"time", false}, {"layers", true}});
+  else
+    effective["cut"] = "time";
+  LayerCut cut{.counts_embedding = json.optional<bool>("counts_embedding", false),
+               .counts_loss = json.optional<bool>("counts_loss", false)};
+  if (json.has("layers_per_stage")) {
+    cut.per_part = json.required<std::vector<int>>("layers_per_stage");
+    const auto count = std::to_string(pipeline.parts());
+    const std::string of =
+        pipeline.chunks > 1 ? " stages with " + std::to_string(pipeline.chunks) + " chunks" : " stages";
+    if (static_cast<int>(cut.per_part.size()) != pipeline.parts())
+      json.fail("layers_per_stage", "expected " + count + " numbers of layers for " + std::to_string(pipeline.stages) +
+                                        of + "; found " + std::to_string(cut.per_part.size()));
+    for (const JsonReader& layers : json.children("layers_per_stage"))
+      layers.expect(layers.as<int>() >= 0 && layers.as<int>() <= kMostLayers, "0 or more layers");
+  }
+  return is_in_layers ? std::optional{cut} : std::nullopt;
+}
+
+}  // namespace
 
 std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
@@ -89,18 +199,41 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario
   microbatches = json.required<int>("microbatches");
   json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
   if (json.has("schedule"))
-    pipeline.schedule = read_word<PipelineSchedule>(
-        json, "schedule", {{"gpipe", PipelineSchedule::kGpipe}, {"1f1b", PipelineSchedule::kOneForwardOneBackward}});
+    pipeline.schedule = read_word<PipelineSchedule>(json, "schedule",
+                                                    {{"gpipe", PipelineSchedule::kGpipe},
+                                                     {"1f1b", PipelineSchedule::kOneForwardOneBackward},
+                                                     {"interleaved", PipelineSchedule::kInterleaved}});
   else
     effective["schedule"] = "1f1b";
+  pipeline.chunks = json.optional<int>("chunks", 1);
+  json.expect(pipeline.chunks >= 1 && pipeline.chunks <= kMostLayers, "chunks", "1 to 1000 chunks of each stage");
+  pipeline.microbatch_group = json.optional<int>("microbatch_group", 0);
+  if (json.has("microbatch_group"))
+    json.expect(pipeline.microbatch_group >= 1, "microbatch_group", "1 or more micro-batches");
+  if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.chunks == 1) {
+    pipeline.schedule = PipelineSchedule::kOneForwardOneBackward;
+    pipeline.microbatch_group = 0;
+  } else if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.stages > 1) {
+    check_groups(json, pipeline, microbatches);
+  }
+  if (json.has("messages"))
+    pipeline.messages = read_word<PipelineMessages>(
+        json, "messages", {{"overlapped", PipelineMessages::kOverlapped}, {"blocking", PipelineMessages::kBlocking}});
+  else
+    effective["messages"] = "overlapped";
+  pipeline.layers = read_layers(json, pipeline, effective);
   refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
   return pipeline.stages > 1 ? std::optional{pipeline} : std::nullopt;
 }
 
 std::string title_of(const Pipeline& pipeline) {
-  return "pipelines of " + std::to_string(pipeline.stages) +
-         (pipeline.schedule == PipelineSchedule::kGpipe ? " stages (GPipe)" : " stages (1F1B)");
+  std::string schedule = "1F1B";
+  if (pipeline.schedule == PipelineSchedule::kGpipe) schedule = "GPipe";
+  if (pipeline.schedule == PipelineSchedule::kInterleaved)
+    schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks";
+  if (pipeline.messages == PipelineMessages::kBlocking) schedule += ", blocking messages";
+  return "pipelines of " + std::to_string(pipeline.stages) + " stages (" + schedule + ")";
 }
 
 GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const Group& group) {
@@ -111,26 +244,49 @@ GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const
   for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
     first += other->workers();
   GpuMemory most;
-  for (int i = 0; i < std::min(group.workers(), pipeline.stages); ++i) {
+  std::vector<bool> is_known(static_cast<std::size_t>(pipeline.stages));
+  for (int i = 0; i < group.workers(); ++i) {
     const int stage = grid.coordinate(first + i, Axis::kPipeline);
     const auto s = static_cast<std::size_t>(stage);
-    const int in_flight =
-        microbatches_in_flight(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage);
-    GpuMemory memory{.context = group.accelerator->memory_reserved,
-                     .activations = in_flight * stages.kept[s] + stages.kept_again[s]};
+    if (is_known[s]) continue;
+    is_known[s] = true;
+    GpuMemory memory{.context = group.accelerator->memory_reserved};
+    const auto part_of = [&](std::size_t chunk) { return chunk * static_cast<std::size_t>(pipeline.stages) + s; };
+    const auto logits_of = [&](std::size_t chunk) {
+      return part_of(chunk) + 1 == stages.kept.size() ? workload.logits_bytes : Bytes{};
+    };
+    std::vector<Bytes> of_chunk;
+    Bytes again{};
+    for (std::size_t chunk = 0; part_of(chunk) < stages.kept.size(); ++chunk)
+      of_chunk.push_back(stages.kept[part_of(chunk)] + logits_of(chunk));
+    const std::vector<int> kept =
+        kept_at_peak(pipeline_slots(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage), of_chunk);
+    for (std::size_t chunk = 0; chunk < kept.size(); ++chunk) {
+      memory.activations += kept[chunk] * stages.kept[part_of(chunk)];
+      memory.logits += kept[chunk] * logits_of(chunk);
+      again = std::max(again, stages.kept_again[part_of(chunk)]);
+    }
+    memory.activations += again;
     if (stage == 0) memory.input = workload.input_bytes;
-    if (stage + 1 == pipeline.stages) memory.logits = in_flight * workload.logits_bytes;
     add_states(memory, scenario, stages.parameters[s]);
     add_units(memory, scenario, plan_stage_units(scenario, stages, stage).units);
-    if (i == 0 || memory.total() > most.total()) most = memory;
+    if (std::ranges::count(is_known, true) == 1 || memory.total() > most.total()) most = memory;
   }
   return most;
 }
 
 void check_pipeline(const Scenario& scenario, const JsonReader& json) {
+  const JsonReader pipeline = json.child("pipeline");
   try {
-    (void)cut_into_stages(scenario);
-  } catch (const std::invalid_argument& error) { json.child("pipeline").fail("stages", error.what()); }
+    const PipelineStages stages = cut_into_stages(scenario);
+    if (!scenario.training.strategy.kind->divided_states().weights) return;
+    for (std::size_t v = 0; v < stages.of_variable.size(); ++v)
+      if (stages.of_variable[v].size() < stages.parts_of_variable[v].size())
+        pipeline.fail(
+            "chunks",
+            "expected 1 with \"sharding\": \"parameters\" for a model of which several chunks of a stage use " +
+                in_quotes(scenario.workload.variables[v].name));
+  } catch (const UncutModel& error) { pipeline.fail(error.key, error.what()); }
 }
 
 std::string passed_text(const Scenario& scenario) {
@@ -138,9 +294,10 @@ std::string passed_text(const Scenario& scenario) {
   for (const Bytes passed : cut_into_stages(scenario).passed) most = std::max(most, passed);
   std::array<char, 200> text{};
   std::snprintf(text.data(), text.size(),
-                "stages pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back; in each step "
+                "%s pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back; in each step "
                 "pipelines add up ",
-                as_double(most) / 1e6, scenario.training.strategy.exchange.accumulation_steps);
+                scenario.training.strategy.kind->pipeline()->chunks > 1 ? "chunks" : "stages", as_double(most) / 1e6,
+                scenario.training.strategy.exchange.accumulation_steps);
   return text.data();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A part of all-reduces: consecutive workers hold the model together, each of them a stage. How it is cut: pipeline_stages.hpp;
-// the program of a step: compile_pipeline.cpp.
+// A part of all-reduces: workers hold the model together, each of them a stage. How it is cut: pipeline_stages.hpp; the order of
+// a stage's work: pipeline_schedule.hpp; the program of a step: compile_pipeline.cpp.
 
 #include <map>
 #include <optional>
@@ -15,7 +15,7 @@ StrategyKeys pipeline_keys();
 /// Its micro-batches are the batches that a step accumulates. Nothing if it has one stage: a worker with the whole model.
 std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective);
 
-/// "pipelines of 4 stages (1F1B)".
+/// "pipelines of 4 stages (1F1B)", "pipelines of 4 stages (interleaved 1F1B, 2 chunks)".
 std::string title_of(const Pipeline& pipeline);
 /// Of the stage with the most among those of the group's workers.
 GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const Group& group);

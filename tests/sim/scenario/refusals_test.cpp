@@ -56,6 +56,12 @@ Json pipeline(std::vector<std::pair<std::string, Json>> changes) {
   return all_reduce(changes);
 }
 
+Json pipeline_with(const Json& keys) {
+  Json scenario = pipeline({});
+  scenario["training"]["strategy"]["pipeline"].update(keys);
+  return scenario;
+}
+
 const Json kPool{
     {"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", "3600s"}}}}}, {"notice", "0s"}};
 
@@ -107,6 +113,15 @@ std::map<std::string, Json> examples() {
       {"forward overlap of parts",
        all_reduce({{strategy + "overlap", "forward"}, {strategy + "sharding", "gradients"}})},
       {"forward overlap of pipelines", pipeline({{strategy + "overlap", "forward"}})},
+      {"chunks of a pipeline that is not interleaved", pipeline_with({{"chunks", 2}})},
+      {"groups of micro-batches of a pipeline that is not interleaved",
+       pipeline_with({{"schedule", "gpipe"}, {"microbatch_group", 2}})},
+      {"an interleaved pipeline without chunks", pipeline_with({{"schedule", "interleaved"}})},
+      {"chunks of a model that is on one worker",
+       pipeline_with({{"stages", 1}, {"schedule", "interleaved"}, {"chunks", 2}})},
+      {"layers of a pipeline that is cut by time", pipeline_with({{"counts_loss", true}})},
+      {"layers that are counted and listed",
+       pipeline_with({{"cut", "layers"}, {"counts_embedding", true}, {"layers_per_stage", {1, 1}}})},
       {"products of a precision that a GPU has no units for", all_reduce({{"/workload/precision", "bf16"}})},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},

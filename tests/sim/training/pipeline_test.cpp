@@ -3,13 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <vector>
 
+#include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/random_scenario.hpp"
 #include "tests/support/timed_cluster.hpp"
+#include "workloads/model_blocks.hpp"
 
 namespace rehearse {
 
@@ -39,6 +43,21 @@ Json equal_stages(int stages, int microbatches, const std::string& schedule) {
                             microbatches, schedule, "4B");
   scenario["cluster"]["network"]["links"][0]["latency"] = "0s";
   scenario["cluster"]["groups"][0]["instance"]["nic"] = "1000000GBps";
+  return scenario;
+}
+
+/// The same with several chunks of the model on each stage, of a layer each.
+Json equal_chunks(int stages, int chunks, int microbatches) {
+  Json scenario = equal_stages(stages * chunks, microbatches, "interleaved");
+  scenario["training"]["strategy"]["pipeline"].update({{"stages", stages}, {"chunks", chunks}});
+  scenario["cluster"]["groups"][0]["count"] = stages;
+  return scenario;
+}
+
+/// With times of seconds instead of milliseconds, which are rounded less.
+Json slow(Json scenario) {
+  for (Json& layer : scenario["workload"]["model"]["structure"]["layers"])
+    layer.update({{"forward", "1s"}, {"backward", "2s"}});
   return scenario;
 }
 
@@ -159,9 +178,126 @@ TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B"
         for (int stage = 0; stage < p; ++stage) {
           const int expected = std::string{schedule} == "gpipe" ? m : std::min(m, p - stage);
           CHECK(most_in_flight(scenario, program_of_stage(scenario, stage)) == expected);
-          CHECK(microbatches_in_flight(*scenario.training.strategy.kind->pipeline(), m, stage) == expected);
+          CHECK(kept_at_peak(pipeline_slots(*scenario.training.strategy.kind->pipeline(), m, stage), {Bytes{1}}) ==
+                std::vector{expected});
         }
       }
+}
+
+TEST_CASE("interleaved: a step takes m + (p - 1) / v micro-batches, if p divides m") {
+  for (const int p : {2, 3, 4})
+    for (const int v : {2, 3})
+      for (const int m : {p, 2 * p, 4 * p}) {
+        CAPTURE(p);
+        CAPTURE(v);
+        CAPTURE(m);
+        const Json scenario = slow(equal_chunks(p, v, m));
+        CHECK(seconds(scenario) == exactly((m * v + p - 1) * 3.0));
+        double bubble = 0;
+        for (const Json& part : test::simulated(scenario)["step_parts"])
+          if (part["part"] == "bubble") bubble = part["share"].get<double>();
+        CHECK(bubble == doctest::Approx((p - 1.0) / (m * v + p - 1)).epsilon(1e-6));
+      }
+  for (const int p : {2, 4})  // the others, to 1e-9 as well
+    for (const int m : {1, 3, 8})
+      for (const char* schedule : {"gpipe", "1f1b"})
+        CHECK(seconds(slow(equal_stages(p, m, schedule))) == exactly((m + p - 1) * 3.0));
+}
+
+TEST_CASE("interleaved: stages keep min(m v, w + 1) chunks, and each program runs") {
+  for (const auto& [p, v, m, group] :
+       {std::tuple{2, 2, 2, 2}, {2, 3, 6, 2}, {4, 2, 8, 4}, {2, 2, 5, 3}, {3, 2, 8, 5}, {3, 3, 7, 4}, {4, 2, 4, 4}}) {
+    CAPTURE(p);
+    CAPTURE(v);
+    CAPTURE(m);
+    CAPTURE(group);
+    Json json = equal_chunks(p, v, m);
+    json["training"]["strategy"]["pipeline"]["microbatch_group"] = group;
+    const Scenario scenario = test::resolved(json);
+    for (int stage = 0; stage < p; ++stage)
+      CHECK(most_in_flight(scenario, program_of_stage(scenario, stage)) ==
+            std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * group + 1));
+    for (const char* messages : {"overlapped", "blocking"}) {
+      json["training"]["strategy"]["pipeline"]["messages"] = messages;
+      CHECK(seconds(json) >= (m * v + p - 1) * 3e-3 * (1 - 1e-6));
+    }
+  }
+}
+
+TEST_CASE("one chunk is 1F1B, to the bit") {
+  Json plain = pipelined(8, std::vector<TimedTensor>(4, {"4000000B"}), 4, 6, "1f1b", "3000000B"), one = plain;
+  one["training"]["strategy"]["pipeline"].update({{"schedule", "interleaved"}, {"chunks", 1}});
+  for (const char* messages : {"overlapped", "blocking"}) {
+    for (Json* scenario : {&plain, &one}) (*scenario)["training"]["strategy"]["pipeline"]["messages"] = messages;
+    const Scenario scenario = test::resolved(plain), with_chunk = test::resolved(one);
+    CHECK(describe_strategy(scenario.training.strategy) == describe_strategy(with_chunk.training.strategy));
+    const std::vector<std::string> names(scenario.workload.graph.size());
+    for (int stage = 0; stage < 4; ++stage)
+      CHECK(to_text(program_of_stage(scenario, stage), names) == to_text(program_of_stage(with_chunk, stage), names));
+    CHECK(seconds(plain) == seconds(one));
+  }
+}
+
+TEST_CASE(
+    "messages that block add two transfers to each micro-batch of a stage between others, and hold up no deadlock") {
+  // x: a message of 1 MB. Between two stages there is one exchange for each micro-batch, in both directions at once.
+  constexpr double x = kAlpha + 1e6 / kBeta, forward_and_backward = 3e-3;
+  const auto time = [](int p, int m, const char* schedule, const char* messages) {
+    Json scenario =
+        pipelined(p, std::vector<TimedTensor>(static_cast<std::size_t>(p), {"4B"}), p, m, schedule, "1000000B");
+    scenario["training"]["strategy"]["pipeline"]["messages"] = messages;
+    return seconds(scenario);
+  };
+  const auto of_microbatch = [&](int p, const char* schedule, const char* messages) {
+    return (time(p, 40, schedule, messages) - time(p, 20, schedule, messages)) / 20;
+  };
+  CHECK(of_microbatch(4, "1f1b", "blocking") == doctest::Approx(forward_and_backward + 2 * x).epsilon(1e-6));
+  CHECK(of_microbatch(2, "1f1b", "blocking") == doctest::Approx(forward_and_backward + x).epsilon(1e-6));
+  // Overlapped, p micro-batches go round together, over p - 1 messages each way.
+  for (const int p : {2, 4})
+    CHECK(of_microbatch(p, "1f1b", "overlapped") ==
+          doctest::Approx(forward_and_backward + 2 * (p - 1) * x / p).epsilon(1e-6));
+  CHECK(of_microbatch(4, "gpipe", "blocking") == doctest::Approx(forward_and_backward + 2 * x).epsilon(1e-6));
+  CHECK(of_microbatch(4, "gpipe", "overlapped") == doctest::Approx(forward_and_backward).epsilon(1e-6));
+  // A micro-batch alone crosses p - 1 of them each way; of several the last forward and the first backward pass exchange at once.
+  for (const int p : {3, 4, 6})
+    for (const int m : {1, 2, 5, 12}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      const int exposed = m == 1 ? 2 * (p - 1) : 2 * (m + p - 2) - 1;
+      CHECK(time(p, m, "1f1b", "blocking") == exactly((m + p - 1) * forward_and_backward + exposed * x));
+    }
+}
+
+TEST_CASE("interleaved messages that block: one exchange for each pair of a forward and a backward pass") {
+  // Only latency, 1 ms: what both send goes at once, as in send_forward_backward_recv_forward_backward.
+  const auto time = [](int m) {
+    Json scenario = equal_chunks(4, 2, m);
+    scenario["cluster"]["network"]["links"][0]["latency"] = "1ms";
+    scenario["training"]["strategy"]["pipeline"]["messages"] = "blocking";
+    return seconds(scenario);
+  };
+  CHECK((time(80) - time(40)) / 40 == doctest::Approx(2 * (3e-3 + 1e-3)).epsilon(1e-6));
+}
+
+TEST_CASE("interleaved stages send from each part to the next, and from the last stage to the first") {
+  const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}, {"8B"}, {"4000000B"}};
+  for (const auto& [workers, p, v] : {std::tuple{2, 2, 2}, {2, 2, 3}, {3, 3, 2}, {6, 3, 2}, {4, 2, 3}}) {
+    CAPTURE(workers);
+    CAPTURE(p);
+    CAPTURE(v);
+    const int m = 6, pipelines = workers / p;
+    Json scenario = pipelined(workers, layers, p, m, "interleaved", "1000000B");
+    scenario["training"]["strategy"]["pipeline"]["chunks"] = v;
+    const double passed = pipelines * 2.0 * (p * v - 1) * m * 1e6, once = (pipelines - 1) * 88000008.0;
+    CHECK(sent(scenario) == exactly(passed + 2 * once));
+    for (const auto& [what, times] : {std::pair{"optimizer", 2}, {"gradients", m + 1}, {"parameters", 3 * m}}) {
+      scenario["training"]["strategy"]["sharding"] = what;
+      CAPTURE(what);
+      CHECK(sent(scenario) == exactly(passed + times * once));
+      CHECK(seconds(scenario) > 0);
+    }
+  }
 }
 
 TEST_CASE("a step sends 2 (p - 1) m activations in each pipeline, and the rings of its stages") {
@@ -398,6 +534,94 @@ TEST_CASE("stages are balanced by time, cut where the fewest values pass, and ho
   CHECK(sent(gpt) == exactly(2 * 3 * 2 * 1024 * 768 * 4 + 2 * as_double(table->bytes)));
 }
 
+TEST_CASE("memory of interleaved stages: the activations of the chunks on their way") {
+  // Layers of 1, 2, .. 6 MB of activations behind the first; part j p + r of p = 2, v = 3 is layer j p + r.
+  Json json = pipelined(2, std::vector<TimedTensor>(6, {"12000000B"}), 2, 4, "interleaved", "1000000B");
+  json["training"]["strategy"]["pipeline"]["chunks"] = 3;
+  const auto activations = [&] {
+    const Scenario scenario = test::resolved(json);
+    return as_double(gpu_memory(scenario, scenario.groups.front()).activations);
+  };
+  // Stage 0 keeps 2 (p - 1) + (v - 1) p + 1 = 7 chunks, of layers 0, 2 and 4: of the last one 2, of the others 2 or 3. The first
+  // layer reads samples, of which it keeps none; stage 1 keeps 5 chunks of a megabyte each.
+  CHECK(activations() == exactly(5e6));
+  for (int i = 0; i < 6; ++i)
+    json["workload"]["model"]["structure"]["layers"][static_cast<std::size_t>(i)]["kept"] =
+        std::to_string((i + 1) * 1'000'000) + "B";
+  // Stage 0: F 0 0 2 2 4 4 | 0: 2 (1 + 3 + 5) + 1 MB, more than stage 1: 2 (2 + 4) + 6 MB, and than with another chunk.
+  CHECK(activations() == exactly(19e6));
+  json["workload"]["model"]["structure"]["layers"][0]["kept"] = "0B";
+  json["workload"]["model"]["structure"]["layers"][2]["kept"] = "0B";
+  json["workload"]["model"]["structure"]["layers"][4]["kept"] = "0B";
+  CHECK(activations() == exactly(18e6));  // stage 1
+}
+
+TEST_CASE("parts of whole layers: as many in each, with the embedding and the loss counted, or as listed") {
+  const auto parts_of = [](const Json& keys, const char* model = "gpt2") {
+    Json json = pipelined(4, {{"4B"}}, 4, 8, "1f1b", "4B");
+    json["workload"]["model"] = model;
+    json["training"]["strategy"]["pipeline"].update({{"cut", "layers"}});
+    json["training"]["strategy"]["pipeline"].update(keys);
+    const Scenario scenario = test::resolved(json);
+    const PipelineStages stages = cut_into_stages(scenario);
+    const ModelBlocks blocks = model_blocks(scenario.workload);
+    std::vector<int> layers(static_cast<std::size_t>(stages.parts()));
+    for (std::size_t block = 0; block < blocks.names.size(); ++block) {
+      std::set<int> parts;  // that have something of it
+      for (std::size_t v = 0; v < blocks.of_variable.size(); ++v)
+        if (blocks.of_variable[v] == static_cast<int>(block))
+          parts.insert(stages.parts_of_variable[v].begin(), stages.parts_of_variable[v].end());
+      REQUIRE(parts.size() == 1);
+      ++layers[static_cast<std::size_t>(*parts.begin())];
+    }
+    for (const Bytes passed : stages.passed) CHECK(passed == stages.passed.front());  // the residual stream
+    CHECK(stages.of_operator[0] == 0);
+    Bytes kept{};
+    for (const Bytes of_part : stages.kept) kept += of_part;
+    CHECK(kept == scenario.workload.activation_bytes);
+    return layers;
+  };
+  const Json two_chunks{{"schedule", "interleaved"}, {"chunks", 2}},
+      three_chunks{{"schedule", "interleaved"}, {"chunks", 3}};
+  CHECK(parts_of({}) == std::vector{3, 3, 3, 3});
+  CHECK(parts_of({{"layers_per_stage", {4, 3, 3, 2}}}) == std::vector{4, 3, 3, 2});
+  CHECK(parts_of({{"layers_per_stage", {0, 6, 6, 0}}}) == std::vector{0, 6, 6, 0});
+  CHECK(parts_of(three_chunks) == std::vector(12, 1));
+  Json listed = two_chunks;
+  listed["layers_per_stage"] = {0, 2, 2, 2, 2, 2, 2, 0};
+  CHECK(parts_of(listed) == std::vector{0, 2, 2, 2, 2, 2, 2, 0});
+  CHECK(parts_of({{"stages", 2}, {"counts_embedding", true}, {"counts_loss", true}}) == std::vector{6, 6});
+  CHECK(parts_of({{"stages", 2},
+                  {"schedule", "interleaved"},
+                  {"chunks", 7},
+                  {"counts_embedding", true},
+                  {"counts_loss", true}}) == std::vector{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
+  CHECK(parts_of({}, "bert_large_pretraining") == std::vector{6, 6, 6, 6});
+  CHECK(parts_of({}, "gpt2_medium") == std::vector{6, 6, 6, 6});
+  // Measured layers are layers.
+  Json timed = pipelined(4, std::vector<TimedTensor>(8, {"4B", "1ms", "2ms"}), 4, 4, "1f1b", "4B");
+  timed["workload"]["model"]["structure"]["layers"][0]["forward"] = "100ms";
+  timed["training"]["strategy"]["pipeline"]["cut"] = "layers";
+  std::vector<int> of = cut_into_stages(test::resolved(timed)).of_operator;
+  of.resize(8);
+  CHECK(of == std::vector{0, 0, 1, 1, 2, 2, 3, 3});
+}
+
+TEST_CASE("tied embeddings of interleaved stages are added up by the first stage and the last one") {
+  Json gpt = pipelined(2, {{"4B"}}, 2, 4, "interleaved", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  gpt["training"]["strategy"]["pipeline"].update({{"chunks", 3}, {"cut", "layers"}});
+  const Scenario scenario = test::resolved(gpt);
+  const PipelineStages stages = cut_into_stages(scenario);
+  const auto table = std::max_element(scenario.workload.variables.begin(), scenario.workload.variables.end(),
+                                      [](const Variable& a, const Variable& b) { return a.bytes < b.bytes; });
+  const auto t = static_cast<std::size_t>(table - scenario.workload.variables.begin());
+  CHECK(stages.of_variable[t] == std::vector{0, 1});
+  CHECK(stages.parts_of_variable[t] == std::vector{0, 5});
+  CHECK(sent(gpt) == exactly(5 * 4 * 2 * 1024 * 768 * 4 + 2 * as_double(table->bytes)));
+  CHECK(seconds(gpt) > 0);
+}
+
 TEST_CASE("models of every kind are cut into stages that have all of them once") {
   for (const char* model : {"resnet50", "vgg16", "densenet121", "inception_v3", "mobilenet_v2", "yolov3", "gpt2",
                             "bert_large_pretraining", "transformer_base", "gnmt", "lstm_language_model"}) {
@@ -452,10 +676,21 @@ TEST_CASE("a program can be read") {
 }
 
 TEST_CASE("the effective scenario reads the same") {
-  Json json = pipelined(4, std::vector<TimedTensor>(4, {"4B"}), 2, 3, "1f1b", "4B");
+  Json json = pipelined(4, std::vector<TimedTensor>(4, {"4B"}), 2, 4, "1f1b", "4B");
   json["training"]["strategy"]["pipeline"].erase("schedule");
-  const Scenario scenario = test::resolved(json);
-  CHECK(test::resolved(Json::parse(scenario.effective)).effective == scenario.effective);
+  Json interleaved = json;
+  interleaved["training"]["strategy"]["pipeline"].update({{"schedule", "interleaved"},
+                                                          {"chunks", 2},
+                                                          {"microbatch_group", 4},
+                                                          {"messages", "blocking"},
+                                                          {"cut", "layers"},
+                                                          {"layers_per_stage", {1, 1, 1, 1}}});
+  for (const Json& any : {json, interleaved}) {
+    const Scenario scenario = test::resolved(any);
+    CHECK(test::resolved(Json::parse(scenario.effective)).effective == scenario.effective);
+  }
+  CHECK(describe_strategy(test::resolved(interleaved).training.strategy) ==
+        "pipelines of 2 stages (interleaved 1F1B, 2 chunks, blocking messages), ring all-reduce");
 }
 
 TEST_CASE("a step of too many collectives is refused before they are named") {
@@ -487,7 +722,64 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   CHECK(problem(at + "pipeline/microbatches", "0") ==
         at + "pipeline/microbatches: expected 1 to 10000 micro-batches; found 0");
   CHECK(problem(at + "pipeline/schedule", "zigzag").starts_with(at + "pipeline/schedule: unknown schedule \"zigzag\""));
-  CHECK(problem(at + "pipeline/chunks", "2").find("not modelled") != std::string::npos);
+  CHECK(problem(at + "pipeline/chunks", "0") ==
+        at + "pipeline/chunks: expected 1 to 1000 chunks of each stage; found 0");
+  CHECK(
+      problem(at + "pipeline/messages", "waiting").starts_with(at + "pipeline/messages: unknown messages \"waiting\""));
+  const auto with = [&](const Json& keys, int stages = 2, const std::string& model = {}) {
+    Json scenario = pipelined(4, layers, stages, 8, "1f1b", "4B");
+    if (!model.empty()) scenario["workload"]["model"] = model;
+    scenario["training"]["strategy"]["pipeline"].update(keys);
+    return test::problem_of(scenario).substr(std::min(at.size() + 9, test::problem_of(scenario).size()));
+  };
+  const auto interleaved = [](Json keys) {
+    keys["schedule"] = "interleaved";
+    if (!keys.contains("chunks")) keys["chunks"] = 2;
+    return keys;
+  };
+  CHECK(with(interleaved({})).empty());
+  CHECK(with({{"chunks", 2}}) ==
+        "chunks: expected \"schedule\": \"interleaved\" beside it: with other schedules a stage has one "
+        "part of the model");
+  CHECK(with(interleaved({{"chunks", 3}})).starts_with("chunks: expected at most 2 in each of 2 stages for model"));
+  CHECK(with(interleaved({{"microbatches", 1}})) ==
+        "microbatches: expected at least 2 with as many stages and \"interleaved\"; found 1");
+  CHECK(with(interleaved({{"microbatches", 5}})) ==
+        "microbatches: expected micro-batches in groups of 2, of which the last one may have fewer but not less than 2 "
+        "with "
+        "as many stages and \"interleaved\", such as 4; found 5");
+  CHECK(with(interleaved({{"microbatches", 5}, {"microbatch_group", 3}})).empty());
+  CHECK(with(interleaved({{"microbatches", 7}, {"microbatch_group", 3}})).find("such as 6; found 7") !=
+        std::string::npos);
+  CHECK(with(interleaved({{"microbatch_group", 1}})) ==
+        "microbatch_group: expected at least 2 with as many stages, and at most the 8 micro-batches; found 1");
+  CHECK(with(interleaved({{"microbatch_group", 9}})).ends_with("at most the 8 micro-batches; found 9"));
+  const Json in_layers{{"cut", "layers"}};
+  const auto of_layers = [&](Json keys) {
+    keys["cut"] = "layers";
+    return keys;
+  };
+  CHECK(with(in_layers, 4, "gpt2").empty());
+  CHECK(with(of_layers({{"counts_loss", true}}), 4, "gpt2") ==
+        "stages: expected a divisor of the 12 layers of model \"gpt2\" and 1 more that are counted, or "
+        "\"layers_per_stage\"; "
+        "found 4");
+  CHECK(with(of_layers({{"counts_loss", true}, {"counts_embedding", true}}), 4, "gpt2") ==
+        "stages: expected a divisor of the 12 layers of model \"gpt2\" and 2 more that are counted, such as 2, or "
+        "\"layers_per_stage\"; found 4");
+  CHECK(with(of_layers(interleaved({{"chunks", 5}})), 4, "gpt2") ==
+        "chunks: expected a divisor of the 3 that each stage has of the 12 layers of model \"gpt2\", such as 3, or "
+        "\"layers_per_stage\"; found 5");
+  CHECK(with(of_layers({{"layers_per_stage", {3, 3, 3}}}), 4, "gpt2") ==
+        "layers_per_stage: expected 4 numbers of layers for 4 stages; found 3");
+  CHECK(with(of_layers({{"layers_per_stage", {3, 3, 3, 2}}}), 4, "gpt2") ==
+        "layers_per_stage: expected the 12 layers of model \"gpt2\" in all; found 11");
+  CHECK(with(of_layers({{"layers_per_stage", {6, 0, 3, 3}}}), 4, "gpt2") ==
+        "layers_per_stage: expected layers in part 2 for model \"gpt2\", which has no others there");
+  CHECK(with(of_layers({{"layers_per_stage", {6, -3, 6, 3}}}), 4, "gpt2") ==
+        "layers_per_stage/1: expected 0 or more layers; found -3");
+  CHECK(with(in_layers, 2, "vgg16") ==
+        "cut: expected \"time\" for model \"vgg16\", which has no layers that repeat; found \"layers\"");
   Json short_model = pipelined(8, layers, 8, 3, "1f1b", "4B");
   CHECK(test::problem_of(short_model).starts_with(at + "pipeline/stages: expected at most 4 for model"));
   Json unstated = pipelined(4, layers, 4, 3, "1f1b", "4B");

@@ -1,0 +1,63 @@
+#include "sim/scenario/pipeline_schedule.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+PipelineSlot pass(PassPhase phase, const Pipeline& pipeline, int microbatches, int k) {
+  const int passes_of_group = pipeline.group() * pipeline.chunks;
+  const int first = k / passes_of_group * pipeline.group();
+  const int size = std::min(pipeline.group(), microbatches - first);
+  const int chunk = k % passes_of_group / size;
+  return {.phase = phase,
+          .chunk = phase == PassPhase::kForward ? chunk : pipeline.chunks - 1 - chunk,
+          .microbatch = first + k % passes_of_group % size};
+}
+
+int forward_passes_first(const Pipeline& pipeline, int microbatches, int stage) {
+  const int stages_after = pipeline.stages - 1 - stage;
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kGpipe:
+      return microbatches;
+    case PipelineSchedule::kOneForwardOneBackward:
+      return std::min(microbatches, stages_after);
+    case PipelineSchedule::kInterleaved:
+      return std::min(microbatches * pipeline.chunks, 2 * stages_after + (pipeline.chunks - 1) * pipeline.group());
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage) {
+  const int passes = microbatches * pipeline.chunks;
+  const int first = forward_passes_first(pipeline, microbatches, stage);
+  std::vector<PipelineSlot> slots;
+  slots.reserve(static_cast<std::size_t>(2 * passes));
+  for (int k = 0; k < passes + first; ++k) {
+    if (k < passes) slots.push_back(pass(PassPhase::kForward, pipeline, microbatches, k));
+    if (k < first) continue;
+    slots.push_back(pass(PassPhase::kBackward, pipeline, microbatches, k - first));
+    slots.back().is_joined = pipeline.schedule == PipelineSchedule::kInterleaved && k < passes;
+  }
+  return slots;
+}
+
+std::vector<int> kept_at_peak(const std::vector<PipelineSlot>& slots, const std::vector<Bytes>& bytes) {
+  std::vector<int> kept(bytes.size()), at_peak = kept;
+  Bytes sum{}, most{};
+  for (const PipelineSlot& slot : slots) {
+    const auto chunk = static_cast<std::size_t>(slot.chunk);
+    const bool is_kept = slot.phase == PassPhase::kForward;
+    kept[chunk] += is_kept ? 1 : -1;
+    sum += bytes[chunk] * (is_kept ? 1 : -1);
+    if (sum <= most) continue;
+    most = sum;
+    at_peak = kept;
+  }
+  return at_peak;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,46 @@
+#pragma once
+// What each stage of a pipeline does in a step, in which order, as a list: programs walk it (compile_pipeline.cpp), and so does
+// the memory of a stage. A schedule is a generator of such lists.
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/scenario/strategy.hpp"
+
+namespace rehearse {
+
+/// Which part of a micro-batch's work a pass is. Schedules that split the backward pass add phases.
+enum class PassPhase : std::uint8_t { kForward, kBackward };
+
+/// A pass of a stage: a micro-batch through one of its chunks.
+struct PipelineSlot {
+  PassPhase phase = PassPhase::kForward;
+  int chunk = 0, microbatch = 0;
+  /// With messages that block: nothing is exchanged between the pass before and this one. What both receive has come before
+  /// the first of them, and what both send goes after the last.
+  bool is_joined = false;
+
+  bool operator==(const PipelineSlot&) const = default;
+};
+
+/// The passes of stage r of p in a step of m micro-batches, with v chunks. The k-th forward pass, k from 0, takes micro-batches
+/// in groups of G (Pipeline::group()), each group through one chunk after the other. With g = G, or what is left for the last
+/// group, it is of
+///   chunk (k mod G v) / g, micro-batch floor(k / (G v)) G + (k mod G v) mod g
+/// and the k-th backward pass of the same micro-batch and the chunk v - 1 less that one. A stage has w forward passes, then
+/// forward and backward ones in turns, then the backward ones that are left:
+///   gpipe         w = m
+///   1f1b          w = min(m, p - 1 - r)
+///   interleaved   w = min(m v, 2 (p - 1 - r) + (v - 1) G)
+/// Every stage comes to the end of its list, with each pass waiting for what it receives, if each group has at least p
+/// micro-batches; with shorter ones between others it may not.
+/// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
+/// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between.
+std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
+
+/// [chunks] micro-batches whose activations a stage keeps when it keeps the most, of `bytes` [chunks] each: from the end of a
+/// forward pass to that of its backward pass.
+std::vector<int> kept_at_peak(const std::vector<PipelineSlot>& slots, const std::vector<Bytes>& bytes);
+
+}  // namespace rehearse

@@ -1,0 +1,158 @@
+// Lists of what the stages of a pipeline do, against the formulas of the literature.
+
+#include "sim/scenario/pipeline_schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "sim/base/random.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr PassPhase kForward = PassPhase::kForward, kBackward = PassPhase::kBackward;
+
+Pipeline interleaved(int stages, int chunks, int group = 0) {
+  return {.stages = stages, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks, .microbatch_group = group};
+}
+
+int most_kept(const Pipeline& pipeline, int microbatches, int stage) {
+  const std::vector<int> kept = kept_at_peak(pipeline_slots(pipeline, microbatches, stage),
+                                             std::vector<Bytes>(static_cast<std::size_t>(pipeline.chunks), Bytes{1}));
+  return std::accumulate(kept.begin(), kept.end(), 0);
+}
+
+/// Every pass once, and the backward one after the forward one.
+void check_passes(const Pipeline& pipeline, int microbatches) {
+  for (int stage = 0; stage < pipeline.stages; ++stage) {
+    std::set<std::tuple<PassPhase, int, int>> done;
+    for (const PipelineSlot& slot : pipeline_slots(pipeline, microbatches, stage)) {
+      CHECK((slot.chunk >= 0 && slot.chunk < pipeline.chunks));
+      CHECK((slot.microbatch >= 0 && slot.microbatch < microbatches));
+      CHECK(done.emplace(slot.phase, slot.chunk, slot.microbatch).second);
+      if (slot.phase == kBackward) CHECK(done.contains({kForward, slot.chunk, slot.microbatch}));
+    }
+    CHECK(done.size() == static_cast<std::size_t>(2 * microbatches * pipeline.chunks));
+  }
+}
+
+/// Whether all stages come to the end of their lists if each pass waits for what it receives; and, with messages that block, also
+/// for what those receive that are joined to it.
+bool comes_to_an_end(const Pipeline& pipeline, int microbatches, bool blocks) {
+  std::vector<std::vector<PipelineSlot>> lists;
+  for (int stage = 0; stage < pipeline.stages; ++stage) lists.push_back(pipeline_slots(pipeline, microbatches, stage));
+  std::vector<std::size_t> next(lists.size());
+  std::set<std::tuple<PassPhase, int, int>> done;  // by part
+  const auto has_come = [&](const PipelineSlot& slot, int stage) {
+    const int part = slot.chunk * pipeline.stages + stage;
+    const int from = slot.phase == kForward ? part - 1 : part + 1;
+    return from < 0 || from == pipeline.parts() || done.contains({slot.phase, from, slot.microbatch});
+  };
+  for (bool has_moved = true; std::exchange(has_moved, false);)
+    for (int stage = 0; stage < pipeline.stages; ++stage) {
+      const auto s = static_cast<std::size_t>(stage);
+      while (next[s] < lists[s].size()) {
+        const PipelineSlot& slot = lists[s][next[s]];
+        bool may_run = has_come(slot, stage);
+        for (std::size_t i = next[s] + 1; blocks && i < lists[s].size() && lists[s][i].is_joined; ++i)
+          may_run = may_run && has_come(lists[s][i], stage);
+        if (!may_run) break;
+        done.emplace(slot.phase, slot.chunk * pipeline.stages + stage, slot.microbatch);
+        ++next[s];
+        has_moved = true;
+      }
+    }
+  for (std::size_t s = 0; s < lists.size(); ++s)
+    if (next[s] < lists[s].size()) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "stage r of p keeps m micro-batches with GPipe, min(m, p - r) with 1F1B, min(m v, w + 1) chunks if interleaved") {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const int m : {1, 2, 3, 4, 8, 9, 24})
+      for (int r = 0; r < p; ++r) {
+        CAPTURE(p);
+        CAPTURE(m);
+        CAPTURE(r);
+        CHECK(most_kept({.stages = p, .schedule = PipelineSchedule::kGpipe}, m, r) == m);
+        CHECK(most_kept({.stages = p}, m, r) == std::min(m, p - r));
+        for (const int v : {2, 3, 5})
+          for (const int group : {p, p + 1, 2 * p})
+            CHECK(most_kept(interleaved(p, v, group), m, r) == std::min(m * v, 2 * (p - 1 - r) + (v - 1) * group + 1));
+      }
+  // The first stage: 1 + (p - 1) / (p v) of the activations of all p v parts.
+  CHECK(most_kept(interleaved(4, 2), 64, 0) == 4 * 2 + 4 - 1);
+}
+
+TEST_CASE("interleaved micro-batches go in groups through chunks, backward from the last one") {
+  // Two stages, groups of 3 and 2 micro-batches: the table of Megatron-LM for "PP2 N3M5 VP2".
+  const std::vector<int> microbatches{0, 1, 2, 0, 1, 2, 3, 4, 3, 4}, chunks{0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  for (int stage = 0; stage < 2; ++stage) {
+    std::vector<std::vector<int>> of(4);
+    for (const PipelineSlot& slot : pipeline_slots(interleaved(2, 2, 3), 5, stage)) {
+      of[slot.phase == kForward ? 0 : 2].push_back(slot.microbatch);
+      of[slot.phase == kForward ? 1 : 3].push_back(slot.phase == kForward ? slot.chunk : 1 - slot.chunk);
+    }
+    CHECK(of == std::vector<std::vector<int>>{microbatches, chunks, microbatches, chunks});
+  }
+}
+
+TEST_CASE("the passes of a list, one after the other") {
+  const auto text = [](const Pipeline& pipeline, int m, int stage) {
+    std::string all;
+    for (const PipelineSlot& slot : pipeline_slots(pipeline, m, stage))
+      all += (slot.is_joined ? "" : " ") + std::string{slot.phase == kForward ? "F" : "B"} +
+             std::to_string(slot.microbatch) + (pipeline.chunks > 1 ? std::string(1, "ab"[slot.chunk]) : "");
+    return all;
+  };
+  CHECK(text({.stages = 3, .schedule = PipelineSchedule::kGpipe}, 2, 0) == " F0 F1 B0 B1");
+  CHECK(text({.stages = 3}, 4, 0) == " F0 F1 F2 B0 F3 B1 B2 B3");
+  CHECK(text({.stages = 3}, 4, 2) == " F0 B0 F1 B1 F2 B2 F3 B3");
+  CHECK(text(interleaved(2, 2), 4, 1) == " F0a F1a F0bB0b F1bB1b F2aB0a F3aB1a F2bB2b F3bB3b B2a B3a");
+  CHECK(text(interleaved(2, 2), 4, 0) == " F0a F1a F0b F1b F2aB0b F3aB1b F2bB0a F3bB1a B2b B3b B2a B3a");
+}
+
+TEST_CASE("in random schedules each pass runs once and all stages come to an end") {
+  Rng random{7, "schedules"};
+  const auto between = [&](int from, int to) {
+    return from + static_cast<int>(random.below(static_cast<std::uint64_t>(to - from + 1)));
+  };
+  for (int i = 0; i < 300; ++i) {
+    const int p = between(2, 9), v = between(2, 5), group = between(p, 2 * p + 3);
+    int m = between(p, 5 * p + 3);
+    if (const int left = m % group; left > 0 && left < p) m += p - left;
+    CAPTURE(p);
+    CAPTURE(v);
+    CAPTURE(group);
+    CAPTURE(m);
+    for (const Pipeline& pipeline : {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p},
+                                     interleaved(p, v, group)}) {
+      check_passes(pipeline, m);
+      CHECK(comes_to_an_end(pipeline, m, false));
+      CHECK(comes_to_an_end(pipeline, m, true));
+    }
+  }
+  // With a last group of fewer than the stages the first one would wait for the last one, and that for the first.
+  check_passes(interleaved(4, 3), 9);
+  CHECK_FALSE(comes_to_an_end(interleaved(4, 3), 9, false));
+}
+
+TEST_CASE("chunks of unequal activations: what is kept is the most in bytes") {
+  // Stage 1 of 2: F0a F1a F0b | B0b F1b B1b B0a B1a, two of the first chunk and one of the second; three more bytes are there
+  // than after the warm-up if those of the second chunk are counted.
+  const std::vector<PipelineSlot> slots = pipeline_slots(interleaved(2, 2), 2, 1);
+  CHECK(kept_at_peak(slots, {Bytes{5}, Bytes{3}}) == std::vector{2, 1});
+  CHECK(kept_at_peak(slots, {Bytes{5}, Bytes{0}}) == std::vector{2, 0});
+  // The first stage keeps both chunks of both micro-batches.
+  CHECK(kept_at_peak(pipeline_slots(interleaved(2, 2), 2, 0), {Bytes{5}, Bytes{3}}) == std::vector{2, 2});
+}
+
+}  // namespace rehearse
