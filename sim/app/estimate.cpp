@@ -65,7 +65,7 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
   const std::int64_t found_after = reduces ? kStepsWithoutSkipped : 3 * scenario.count(Role::kWorker) + 1;
   const double workers = scenario.count(Role::kWorker);
   const double folded =  // its machines are of one group
-      reductions.folded_block > 0 ? static_cast<double>(reductions.folded_block) / scenario.groups.front().count : 1;
+      reductions.fold ? static_cast<double>(reductions.fold.block) / reductions.fold.span : 1;
   return {.steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
                                            ? std::min(training.steps, training.warmup_steps + found_after)
                                            : training.steps),

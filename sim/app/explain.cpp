@@ -105,7 +105,7 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
   };
   add(reductions.times_collectives && workers_per_model(scenario) == 1, "an all-reduce is one event");
   add(reductions.folds_workers, "equal workers run once");
-  add(reductions.folded_block > 0, "equal pipelines run once");
+  add(static_cast<bool>(reductions.fold), "equal pipelines run once");
   add(reductions.skips_steady_state, "equal steps are not repeated");
   return text;
 }
@@ -195,12 +195,27 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
 
 }  // namespace
 
+namespace {
+
+/// Of so many workers that hold each layer together.
+std::int64_t parameters_of_all(const Workload& workload, int degree) {
+  std::int64_t sum = 0;
+  for (const Variable& variable : workload.variables)
+    if (variable.is_trainable) sum += variable.scalars() * (variable.is_shard ? degree : 1);
+  return sum;
+}
+
+}  // namespace
+
 std::string explain(const Scenario& scenario) {
   std::string text;
   const Workload& workload = scenario.workload;
   append(text, "model %s: %lld parameters in %d tensors, %zu variables, %.4g GFLOP per sample (forward and backward)\n",
          scenario.model.name.c_str(), static_cast<long long>(workload.parameters()), workload.trainable_tensors(),
          workload.variables.size(), workload.training_flops().value() / workload.batch / 1e9);
+  if (const int degree = scenario.model.split.degree; degree > 1)
+    append(text, "  that is a part of each layer: %d workers have %lld parameters together, with padded words\n",
+           degree, static_cast<long long>(parameters_of_all(workload, degree)));
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {

@@ -593,7 +593,7 @@ void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
                          .every = round(phase, payload).value()});
 }
 
-bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block) {
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold) {
   using Edge = std::array<int, 4>;
   const std::vector<TopologyLink>& links = network.topology().links();
   return std::all_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
@@ -603,7 +603,8 @@ bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int m
         if (links[static_cast<std::size_t>(link)].machine < 0) return false;
       const Endpoint from = network.source(edge), to = network.destination(edge);
       edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
-      shifted.push_back({(from.machine + block) % machines, from.gpu, (to.machine + block) % machines, to.gpu});
+      shifted.push_back(
+          {fold.shifted(from.machine, fold.block), from.gpu, fold.shifted(to.machine, fold.block), to.gpu});
     }
     std::sort(edges.begin(), edges.end());
     std::sort(shifted.begin(), shifted.end());
@@ -611,9 +612,9 @@ bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int m
   });
 }
 
-void keep_block(CollectivePlan& plan, const Network& network) {
+void keep_folded(CollectivePlan& plan, const Network& network) {
   for (CollectivePhase& phase : plan)
-    std::erase_if(phase.edges, [&](PathIndex edge) { return network.source(edge).machine >= network.block(); });
+    std::erase_if(phase.edges, [&](PathIndex edge) { return !network.fold().stands(network.source(edge).machine); });
 }
 
 }  // namespace rehearse

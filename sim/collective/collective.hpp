@@ -112,10 +112,10 @@ CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgori
 /// Bytes of one message: messaging.on_wire(ceil(pieces * payload / parts)).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
-/// Whether all phases are the same again if machines are counted `block` further, of `machines` in a circle, and cross
-/// no links but those of the machines. Then keep_block() leaves what starts in the first block.
-bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, int machines, int block);
-void keep_block(CollectivePlan& plan, const Network& network);
+/// Whether all phases are the same again if machines are counted a block further in their circles, and cross no links but those
+/// of the machines. Then keep_folded() leaves what starts at machines that stand for others.
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold);
+void keep_folded(CollectivePlan& plan, const Network& network);
 
 /// How the messages of a plan share links that nothing else uses.
 struct CollectiveSharing {

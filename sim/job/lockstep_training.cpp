@@ -13,7 +13,8 @@
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
 //   workers folded       one worker of each group runs, for all of them: they do the same at the same time. Of alike
 //                        pipelines those of the first machines run, and what they send to other machines comes back to
-//                        them, as the same comes from others: Network::fold()
+//                        them, as the same comes from others: Network::fold(). Of workers that hold each layer together one
+//                        runs for all, if they have links of their own
 //   kernels fused        program.hpp
 //   steady state         once two steps are alike those until the next change of membership are not run: the next
 //                        begins as many steps later. The length is kept for each membership, for when it comes back.
@@ -48,7 +49,7 @@ class LockstepTraining final : public ProgramSession {
         has_stages_{grid_.degree(Axis::kPipeline) > 1},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster_, clock_, *this} {
-    create_members(block_of_machines());
+    create_members();
     members_ = members_now();
     formation_ = &formation_of(members_);
   }
@@ -223,16 +224,17 @@ class LockstepTraining final : public ProgramSession {
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
-  /// That stand for all others, as pipelines and their collectives are the same in each block of them; 0: none do.
-  int block_of_machines() const {
-    if (reductions_.folded_block == 0) return 0;
-    for (int stage = 0; stage < grid_.degree(Axis::kPipeline); ++stage)
+  /// Machines that stand for all others, if the groups of data-parallel workers are the same in each block of them; or none.
+  MachineFold fold_of_machines() {
+    const MachineFold& fold = reductions_.fold;
+    if (!fold) return fold;
+    for (const WorkerGroup& group : compiler_.strategy().groups()) {
+      if (grid_.along(Axis::kData, group.workers.front()) != group.workers) continue;
       for (const CollectiveMethod& method :
-           collective_methods(cluster_.site, cluster_.site.gpus_of(grid_.along(Axis::kData, stage)), cluster_.network))
-        if (!repeats_in_blocks(method.plan, cluster_.network, static_cast<int>(cluster_.site.machines.size()),
-                               reductions_.folded_block))
-          return 0;
-    return reductions_.folded_block;
+           collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network))
+        if (!repeats_in_blocks(method.plan, cluster_.network, fold)) return {};
+    }
+    return fold;
   }
 
   /// Whether one worker of each group may run for all. If layers are split, the groups that each worker is in have to be like
@@ -248,19 +250,58 @@ class LockstepTraining final : public ProgramSession {
     return std::ranges::all_of(compiler_.groups_with_own_links(compiler_.step(), cluster_.network), std::identity{});
   }
 
-  /// One for each worker, or for each group; or for the workers of the first `block` machines.
-  void create_members(int block) {
-    const bool folds = folds_workers() || block > 0;
-    if (block > 0) cluster_.network.fold(block);
-    const int workers_of_block = block > 0 ? block * cluster_.site.machines.front().workers : 0;
+  /// Of workers that hold each layer together, whether one may run for all of them: as no link of what another one sends to its
+  /// data-parallel likes, or to the next stage, is a link of its own.
+  bool folds_split(const MachineFold& fold) {
+    if (!reductions_.folds_split) return false;
+    std::map<int, int> users;  // by link: the coordinate
+    const auto cross = [&](PathIndex path, int worker) {
+      const int coordinate = grid_.coordinate(worker, Axis::kTensor);
+      return std::ranges::all_of(cluster_.network.path(path).links, [&](int link) {
+        return users.try_emplace(link, coordinate).first->second == coordinate;
+      });
+    };
+    for (const WorkerGroup& group : compiler_.strategy().groups()) {
+      const int first = group.workers.front();
+      if (grid_.degree(Axis::kTensor) > 1 && grid_.along(Axis::kTensor, first) == group.workers) continue;
+      for (const CollectiveKind kind :
+           {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter})
+        for (const CollectiveMethod& method :
+             collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network, kind))
+          for (const CollectivePhase& phase : method.plan)
+            for (const PathIndex edge : phase.edges)
+              if (fold.stands(cluster_.network.source(edge).machine) && !cross(edge, first)) return false;
+    }
+    for (const Worker& worker : workers_)
+      if (fold.stands(worker.gpu.machine))
+        for (const PathIndex path : compiler_.paths(worker.index, cluster_.network))
+          if (!cross(path, worker.index)) return false;
+    return true;
+  }
+
+  /// One for each worker, or one that runs for several.
+  void create_members() {
+    const bool has_one_of_group = folds_workers();
+    const MachineFold fold = has_one_of_group ? MachineFold{} : fold_of_machines();
+    if (fold) cluster_.network.fold(fold);
+    const bool has_one_of_split = !has_one_of_group && folds_split(fold),
+               folds = has_one_of_group || has_one_of_split || fold;
+    std::vector<int> first_of_group(scenario_.groups.size(), -1);  // worker
+    const auto standing_for = [&](const Worker& worker) {
+      const Machine& machine = cluster_.site.machines[static_cast<std::size_t>(worker.gpu.machine)];
+      if (has_one_of_group) {
+        int& first = first_of_group[static_cast<std::size_t>(machine.group)];
+        return first < 0 ? first = worker.index : first;
+      }
+      const int like = worker.index + (fold.standing_for(worker.gpu.machine) - worker.gpu.machine) * machine.workers;
+      return has_one_of_split ? grid_.moved(like, Axis::kTensor, 0) : like;
+    };
     std::map<int, std::shared_ptr<Counters>> team_counters;  // by the first of the team
-    std::vector<Member*> of_class(block > 0 ? static_cast<std::size_t>(workers_of_block) : scenario_.groups.size());
     std::vector<MachineIndex> recorded_by(cluster_.site.machines.size(), -1);
     for (Worker& worker : workers_) {
       const auto m = static_cast<std::size_t>(worker.gpu.machine);
-      Member*& first = of_class[static_cast<std::size_t>(block > 0 ? worker.index % workers_of_block
-                                                                   : cluster_.site.machines[m].group)];
-      if (folds && first != nullptr) {
+      if (const int like = standing_for(worker); like != worker.index) {
+        Member* first = member_of_[static_cast<std::size_t>(like)];
         first->running.stand_for_another();
         if (first->machines.back() != worker.gpu.machine) first->machines.push_back(worker.gpu.machine);
         recorded_by[m] = first->worker.gpu.machine;
@@ -277,8 +318,7 @@ class LockstepTraining final : public ProgramSession {
       const auto [counters, is_first] = team_counters.try_emplace(team.front());
       if (is_first && team.size() > 1) counters->second = std::make_shared<Counters>();
       all_.push_back(std::make_unique<Member>(worker, executor_.add_worker(place, clock_, counters->second)));
-      first = all_.back().get();
-      member_of_.push_back(first);
+      member_of_.push_back(all_.back().get());
     }
     if (!folds) return;
     const auto from_the_start = std::count_if(all_.begin(), all_.end(), [this](const auto& member) {

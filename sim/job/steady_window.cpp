@@ -65,15 +65,19 @@ void SteadyWindow::skip(std::int64_t count, const Use& each) {
 }
 
 std::vector<MachineUse> SteadyWindow::unfolded(std::vector<MachineUse> machines) const {
-  const auto block = static_cast<std::size_t>(cluster_.network.block());
-  if (block == 0) return machines;
-  for (std::size_t m = block; m < machines.size(); ++m) {
-    MachineUse& first = machines[m % block];
+  const MachineFold& fold = cluster_.network.fold();
+  if (!fold) return machines;
+  const auto standing_for = [&](std::size_t m) {
+    return static_cast<std::size_t>(fold.standing_for(static_cast<MachineIndex>(m)));
+  };
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    if (standing_for(m) == m) continue;
+    MachineUse& first = machines[standing_for(m)];
     first.cpu_busy += machines[m].cpu_busy;
     first.sent += machines[m].sent;
     first.received += machines[m].received;
   }
-  for (std::size_t m = block; m < machines.size(); ++m) machines[m] = machines[m % block];
+  for (std::size_t m = 0; m < machines.size(); ++m) machines[m] = machines[standing_for(m)];
   return machines;
 }
 
@@ -106,13 +110,16 @@ void SteadyWindow::describe(RunRecord& record, Seconds end) const {
   Use use = use_so_far();
   record.total = record.in_window = unfolded(use.machines);
   const Network& network = cluster_.network;
-  const auto machines = static_cast<MachineIndex>(use.machines.size());
+  const MachineFold& fold = network.fold();
   for (std::size_t p = 0; p < use.paths.size(); ++p) {
     const auto path = static_cast<PathIndex>(p);
     const MachineIndex from = network.source(path).machine, to = network.destination(path).machine;
     if (from == to || use.paths[p] == Bytes{}) continue;
-    for (MachineIndex m = 0; m<machines; m += network.block()> 0 ? network.block() : machines)
-      record.carried[{(from + m) % machines, (to + m) % machines}] += use.paths[p];
+    if (!fold)
+      record.carried[{from, to}] += use.paths[p];
+    else
+      for (int m = 0; m < fold.span; m += fold.block)
+        record.carried[{fold.shifted(from, m), fold.shifted(to, m)}] += use.paths[p];
   }
   record.window = {Seconds{}, end};
   if (at_start_ && at_end_ && span_.end > span_.start && has_steady_state(cluster_.site.scenario)) {

@@ -21,8 +21,8 @@ Communicator::Kind& Communicator::of(CollectiveKind kind) {
   const auto known = kinds_.find(kind);
   if (known != kinds_.end()) return known->second;
   std::vector<CollectiveMethod> methods = collective_methods(cluster_.site, gpus_, cluster_.network, kind);
-  if (cluster_.network.block() > 0)
-    for (CollectiveMethod& method : methods) keep_block(method.plan, cluster_.network);
+  if (cluster_.network.fold())
+    for (CollectiveMethod& method : methods) keep_folded(method.plan, cluster_.network);
   return kinds_.try_emplace(kind, std::move(methods), cluster_, is_timed_).first->second;
 }
 
@@ -160,7 +160,7 @@ void Communicator::end() {
 }
 
 bool Communicator::asks(Bytes on_wire) const {
-  return method().asks(on_wire) && cluster_.network.block() == 0 && !cluster_.site.scenario.loses_packets();
+  return method().asks(on_wire) && !cluster_.network.fold() && !cluster_.site.scenario.loses_packets();
 }
 
 void Communicator::send(std::size_t index) {

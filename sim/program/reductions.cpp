@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -15,16 +16,23 @@ bool is_one_machine(const Scenario& scenario) {
   return machines == 1;
 }
 
-/// The fewest machines that hold whole pipelines, if all machines can be counted in such blocks, which have nothing but
-/// their NICs between them: 0 if not, or if there is one.
-int block_of_pipelines(const Scenario& scenario, const Pipeline& pipeline) {
+/// Blocks of the fewest machines that hold what data-parallel workers have their likes of: the whole model; or a stage of it, if
+/// all workers of a stage come before those of the next. None if not all machines can be counted in such blocks, which have nothing but
+/// their NICs between them, or if there is one.
+MachineFold blocks_of_likes(const Scenario& scenario) {
   if (scenario.groups.size() != 1 || scenario.has_changing_membership() ||
       !std::holds_alternative<Star>(scenario.fabric))
-    return 0;
+    return {};
   const Group& group = scenario.groups.front();
-  if (group.machines_per_domain > 1) return 0;
-  const int block = pipeline.stages / std::gcd(pipeline.stages, group.workers_per_machine());
-  return group.count % block == 0 && group.count > block ? block : 0;
+  if (group.machines_per_domain > 1) return {};
+  const RankGrid grid = rank_grid(scenario);
+  const int on_machine = group.workers_per_machine();
+  const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
+  const int likes = is_by_stages ? grid.degree(Axis::kTensor) : workers_per_model(scenario);
+  const int workers = likes * grid.degree(Axis::kData);  // of a circle
+  if (workers % on_machine != 0) return {};
+  const MachineFold fold{likes / std::gcd(likes, on_machine), workers / on_machine};
+  return fold.span % fold.block == 0 && fold.span > fold.block ? fold : MachineFold{};
 }
 
 }  // namespace
@@ -55,11 +63,9 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
-  const Pipeline* pipeline = training.strategy.kind->pipeline();
-  if (pipeline == nullptr)
-    reductions.folds_workers = are_alike && !copies_are_flows;
-  else if (are_alike)
-    reductions.folded_block = block_of_pipelines(scenario, *pipeline);
+  reductions.folds_workers = are_alike && !copies_are_flows && training.strategy.kind->pipeline() == nullptr;
+  reductions.folds_split = are_alike && scenario.model.split.degree > 1;
+  if (are_alike && workers_per_model(scenario) > 1) reductions.fold = blocks_of_likes(scenario);
   return reductions;
 }
 

@@ -2,6 +2,7 @@
 // Which parts of a run are not simulated because they repeat others exactly. lockstep_training.cpp and
 // paced_training.cpp say what each of them is, and apply it.
 
+#include "sim/resources/machine_fold.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -9,7 +10,8 @@ namespace rehearse {
 struct Reductions {
   bool times_collectives = false;  // of groups that have the links that they cross for themselves
   bool folds_workers = false;
-  int folded_block = 0;  // machines that stand for all others, as many at a time, with a pipeline; 0: none do
+  bool folds_split = false;  // of workers that hold each layer together one runs, if links allow it
+  MachineFold fold{};        // machines that stand for all others, where workers hold the model together
   bool fuses_kernels = false;
   bool skips_steady_state = false;  // where no activity is recorded; also with servers
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does

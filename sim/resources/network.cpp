@@ -27,13 +27,13 @@ PathIndex Network::path(Endpoint from, Endpoint to) {
 
 Path Network::find(Endpoint from, Endpoint to) const {
   if (from == to) return {};
-  if (block_ > 0 && from.machine < block_ && to.machine >= block_)
-    return topology_.path_over_nics(from, {to.machine % block_, to.gpu});
+  if (fold_.stands(from.machine) && !fold_.stands(to.machine))
+    return topology_.path_over_nics(from, {fold_.standing_for(to.machine), to.gpu});
   return topology_.path(from, to);
 }
 
-void Network::fold(int block) {
-  block_ = block;
+void Network::fold(const MachineFold& fold) {
+  fold_ = fold;
   for (KnownPath& known : known_) known.path = find(known.from, known.to);
 }
 

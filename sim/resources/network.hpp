@@ -11,6 +11,7 @@
 #include "platforms/topology.hpp"
 #include "sim/base/pinned.hpp"
 #include "sim/base/units.hpp"
+#include "sim/resources/machine_fold.hpp"
 
 namespace rehearse {
 
@@ -32,11 +33,10 @@ class Network : private Pinned {
   Endpoint source(PathIndex index) const { return known_[static_cast<std::size_t>(index)].from; }
   Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
   const Topology& topology() const { return topology_; }
-  /// Folds the network, before any flow: what the first `block` machines do, all others do at the same time, block by
-  /// block. A path from one of the first to another block's machine then crosses the links of the first in that place.
-  void fold(int block);
-  /// Machines of a block; 0: every machine is itself.
-  int block() const { return block_; }
+  /// Folds the network, before any flow: what some machines do, those for which they stand do at the same time. A path from one
+  /// of them to a machine for which another stands then crosses the links of that other one.
+  void fold(const MachineFold& fold);
+  const MachineFold& fold() const { return fold_; }
   /// `action` is called with the number of paths known, after each new one; it may throw.
   void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
   std::uint64_t started_flows() const { return started_flows_; }
@@ -75,7 +75,7 @@ class Network : private Pinned {
   Bytes take_burst(const Path& path, Bytes size);
 
   const Topology& topology_;
-  int block_ = 0;
+  MachineFold fold_;
   std::vector<KnownPath> known_;
   std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated

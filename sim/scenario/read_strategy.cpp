@@ -33,7 +33,7 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
   GradientExchange& exchange = strategy.exchange;
   constexpr const char* kAccumulation = "accumulation_steps";
   if (strategy.kind->accumulation_key() == kAccumulation) {
-    exchange.accumulation_steps = json.optional<int>(kAccumulation, 1);
+    exchange.accumulation_steps = json.optional<int>(kAccumulation, exchange.accumulation_steps);
     if (json.has(kAccumulation))
       json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= kMaxPasses, kAccumulation,
                   "1 to 10000 batches");

@@ -73,6 +73,25 @@ inline Json with_servers(Json scenario, int count) {
   return scenario;
 }
 
+/// A small transformer, whose sizes 2 and 4 divide, inline.
+inline Json small_transformer(int layers = 4) {
+  return {{"format", 1},
+          {"source", "test"},
+          {"structure",
+           {{"family", "transformer"},
+            {"layers", layers},
+            {"width", 64},
+            {"heads", 8},
+            {"kv_heads", 4},
+            {"feed_forward", 128},
+            {"vocabulary", 1000},
+            {"sequence_length", 32},
+            {"normalisation", "pre"},
+            {"fused_attention", true},
+            {"dropout", false},
+            {"head", "language_model"}}}};
+}
+
 /// time_s of a run, by default and exact.
 struct Times {
   double by_default = 0, exact = 0;

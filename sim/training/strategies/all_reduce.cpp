@@ -160,7 +160,11 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   read_sharding(json, parts.rules);
   if (json.has("tensor")) parts.split = read_tensor(json.child("tensor"), scenario, effective["tensor"]);
   parts.has_microbatches = json.has("pipeline");
-  if (parts.has_microbatches) parts.stages = read_pipeline(json.child("pipeline"), scenario, effective["pipeline"]);
+  if (parts.has_microbatches)
+    parts.stages = read_pipeline(json.child("pipeline"), json, scenario, effective["pipeline"]);
+  else if (json.has("global_batch"))
+    scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, parts.split.degree);
+  effective.erase("global_batch");
   parts.rank_order = read_rank_order(json, parts.split, effective);
   return std::make_shared<AllReduce>(parts);
 }
@@ -190,6 +194,21 @@ std::vector<Refusal> refusals_of_algorithms() {
   };
 }
 
+std::string schema_of_batches() {
+  return R"json({ "properties": {
+    "global_batch": { "type": "integer", "minimum": 1, "description": "all_reduce: samples of a step of all workers, instead of accumulation_steps, or of the microbatches of a pipeline" }
+  } })json";
+}
+
+std::vector<Refusal> refusals_of_batches() {
+  return {{"a global batch that is stated twice",
+           [](const Refusal::Subject& s) {
+             return stated_of_strategy(s, {"global_batch"}) ? stated_of_strategy(s, {"accumulation_steps"})
+                                                            : RefusedPlace{};
+           },
+           "none beside \"global_batch\"", "it says how many batches a step has"}};
+}
+
 std::string schema_of_algorithms() {
   Json schema = parse_json(R"json({ "properties": {
     "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes; fastest: of all algorithms here the one that ends first, whether the library has it or not" }
@@ -203,6 +222,24 @@ std::string schema_of_algorithms() {
 }
 
 }  // namespace
+
+int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model) {
+  constexpr const char* kKey = "global_batch";
+  const auto samples = json.required<std::int64_t>(kKey);
+  std::int64_t once = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) once += std::int64_t{group.batch} * group.workers();
+  once /= workers_per_model;
+  json.expect(samples >= 1 && samples <= once * kMaxPasses, kKey,
+              "1 to 10000 times the " + std::to_string(once) + " samples of one batch of all workers");
+  const std::int64_t below = std::max<std::int64_t>(1, samples / once) * once;
+  if (samples % once != 0)
+    json.fail(kKey, "expected a multiple of the " + std::to_string(once) +
+                        " samples of one batch of all workers, such as " + std::to_string(below) +
+                        (below < samples ? " or " + std::to_string(below + once) : "") + "; found " +
+                        std::to_string(samples));
+  return static_cast<int>(samples / once);
+}
 
 const CollectiveRules& collective_rules_of(const Refusal::Subject& subject) {
   return *subject.scenario->training.strategy.kind->collectives();
@@ -224,7 +261,10 @@ CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scena
 }
 
 StrategyEntry all_reduce() {
-  return {"all_reduce", read_all_reduce, {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys()}};
+  return {
+      "all_reduce",
+      read_all_reduce,
+      {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys(), {schema_of_batches, refusals_of_batches}}};
 }
 
 }  // namespace rehearse

@@ -125,11 +125,11 @@ std::string schema_of_pipelines() {
     "pipeline": {
       "type": "object",
       "description": "all_reduce: workers hold the model together, each of them a stage; batch_per_worker is that of a micro-batch, and a step of a pipeline has microbatches of them",
-      "required": ["stages", "microbatches"],
+      "required": ["stages"],
       "additionalProperties": false,
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
-        "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000 },
+        "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "or global_batch in the strategy" },
         "schedule": { "enum": ["gpipe", "1f1b", "interleaved"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more" },
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
@@ -190,13 +190,23 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
 
 }  // namespace
 
-std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective) {
+std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& strategy, Scenario& scenario,
+                                      Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
-  const int workers = scenario.count(Role::kWorker);
-  json.expect(pipeline.stages >= 1 && workers % pipeline.stages == 0, "stages",
-              "a divisor of the " + std::to_string(workers) + " workers, of which each is a stage");
+  const int workers = scenario.count(Role::kWorker), split = scenario.model.split.degree;
+  json.expect(pipeline.stages >= 1 && workers / split % pipeline.stages == 0, "stages",
+              "a divisor of the " + std::to_string(workers / split) +
+                  (split == 1 ? " workers, of which each is a stage"
+                              : " groups of " + std::to_string(split) + " workers, of which each is a stage"));
   int& microbatches = scenario.training.strategy.exchange.accumulation_steps;
-  microbatches = json.required<int>("microbatches");
+  if (strategy.has("global_batch")) {
+    if (json.has("microbatches"))
+      json.fail("microbatches", "expected none beside \"global_batch\", which says how many");
+    microbatches = passes_of_global_batch(strategy, scenario, split * pipeline.stages);
+    effective["microbatches"] = microbatches;
+  } else {
+    microbatches = json.required<int>("microbatches");
+  }
   json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
   if (json.has("schedule"))
     pipeline.schedule = read_word<PipelineSchedule>(json, "schedule",

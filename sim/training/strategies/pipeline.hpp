@@ -13,7 +13,8 @@ namespace rehearse {
 
 StrategyKeys pipeline_keys();
 /// Its micro-batches are the batches that a step accumulates. Nothing if it has one stage: a worker with the whole model.
-std::optional<Pipeline> read_pipeline(const JsonReader& json, Scenario& scenario, Json& effective);
+std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& strategy, Scenario& scenario,
+                                      Json& effective);
 
 /// "pipelines of 4 stages (1F1B)", "pipelines of 4 stages (interleaved 1F1B, 2 chunks)".
 std::string title_of(const Pipeline& pipeline);

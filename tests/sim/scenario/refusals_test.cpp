@@ -62,6 +62,14 @@ Json pipeline_with(const Json& keys) {
   return scenario;
 }
 
+/// Four machines of two workers each, in two groups, pairs of which hold each layer of a transformer together.
+Json split(const std::vector<std::pair<std::string, Json>>& changes) {
+  Json scenario = all_reduce({});
+  scenario["workload"]["model"] = test::small_transformer();
+  scenario["training"]["strategy"]["tensor"] = {{"degree", 2}};
+  return with(scenario, changes);
+}
+
 const Json kPool{
     {"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", "3600s"}}}}}, {"notice", "0s"}};
 
@@ -122,6 +130,22 @@ std::map<std::string, Json> examples() {
       {"layers of a pipeline that is cut by time", pipeline_with({{"counts_loss", true}})},
       {"layers that are counted and listed",
        pipeline_with({{"cut", "layers"}, {"counts_embedding", true}, {"layers_per_stage", {1, 1}}})},
+      {"layers that are split over machines of other groups", split({{second + "instance/accelerator/name", "other"}})},
+      {"layers that are split over workers of several GPUs", split({{first + "workers_per_machine", 1},
+                                                                    {first + "batch_per_worker", 2},
+                                                                    {second + "workers_per_machine", 1},
+                                                                    {second + "batch_per_worker", 2}})},
+      {"split layers of unequal micro-batches", split({{second + "batch_per_worker", 2}})},
+      {"all-reduces of machines among the parts of layers", split({{strategy + "algorithm", "hierarchical"}})},
+      {"fused cycles of the sums of split layers", split({{strategy + "cycle_time", "1ms"}})},
+      {"forward overlap of split layers", split({{strategy + "overlap", "forward"}})},
+      {"checkpoints of split layers",
+       split({{"/training/checkpoint", Json{{"every_steps", 1}, {"fixed_time", "1s"}, {"rate", "1GBps"}}}})},
+      {"machines that are taken back from split layers", split({{second + "market", "spot"},
+                                                                {second + "spot_pool", kPool},
+                                                                {"/training/recovery/lost_worker", "restart"}})},
+      {"a global batch that is stated twice",
+       all_reduce({{strategy + "global_batch", 8}, {strategy + "accumulation_steps", 1}})},
       {"products of a precision that a GPU has no units for", all_reduce({{"/workload/precision", "bf16"}})},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},

@@ -1,0 +1,23 @@
+#pragma once
+// Machines of which some stand for all others, as these do the same at the same time.
+
+namespace rehearse {
+
+/// Machines follow one another in circles of `span`, which are of blocks of `block`: in each circle the first block stands for
+/// the others. None if `block` is 0.
+struct MachineFold {
+  int block = 0, span = 0;
+
+  explicit operator bool() const { return block > 0; }
+  bool operator==(const MachineFold&) const = default;
+
+  /// The machine that stands for this one.
+  int standing_for(int machine) const {
+    return block > 0 ? machine - machine % span + machine % span % block : machine;
+  }
+  bool stands(int machine) const { return standing_for(machine) == machine; }
+  /// That of the same circle, so many further.
+  int shifted(int machine, int by) const { return machine - machine % span + (machine % span + by) % span; }
+};
+
+}  // namespace rehearse

@@ -1,0 +1,178 @@
+// Workers that hold each layer of a model together, with stages, sharding and data-parallel likes outside: what is sent, by closed
+// forms; runs with all reductions against exact ones; what is refused.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/random.hpp"
+#include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/work.hpp"
+#include "sim/training/compile.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::exactly;
+using test::timed_scenario;
+
+/// `machines` with `gpus` each, on which the small transformer is trained with SGD.
+Json split(int machines, int gpus, const Json& strategy, int layers = 4) {
+  Json scenario = timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}}, gpus);
+  scenario["workload"]["model"] = test::small_transformer(layers);
+  scenario["training"]["strategy"].update(strategy);
+  return scenario;
+}
+
+double sent(const Json& scenario) {
+  const Json summary = test::simulated(scenario);
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  CHECK(summary["sent_B"] == summary["received_B"]);
+  return summary["sent_B"].get<double>();
+}
+
+/// Bytes that leave a GPU by rings among t in a pass, and in a step for what is not split.
+double sent_in_layers(const Scenario& scenario, int passes) {
+  const double t = scenario.model.split.degree, part = (t - 1) / t;
+  double bytes = 0;
+  for (const Operator& op : scenario.workload.graph)
+    if (op.exchange)
+      bytes += as_double(op.exchange->bytes) * part * (op.exchange->kind == CollectiveKind::kAllReduce ? 2 : 1);
+  const std::vector<bool> all(scenario.workload.variables.size(), true);
+  return passes * bytes + 2 * part * as_double(partial_gradients(scenario, all));
+}
+
+}  // namespace
+
+TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gradients once a step") {
+  for (const int degree : {1, 2, 4})
+    for (const bool in_parts : {false, true})
+      for (const int passes : {1, 3}) {
+        CAPTURE(degree);
+        const int machines = 2, gpus = 4, workers = machines * gpus, data = workers / degree;
+        const Json json =
+            split(machines, gpus,
+                  {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}}}, {"accumulation_steps", passes}});
+        const Scenario scenario = test::resolved(json);
+        const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
+        // Rings cut what their size does not divide into pieces of at most one byte more.
+        CHECK(sent(json) == doctest::Approx(workers * (sent_in_layers(scenario, passes) + gradients)).epsilon(2e-4));
+        CHECK((partial_gradients(scenario, std::vector<bool>(scenario.workload.variables.size(), true)) > Bytes{}) ==
+              (in_parts && degree > 1));
+      }
+}
+
+TEST_CASE("a degree of one, and an order of axes of which one alone is longer than one, change nothing") {
+  const Json plain = split(2, 2, Json::object());
+  for (const Json& strategy :
+       {Json{{"tensor", {{"degree", 1}, {"sequence_parallel", true}}}}, Json{{"rank_order", "tensor_data_pipeline"}},
+        Json{{"rank_order", "tensor_pipeline_data"}}})
+    CHECK(program_text(test::resolved(split(2, 2, strategy))) == program_text(test::resolved(plain)));
+}
+
+TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
+  Rng rng{20, "split layers"};
+  const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
+    return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
+  };
+  int runs = 0;
+  while (runs < 24) {
+    const int machines = one_of(std::vector{1, 2, 4}), gpus = one_of(std::vector{2, 4}),
+              degree = one_of(std::vector{1, 2, 4}), stages = one_of(std::vector{1, 2, 4});
+    if (machines * gpus % (degree * stages) != 0) continue;
+    Json strategy{{"tensor", {{"degree", degree}, {"sequence_parallel", one_of(std::vector<bool>{false, true})}}},
+                  {"rank_order", one_of(std::vector<std::string>{"tensor_data_pipeline", "tensor_pipeline_data"})},
+                  {"sharding", one_of(std::vector<std::string>{"none", "optimizer", "gradients", "parameters"})}};
+    const bool is_interleaved = stages > 1 && rng.uniform() < 0.3;
+    const int microbatches = is_interleaved ? 2 * stages : one_of(std::vector{1, 3});
+    if (stages > 1)
+      strategy["pipeline"] = {
+          {"stages", stages},
+          {"microbatches", microbatches},
+          {"schedule", is_interleaved ? "interleaved" : one_of(std::vector<std::string>{"gpipe", "1f1b"})}};
+    if (is_interleaved) strategy["pipeline"]["chunks"] = 2;
+    Json scenario = split(machines, gpus, strategy, 8);
+    scenario["workload"]["recompute"] = one_of(std::vector<Json>{"none", "full", Json{"core_attention", "norms"}});
+    scenario["training"]["steps"] = 3;
+    CAPTURE(scenario["training"]["strategy"].dump());
+    CAPTURE(machines);
+    CAPTURE(gpus);
+    ++runs;
+    const test::Times times = test::times_of(scenario);
+    CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("stages that are split pass on their parts of the positions") {
+  for (const bool in_parts : {false, true}) {
+    const Json json = split(2, 4,
+                            {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
+                             {"pipeline", {{"stages", 2}, {"microbatches", 3}}}});
+    const Scenario scenario = test::resolved(json);
+    const double token = 64 * 4, passed = 32 * token / (in_parts ? 4 : 1);
+    CHECK(as_double(cut_into_stages(scenario).passed.front()) == exactly(passed));
+  }
+}
+
+TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") {
+  Json json = split(1, 4, {{"tensor", {{"degree", 1}}}});
+  json["workload"]["model"]["structure"]["vocabulary"] = 1024;
+  const auto weights = [&](int degree) {
+    json["training"]["strategy"]["tensor"]["degree"] = degree;
+    const Scenario scenario = test::resolved(json);
+    std::int64_t whole = 0;
+    for (const Variable& variable : scenario.workload.variables)
+      if (!variable.is_shard && degree > 1) whole += variable.bytes.value();
+    return std::pair{gpu_memory(scenario, scenario.first_workers()).weights.value(), whole};
+  };
+  const std::int64_t all = weights(1).first;
+  for (const int degree : {2, 4}) {
+    const auto [own, whole] = weights(degree);
+    CHECK(own == whole + (all - whole) / degree);
+  }
+}
+
+TEST_CASE("what cannot be split is refused, with the nearest degree that can be") {
+  const auto problem = [](const Json& strategy, const std::vector<std::pair<std::string, Json>>& changes = {}) {
+    Json scenario = split(4, 4, strategy);
+    for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
+    return test::problem_of(scenario);
+  };
+  const std::string degree = "/training/strategy/tensor/degree: expected ";
+  CHECK(problem({{"tensor", {{"degree", 3}}}}) ==
+        degree + "a degree that divides the 16 workers; found 3, and the nearest that does is 4");
+  CHECK(problem({{"tensor", {{"degree", 8}}}}) ==
+        degree + "a degree that divides the 4 key-value heads; found 8, and the nearest that does is 4");
+  CHECK(problem({{"tensor", {{"degree", 0}}}}).starts_with(degree + "at least 1"));
+  CHECK(problem({{"tensor", {{"degree", 4}, {"sequence_parallel", true}}}},
+                {{"/workload/model/structure/sequence_length", 30}}) ==
+        degree + "a degree that divides the 30 positions; found 4, and the nearest that does is 2");
+  CHECK(problem({{"tensor", {{"degree", 2}}}}, {{"/workload/model", "resnet50"}})
+            .starts_with(degree + "1 for model \"resnet50\", which is no transformer"));
+  CHECK(problem({{"tensor", {{"degree", 4}}}, {"pipeline", {{"stages", 3}, {"microbatches", 2}}}}) ==
+        "/training/strategy/pipeline/stages: expected a divisor of the 4 groups of 4 workers, of which each is a "
+        "stage; found 3");
+  CHECK(problem({{"global_batch", 17}}) ==
+        "/training/strategy/global_batch: expected a multiple of the 16 samples of one batch of all workers, such as "
+        "16 or 32; "
+        "found 17");
+  CHECK(problem({{"tensor_parallel_size", 4}}).find("has another name here: \"tensor\"") != std::string::npos);
+}
+
+TEST_CASE("a global batch says how many batches a step has") {
+  for (const auto& [strategy, passes] :
+       {std::pair{Json{{"global_batch", 32}}, 2}, std::pair{Json{{"global_batch", 8}, {"tensor", {{"degree", 4}}}}, 2},
+        std::pair{Json{{"global_batch", 12}, {"tensor", {{"degree", 2}}}, {"pipeline", {{"stages", 2}}}}, 3}}) {
+    const Scenario scenario = test::resolved(split(4, 4, strategy));
+    CHECK(scenario.training.strategy.exchange.accumulation_steps == passes);
+    CHECK(samples_per_update(scenario) == strategy["global_batch"].get<double>());
+    CHECK(parse_json(scenario.effective, "s").dump().find("global_batch") == std::string::npos);
+  }
+}
+
+}  // namespace rehearse
