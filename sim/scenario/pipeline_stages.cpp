@@ -195,11 +195,11 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
   const std::string all =
       "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
   if (const int of_stage = counted / pipeline.stages; pipeline.chunks > 1 && counted % pipeline.stages == 0)
-    throw UncutModel{
-        "chunks",
-        "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " + all + ", such as " +
-            std::to_string(nearest(pipeline.chunks, 1, of_stage, [&](int chunks) { return of_stage % chunks == 0; })) +
-            ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
+    throw UncutModel{"chunks", "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " +
+                                   all + ", such as " +
+                                   std::to_string(nearest(pipeline.chunks, std::min(2, of_stage), of_stage,
+                                                          [&](int chunks) { return of_stage % chunks == 0; })) +
+                                   ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
   const int workers = scenario.count(Role::kWorker);
   const int stages = nearest(pipeline.stages, 2, counted, [&](int value) {
     return counted % (value * pipeline.chunks) == 0 && workers % value == 0;
