@@ -56,6 +56,7 @@ void GraphBuilder::append_again(Part& part) {
     op.is_again = true;
     op.backward_of = static_cast<int>(vertex);
     op.output = op.kept = op.kept_again = {};
+    op.reads_variables.clear();  // which its forward pass has waited for
     op.produces_gradients.clear();
     for (int& read : reads[vertex])
       if (const auto own = part.again.find(read); own != part.again.end()) read = own->second;

@@ -470,15 +470,33 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload) {
 
 namespace {
 
-/// The rates that max-min sharing gives the messages of a phase.
+/// Links that the phase crosses, in order: of large clusters few.
+std::vector<int> links_of(const CollectivePhase& phase, const Network& network) {
+  std::vector<int> links;
+  for (const PathIndex edge : phase.edges) {
+    const std::vector<int>& crossed = network.path(edge).links;
+    links.insert(links.end(), crossed.begin(), crossed.end());
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  return links;
+}
+
+std::vector<double> capacities_of(const std::vector<int>& links, const Network& network) {
+  std::vector<double> capacities;
+  for (const int link : links)
+    capacities.push_back(network.topology().links()[static_cast<std::size_t>(link)].rate.value());
+  return capacities;
+}
+
+/// The rates that max-min sharing gives the messages of a phase. `unit`: of data, which takes about a second, so that no date is far
+/// from 1.
 class PhaseRates {
  public:
-  PhaseRates(const CollectivePhase& phase, const Network& network, const std::vector<double>& capacities,
-             const std::vector<int>& watched)
-      : network_{network}, flows_{capacities} {
-    // A unit of data that takes about a second, so that no date is far from 1.
-    if (!capacities.empty()) unit_ = *std::max_element(capacities.begin(), capacities.end());
-    for (const int link : watched) flows_.watch(link);
+  PhaseRates(const CollectivePhase& phase, const Network& network, double unit, const std::vector<int>& watched)
+      : network_{network}, links_{links_of(phase, network)}, flows_{capacities_of(links_, network)}, unit_{unit} {
+    for (const int link : watched)
+      if (std::binary_search(links_.begin(), links_.end(), link)) flows_.watch(place_of(link));
     solve(phase);
   }
 
@@ -486,13 +504,20 @@ class PhaseRates {
   std::vector<CollectiveSharing::LinkShare> shares;
 
  private:
+  int place_of(int link) const {
+    return static_cast<int>(std::lower_bound(links_.begin(), links_.end(), link) - links_.begin());
+  }
+
   void solve(const CollectivePhase& phase) {
     std::vector<std::size_t> edge_of;  // [flows]
+    std::vector<int> places;
     per_byte.resize(phase.edges.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Path& path = network_.path(phase.edges[e]);
+      places.clear();
+      for (const int link : path.links) places.push_back(place_of(link));
       const auto flow =
-          flows_.start(path.links, unit_, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
+          flows_.start(places, unit_, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
       if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
       edge_of[flow] = e;
     }
@@ -512,14 +537,15 @@ class PhaseRates {
       CollectiveSharing::LinkShare& share = current_[link];
       share.end = now / unit_;
       if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
-      share = {static_cast<int>(link), now / unit_, 0, flows_.used(link)};
+      share = {links_[link], now / unit_, 0, flows_.used(link)};
     }
     return next;
   }
 
   const Network& network_;
+  std::vector<int> links_;
   MaxMinFlows flows_;
-  double unit_ = 1;
+  double unit_;
   std::map<std::uint32_t, CollectiveSharing::LinkShare> current_;  // by watched link
 };
 
@@ -527,15 +553,16 @@ class PhaseRates {
 
 CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
                                      const std::vector<int>& watched) {
-  std::vector<double> capacities;
-  for (const TopologyLink& link : network.topology().links()) capacities.push_back(link.rate.value());
+  double unit = 0;
+  for (const TopologyLink& link : network.topology().links()) unit = std::max(unit, link.rate.value());
+  if (network.topology().links().empty()) unit = 1;
   for (const CollectivePhase& phase : plan) {
     if (&phase == plan.data())
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
         const Bytes passes = network.topology().burst(network.path(phase.edges[e]));
         burst = e == 0 ? passes : std::min(burst, passes);
       }
-    PhaseRates rates{phase, network, capacities, watched};
+    PhaseRates rates{phase, network, unit, watched};
     std::vector<std::pair<double, double>> all;
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
       all.emplace_back(network.latency(phase.edges[e]).value() * phase.hops, rates.per_byte[e]);

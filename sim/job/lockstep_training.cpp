@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -237,23 +236,12 @@ class LockstepTraining final : public ProgramSession {
     return fold;
   }
 
-  /// Whether one worker of each group may run for all. If layers are split, the groups that each worker is in have to be like
-  /// all others: within machines, or of whole ones on a star, with links that nobody else uses.
-  bool folds_workers() {
-    const int split = grid_.degree(Axis::kTensor);
-    if (!reductions_.folds_workers || split == 1) return reductions_.folds_workers;
-    if (!reductions_.times_collectives) return false;
-    for (const Machine& machine : cluster_.site.machines)
-      if (machine.workers > 0 && machine.workers % split != 0 &&
-          (split % machine.workers != 0 || !std::holds_alternative<Star>(scenario_.fabric)))
-        return false;
-    return std::ranges::all_of(compiler_.groups_with_own_links(compiler_.step(), cluster_.network), std::identity{});
-  }
-
-  /// Of workers that hold each layer together, whether one may run for all of them: as no link of what another one sends to its
-  /// data-parallel likes, or to the next stage, is a link of its own.
+  /// Of workers that hold each layer together, whether one may run for all of them: they are on one machine, and no link of what
+  /// another one sends to its data-parallel likes, or to the next stage, is a link of its own.
   bool folds_split(const MachineFold& fold) {
     if (!reductions_.folds_split) return false;
+    for (const Machine& machine : cluster_.site.machines)
+      if (machine.workers % grid_.degree(Axis::kTensor) != 0) return false;
     std::map<int, int> users;  // by link: the coordinate
     const auto cross = [&](PathIndex path, int worker) {
       const int coordinate = grid_.coordinate(worker, Axis::kTensor);
@@ -281,11 +269,14 @@ class LockstepTraining final : public ProgramSession {
 
   /// One for each worker, or one that runs for several.
   void create_members() {
-    const bool has_one_of_group = folds_workers();
-    const MachineFold fold = has_one_of_group ? MachineFold{} : fold_of_machines();
+    const bool has_one_of_group = reductions_.folds_workers;
+    MachineFold fold = fold_of_machines();
     if (fold) cluster_.network.fold(fold);
-    const bool has_one_of_split = !has_one_of_group && folds_split(fold),
-               folds = has_one_of_group || has_one_of_split || fold;
+    if (folds_split(fold)) {
+      fold.alike = grid_.degree(Axis::kTensor);
+      cluster_.network.fold(fold);
+    }
+    const bool has_one_of_split = fold.alike > 1, folds = has_one_of_group || fold;
     std::vector<int> first_of_group(scenario_.groups.size(), -1);  // worker
     const auto standing_for = [&](const Worker& worker) {
       const Machine& machine = cluster_.site.machines[static_cast<std::size_t>(worker.gpu.machine)];

@@ -77,7 +77,12 @@ std::vector<MachineUse> SteadyWindow::unfolded(std::vector<MachineUse> machines)
     first.sent += machines[m].sent;
     first.received += machines[m].received;
   }
-  for (std::size_t m = 0; m < machines.size(); ++m) machines[m] = machines[standing_for(m)];
+  for (std::size_t m = 0; m < machines.size(); ++m) {
+    machines[m] = machines[standing_for(m)];
+    if (standing_for(m) != m) continue;
+    machines[m].sent = machines[m].sent * fold.alike;
+    machines[m].received = machines[m].received * fold.alike;
+  }
   return machines;
 }
 
@@ -115,11 +120,12 @@ void SteadyWindow::describe(RunRecord& record, Seconds end) const {
     const auto path = static_cast<PathIndex>(p);
     const MachineIndex from = network.source(path).machine, to = network.destination(path).machine;
     if (from == to || use.paths[p] == Bytes{}) continue;
-    if (!fold)
-      record.carried[{from, to}] += use.paths[p];
+    const Bytes carried = use.paths[p] * fold.alike;
+    if (fold.block == 0)
+      record.carried[{from, to}] += carried;
     else
       for (int m = 0; m < fold.span; m += fold.block)
-        record.carried[{fold.shifted(from, m), fold.shifted(to, m)}] += use.paths[p];
+        record.carried[{fold.shifted(from, m), fold.shifted(to, m)}] += carried;
   }
   record.window = {Seconds{}, end};
   if (at_start_ && at_end_ && span_.end > span_.start && has_steady_state(cluster_.site.scenario)) {

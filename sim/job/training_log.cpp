@@ -1,6 +1,7 @@
 #include "sim/job/training_log.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace rehearse {
 
@@ -150,6 +151,12 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   record.memory_time_per_step.resize(machines);
   record.update_per_step.resize(machines);
   record.host_work.resize(machines);
+  std::map<const ComputePlan*, HostWork> host_works;
+  const auto host_work = [&](const ComputePlan& plan) -> const HostWork& {
+    const auto [known, is_new] = host_works.try_emplace(&plan);
+    if (is_new) known->second = host_work_of(plan, passes);
+    return known->second;
+  };
   record.placed_bytes.resize(machines);
   record.placed_variables.resize(machines);
   for (std::size_t m = 0; m < machines; ++m) {
@@ -158,7 +165,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
-    record.host_work[m] = host_work_of(plan, passes);
+    record.host_work[m] = host_work(plan);
     const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
     if (timed_steps_[by] == 0) continue;
     const auto steps = static_cast<double>(timed_steps_[by]);
@@ -175,7 +182,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
     record.update_per_step[m] += worker.plan->update * share;
-    const HostWork own = host_work_of(*worker.plan, passes);
+    const HostWork& own = host_work(*worker.plan);
     HostWork& mean = record.host_work[m];
     mean.overhead += own.overhead * share;
     mean.copies += own.copies * share;

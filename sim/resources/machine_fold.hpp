@@ -4,11 +4,12 @@
 namespace rehearse {
 
 /// Machines follow one another in circles of `span`, which are of blocks of `block`: in each circle the first block stands for
-/// the others. None if `block` is 0.
+/// the others; with `block` 0 each for itself. Of as many GPUs of a machine as `alike` one sends over its NICs for all.
 struct MachineFold {
   int block = 0, span = 0;
+  int alike = 1;
 
-  explicit operator bool() const { return block > 0; }
+  explicit operator bool() const { return block > 0 || alike > 1; }
   bool operator==(const MachineFold&) const = default;
 
   /// The machine that stands for this one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "platforms/kernels/attention.hpp"
 #include "platforms/kernels/fft_convolution.hpp"
@@ -256,11 +257,13 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.host_copies = 2 * workload.parameter_bytes() / setting.host_link;
     plan.step_overhead += plan.host_copies;
   }
+  std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
     if (op.exchange) {
-      plan.kernels.push_back(plan_exchange(workload.graph, vertex, setting.framework.dispatch));
+      plan.kernels.push_back(
+          plan_exchange(workload.graph, vertex, std::move(readers[vertex]), setting.framework.dispatch));
       continue;
     }
     const KernelTime time =

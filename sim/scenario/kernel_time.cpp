@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace rehearse {
 
@@ -43,11 +44,17 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
   return {parameters.kernel_overhead + memory, memory, parameters.kernel_overhead};
 }
 
-PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, Seconds dispatch) {
-  const TensorExchange& exchange = *graph[vertex].exchange;
-  PlannedExchange planned{exchange.kind, exchange.bytes, {}};
+std::vector<std::vector<int>> readers_of_exchanges(const OperatorGraph& graph) {
+  std::vector<std::vector<int>> readers(graph.size());
   for (const OperatorEdge& edge : graph.edges())
-    if (edge.from == vertex) planned.read_by.push_back(static_cast<int>(edge.to));
+    if (graph[edge.from].exchange) readers[edge.from].push_back(static_cast<int>(edge.to));
+  return readers;
+}
+
+PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, std::vector<int> read_by,
+                            Seconds dispatch) {
+  const TensorExchange& exchange = *graph[vertex].exchange;
+  PlannedExchange planned{exchange.kind, exchange.bytes, std::move(read_by)};
   return {.vertex = static_cast<int>(vertex),
           .time = {},
           .dispatch = dispatch,
@@ -61,11 +68,12 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
   ComputePlan plan{.kernels = {},
                    .step_overhead = workload.is_whole_step ? Seconds{} : profile.host.step_overhead,
                    .input = workload.input_bytes};
+  std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;
     if (kernel.exchange) {
-      plan.kernels.push_back(plan_exchange(workload.graph, vertex, profile.host.dispatch));
+      plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), profile.host.dispatch));
       continue;
     }
     const KernelTime time = kernel.measured_time ? KernelTime{.total = *kernel.measured_time, .memory = {}}

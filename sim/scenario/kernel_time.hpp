@@ -61,8 +61,10 @@ struct ComputePlan {
   Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
 };
 
+/// [vertices] that read each of the graph's exchanges; of other vertices none.
+std::vector<std::vector<int>> readers_of_exchanges(const OperatorGraph& graph);
 /// That of the vertex, dispatched like a kernel.
-PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, Seconds dispatch);
+PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, std::vector<int> read_by, Seconds dispatch);
 
 /// When kernels end on a GPU that a host dispatches one after another.
 class KernelClock {

@@ -195,11 +195,11 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
   const std::string all =
       "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
   if (const int of_stage = counted / pipeline.stages; pipeline.chunks > 1 && counted % pipeline.stages == 0)
-    throw UncutModel{
-        "chunks",
-        "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " + all + ", such as " +
-            std::to_string(nearest(pipeline.chunks, 1, of_stage, [&](int chunks) { return of_stage % chunks == 0; })) +
-            ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
+    throw UncutModel{"chunks", "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " +
+                                   all + ", such as " +
+                                   std::to_string(nearest(pipeline.chunks, std::min(2, of_stage), of_stage,
+                                                          [&](int chunks) { return of_stage % chunks == 0; })) +
+                                   ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
   const int workers = scenario.count(Role::kWorker);
   const int stages = nearest(pipeline.stages, 2, counted, [&](int value) {
     return counted % (value * pipeline.chunks) == 0 && workers % value == 0;
@@ -291,6 +291,35 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
   return stages;
 }
 
+namespace {
+
+/// A gradient to which several parts add is complete, in the graph, with the first of them. What a stage without that one adds to
+/// it is complete with the last of its kernels that do.
+void complete_shares(ComputePlan& plan, const PipelineStages& stages, int stage, const Workload& workload) {
+  const OperatorGraph& graph = workload.graph;
+  for (std::size_t v = 0; v < workload.variables.size(); ++v) {
+    const std::vector<int>& holders = stages.of_variable[v];
+    if (holders.size() < 2 || !workload.variables[v].is_trainable || !std::ranges::binary_search(holders, stage))
+      continue;
+    const int variable = static_cast<int>(v);
+    PlannedKernel* last = nullptr;
+    for (PlannedKernel& kernel : plan.kernels) {
+      const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
+      if (std::ranges::find(kernel.completes, variable) != kernel.completes.end()) {
+        last = nullptr;
+        break;
+      }
+      if (op.backward_of >= 0 &&
+          std::ranges::find(graph[static_cast<std::size_t>(op.backward_of)].reads_variables, variable) !=
+              graph[static_cast<std::size_t>(op.backward_of)].reads_variables.end())
+        last = &kernel;
+    }
+    if (last != nullptr) last->completes.push_back(variable);
+  }
+}
+
+}  // namespace
+
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload) {
   ComputePlan plan{.kernels = {},
                    .step_overhead = whole.step_overhead,
@@ -304,6 +333,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
     plan.memory_time += kernel.time.memory;
     plan.launch_time += kernel.time.launch;
   }
+  complete_shares(plan, stages, stage, workload);
   const double share =
       as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());
   plan.update = whole.update * share;

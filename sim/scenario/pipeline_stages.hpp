@@ -48,7 +48,7 @@ struct UncutModel : std::invalid_argument {
 PipelineStages cut_into_stages(const Scenario& scenario);
 
 /// What a stage does of `whole`: its kernels, its part of the update by the bytes of variables; the samples go to the
-/// first one.
+/// first one. Each stage that holds a variable completes what it adds to its gradient itself.
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload);
 
 /// Units of the variables that a stage holds, of one chunk after the other: gradients of a chunk are ready together. Of a variable

@@ -118,13 +118,17 @@ std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
 
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
   std::map<int, int> users;  // by link: groups, and connections of workers
+  // Those for which others stand have links of their own, as these have.
+  const auto stands = [&](int worker) { return network.fold().stands(site_.workers[at(worker)].front().machine); };
   for (const WorkerStep& worker : step.workers)
-    for (const PathIndex path : paths(worker.worker, network))
-      for (const int link : network.path(path).links) ++users[link];
+    if (stands(worker.worker))
+      for (const PathIndex path : paths(worker.worker, network))
+        for (const int link : network.path(path).links) ++users[link];
   if (step.groups.size() == 1 && users.empty()) return {true};
   std::vector<std::set<int>> crossed(step.groups.size());  // links
   for (std::size_t g = 0; g < step.groups.size(); ++g) {
     const WorkerGroup& group = step.groups[g];
+    if (std::ranges::none_of(group.workers, stands)) continue;
     const WorkerStep& first = step.of(group.workers.front());
     const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
     std::set<CollectiveKind> kinds;
@@ -135,7 +139,8 @@ std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, N
       for (const CollectiveMethod& method : collective_methods(site_, site_.gpus_of(group.workers), network, kind))
         for (const CollectivePhase& phase : method.plan)
           for (const PathIndex edge : phase.edges)
-            crossed[g].insert(network.path(edge).links.begin(), network.path(edge).links.end());
+            if (network.fold().stands(network.source(edge).machine))
+              crossed[g].insert(network.path(edge).links.begin(), network.path(edge).links.end());
     for (const int link : crossed[g]) ++users[link];
   }
   std::vector<bool> have_own;

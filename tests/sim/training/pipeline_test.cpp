@@ -609,6 +609,25 @@ TEST_CASE("parts of whole layers: as many in each, with the embedding and the lo
   CHECK(of == std::vector{0, 0, 1, 1, 2, 2, 3, 3});
 }
 
+TEST_CASE("every stage that holds tied embeddings adds up their gradients with those of the other pipelines") {
+  for (const char* bucket : {"0B", "25MiB"})
+    for (const int chunks : {1, 2}) {
+      CAPTURE(bucket);
+      CAPTURE(chunks);
+      Json gpt = pipelined(4, {{"4B"}}, 2, 2, chunks > 1 ? "interleaved" : "1f1b", "4B");
+      gpt["workload"]["model"] = "gpt2";
+      gpt["training"]["strategy"]["pipeline"]["chunks"] = chunks;
+      gpt["training"]["strategy"]["bucket_size"] = bucket;
+      const Workload workload = test::resolved(gpt).workload;
+      const auto table =
+          std::ranges::max_element(workload.variables, {}, [](const Variable& variable) { return variable.bytes; });
+      const double passed = 2 * (2.0 * chunks - 1) * 2 * 2 * 1024 * 768 * 4;
+      // Two pipelines, and two stages: each worker sends as much as it holds, and then the table.
+      CHECK(sent(gpt) ==
+            exactly(passed + 2 * as_double(workload.parameter_bytes() + table->bytes) + 4 * as_double(table->bytes)));
+    }
+}
+
 TEST_CASE("tied embeddings of interleaved stages are added up by the first stage and the last one") {
   Json gpt = pipelined(2, {{"4B"}}, 2, 4, "interleaved", "4B");
   gpt["workload"]["model"] = "gpt2";

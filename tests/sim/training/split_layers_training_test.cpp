@@ -54,9 +54,9 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gr
     for (const bool in_parts : {false, true})
       for (const int passes : {1, 3}) {
         CAPTURE(degree);
-        const int machines = 2, gpus = 4, workers = machines * gpus, data = workers / degree;
+        const int workers = 8, data = workers / degree;
         const Json json =
-            split(machines, gpus,
+            split(workers, 1,
                   {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}}}, {"accumulation_steps", passes}});
         const Scenario scenario = test::resolved(json);
         const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
