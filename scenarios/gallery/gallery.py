@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: ten questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: eleven questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -88,6 +88,15 @@ def plan(provision):
             [("spot", answer["cost_usd"]["p50"]), ("on demand", answer["closed_form"]["on_demand_cost_usd"])])
 
 
+def degrees(swept):
+    fit = {str(next(iter(row["parameters"].values()))): row["summary"] for row in swept["rows"] if row["summary"]}
+    missing = [str(next(iter(row["parameters"].values()))) for row in swept["rows"] if not row["summary"]]
+    best = min(fit, key=lambda degree: fit[degree]["time_s"])
+    return (f"Over {best}: {fit[best]['time_s'] / 86400:.0f} days for a trillion tokens, {fit[best]['cost_usd'] / 1e6:.2f} million USD; over 8 it takes "
+            f"{fit['8']['time_s'] / fit[best]['time_s']:.2f} times as long. On {' or '.join(missing)} alone a layer does not fit with its activations.",
+            [(degree, summary["samples_per_s"]) for degree, summary in fit.items()])
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -110,6 +119,8 @@ QUESTIONS = [
              "hours", spot),
     Question("plan", "What is the cheapest plan that reaches a loss of 0.8 in 2600 s?",
              ["provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8"], "USD", plan),
+    Question("large-model", "Llama 3 8B on 64 H100: how long, how much, does it fit, over how many GPUs a layer?",
+             ["sweep scenarios/llama3-8b.json --grid /training/strategy/tensor/degree=1,2,4,8"], "sequences/s", degrees),
 ]
 
 
@@ -142,7 +153,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Ten questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Eleven questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

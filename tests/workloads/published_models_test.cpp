@@ -57,6 +57,41 @@ TEST_CASE("image models have exactly the published numbers of parameters") {
   check("resnet110", 1'727'962);
 }
 
+TEST_CASE("large language models have exactly the numbers of parameters of the released weights") {
+  const auto check = [](const char* name, std::int64_t parameters) {
+    CAPTURE(name);
+    CHECK(shipped(name).parameters() == parameters);
+  };
+  check("llama2_7b", 6'738'415'616);
+  check("llama2_13b", 13'015'864'320);
+  check("llama2_70b", 68'976'648'192);
+  check("llama3_8b", 8'030'261'248);
+  check("llama3_70b", 70'553'706'496);
+  check("llama3_405b", 405'853'388'800);
+  check("mpt_7b", 6'649'286'656);
+  check("opt_1_3b", 1'315'758'080);
+  check("opt_6_7b", 6'658'473'984);
+  check("gpt_neox_20b", 20'554'567'680);
+  check("gpt_neo_1_3b", 1'315'575'808);
+  check("gpt_neo_2_7b", 2'651'307'520);
+  check("bloom_7b", 7'069'016'064);
+  check("bloom_176b", 176'247'271'424);
+}
+
+TEST_CASE("GPT-3's and Megatron-LM's sizes: 12 L h^2 (1 + 13 / (12 h)) + (V + s) h, and the last normalisation") {
+  const auto check = [](const char* name, std::int64_t layers, std::int64_t h, std::int64_t words) {
+    CAPTURE(name);
+    CHECK(shipped(name).parameters() == layers * (12 * h * h + 13 * h) + (words + 2048) * h + 2 * h);
+  };
+  check("gpt3_1_3b", 24, 2048, 50257);
+  check("gpt3_6_7b", 32, 4096, 50257);
+  check("gpt3_13b", 40, 5120, 50257);
+  check("gpt3_175b", 96, 12288, 50257);
+  check("megatron_22b", 48, 6144, 51200);
+  check("megatron_530b", 105, 20480, 51200);
+  check("megatron_1t", 128, 25600, 51200);
+}
+
 TEST_CASE("a ResNet-50 has 161 trainable tensors: 53 convolutions, 53 normalisations of two, a dense layer of two") {
   const Workload workload = shipped("resnet50");
   CHECK(workload.trainable_tensors() == 161);
