@@ -108,7 +108,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   }
   scenario.convergence =
       json.has("convergence") ? read_convergence(json.child("convergence")) : scenario.model.convergence;
-  refuse_unmodelled_keys(json);
+  refuse_unmodelled_keys(json, {"recompute"});
   json.reject_unknown_keys();
   scenario.workload =
       build_workload(scenario.model, scenario.batch, scenario.precision,

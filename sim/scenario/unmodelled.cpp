@@ -31,7 +31,7 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "context parallelism", kWholeMatrices},
     {"expert_parallel expert_parallel_size expert_model_parallel_size expert_parallelism ep ep_size",
      "expert parallelism", "each worker has all experts"},
-    {"recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
+    {"recompute recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
      "recompute_granularity "
      "checkpoint_activations remat",
      "activation recomputation", R"("recompute": "full", or a list of parts, in the workload says it)", true},

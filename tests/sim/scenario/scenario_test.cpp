@@ -29,7 +29,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"states\", \"framework\", \"copies_input\", \"samples_per_epoch\", \"convergence\"");
+        "\"precision\", \"states\", \"recompute\", \"framework\", \"copies_input\", \"samples_per_epoch\", "
+        "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
   CHECK(refusal({{"/workload/precision", "fp8"}}) ==
@@ -38,9 +39,19 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/precision: unknown precision \"fp12\"; known: \"fp32\", \"tf32\", \"fp16\" and \"bf16\"");
   CHECK(refusal({{"/workload/states", R"({"moments": "tf32"})"}}).find("tf32 is one of products") != std::string::npos);
   CHECK(refusal({{"/training/strategy/tensor_parallel", "8"}}) ==
-        "s.json: /training/strategy/tensor_parallel: tensor parallelism is not modelled: a worker computes its kernels "
-        "with whole matrices and all positions");
-  for (const char* key : {"recompute", "offload", "expert_parallel", "context-parallel", "HSDP", "lora"})
+        "s.json: /training/strategy/tensor_parallel: tensor parallelism has another name here: \"tensor\": { "
+        "\"degree\": 8, "
+        "\"sequence_parallel\": true } in an \"all_reduce\" strategy says it");
+  CHECK(refusal({{"/training/strategy/recompute", "\"full\""}}) ==
+        "s.json: /training/strategy/recompute: activation recomputation has another name here: \"recompute\": "
+        "\"full\", or a "
+        "list of parts, in the workload says it");
+  CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "\"half\""}})
+            .find("/workload/recompute: expected \"none\", \"full\", or a list of") != std::string::npos);
+  CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "[\"norm\"]"}})
+            .find("/workload/recompute/0: expected \"core_attention\", ") != std::string::npos);
+  CHECK(refusal({{"/workload/recompute", "\"full\""}}).find("which is no transformer") != std::string::npos);
+  for (const char* key : {"offload", "expert_parallel", "context-parallel", "HSDP", "lora"})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
   for (const char* words : {"hybrid", "hybrid_shard"})
     CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
