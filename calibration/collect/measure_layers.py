@@ -17,7 +17,7 @@ import time
 from layers.rows import SECTIONS, SHARES, Position, fill_launches, section_seconds
 
 LOST = 3  # exit code of a worker whose GPU fails at everything
-STALL_S = 60  # a case that takes longer hangs
+STALL_S = 40  # a case that takes longer hangs
 GRACE_S = 12  # after the budget, for the last case
 
 

@@ -30,6 +30,8 @@ class Bench:
         self.device, self.is_tiny, self.folder, self.position = device, is_tiny, folder, position
         self.is_gpu = device.type == "cuda"
         self.end = float("inf")  # of the section, by time.monotonic()
+        gc.collect()
+        gc.freeze()  # else each collection between cases walks through all of PyTorch
 
     # --- time
 
@@ -74,8 +76,11 @@ class Bench:
             hosts = self.run_once(phases)[1]
         start, natural, ahead, dispatch = time.perf_counter(), [], [], []
         hold = 1.5 * sum(hosts) + 2e-4
+        spread = 5
         while len(ahead) < least or (time.perf_counter() - start < seconds and len(ahead) < most):
-            if self.is_gpu and len(natural) < 5:
+            if time.perf_counter() - start > 2 * seconds:
+                spread, least = 2, min(least, 2)  # a slow case
+            if self.is_gpu and len(natural) < spread:
                 before()
                 times, hosts = self.run_once(phases)
                 natural.append(times)

@@ -17,14 +17,21 @@ class Spans:
     def __init__(self, events):
         self.events = sorted(events, key=lambda event: (event["ts"], -event.get("dur", 0)))
         self.starts = [event["ts"] for event in self.events]
+        self.ends = [event["ts"] + event.get("dur", 0) for event in self.events]
+        self.parents, open_spans = [], []
+        for index, start in enumerate(self.starts):
+            while open_spans and self.ends[open_spans[-1]] < start:
+                open_spans.pop()
+            self.parents.append(open_spans[-1] if open_spans else None)
+            open_spans.append(index)
 
     def containing(self, time):
         """Innermost first."""
-        found = []
-        for index in range(bisect.bisect_right(self.starts, time) - 1, -1, -1):
-            event = self.events[index]
-            if event["ts"] + event.get("dur", 0) >= time:
-                found.append(event)
+        found, index = [], bisect.bisect_right(self.starts, time) - 1
+        while index is not None and index >= 0:
+            if self.ends[index] >= time:
+                found.append(self.events[index])
+            index = self.parents[index]
         return found
 
 

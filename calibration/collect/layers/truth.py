@@ -10,7 +10,7 @@ from .trace import profiled
 from .transformers import choose_grouping, set_precision
 
 COLUMNS = ("phase", "kernel", "operator", "outermost", "input_shapes", "input_types", "count", "mean_s")
-TOGETHER = 8  # small cases in one run of the profiler
+TOGETHER = 16  # small cases in one run of the profiler
 
 
 def write_kernels(rows, kernels, errors):
@@ -103,8 +103,14 @@ def chosen_layers(bench):
     return plain[:8] + others + plain[8:]
 
 
+def mixed(first, second):
+    """Both lists in turn, each in its order, spread evenly over the whole."""
+    places = [((i + 0.5) / len(items), item) for items in (first, second) for i, item in enumerate(items)]
+    return [item for _, item in sorted(places, key=lambda place: place[0])]
+
+
 def cases(bench):
-    """Layers, then the networks in groups with an update or a step after some of them."""
+    """Layers, then the networks in groups, with further layers, steps and updates between them."""
     bound = lambda run, case: lambda rows, name: run(bench, case, rows, name)
     layers = [(case.name, bound(profile_layer, case)) for case in chosen_layers(bench)]
     catalog = networks.catalog(bench)
@@ -112,4 +118,4 @@ def cases(bench):
     small = [(f"networks {i}", bound(profile_networks, group)) for i, group in enumerate(groups)]
     whole = [(case.name, bound(profile_step, case)) for case in steps.step_cases(bench)[:: 2]]
     whole += [(case.name, bound(profile_update, case)) for case in updates.update_cases(bench)[:: 2]]
-    return layers[:6] + small + layers[6:] + whole
+    return layers[:6] + mixed(small, whole[:2] + layers[6:] + whole[2:])
