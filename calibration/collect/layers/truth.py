@@ -114,7 +114,8 @@ def cases(bench):
     bound = lambda run, case: lambda rows, name: run(bench, case, rows, name)
     layers = [(case.name, bound(profile_layer, case)) for case in chosen_layers(bench)]
     catalog = networks.catalog(bench)
-    groups = [catalog[i:i + TOGETHER] for i in range(0, len(catalog), TOGETHER)]
+    step = 4 if bench.is_tiny else TOGETHER
+    groups = [catalog[i:i + step] for i in range(0, len(catalog), step)]
     small = [(f"networks {i}", bound(profile_networks, group)) for i, group in enumerate(groups)]
     whole = [(case.name, bound(profile_step, case)) for case in steps.step_cases(bench)[:: 2]]
     whole += [(case.name, bound(profile_update, case)) for case in updates.update_cases(bench)[:: 2]]
