@@ -105,26 +105,27 @@ def worker_command(arguments, sections, first, seconds, path):
     return command + (["--tiny"] if arguments.tiny else [])
 
 
+def next_place(sections, place):
+    """(sections, case of the first of them) behind a place; a section that did not start is left out."""
+    section, index, name = place
+    rest = sections[sections.index(section):]
+    return (rest[1:], 0) if name == "start" else (rest, index + 1)
+
+
 def supervise(arguments, path):
-    """Runs workers until the sections are done or the time is over."""
+    """Runs workers until the sections are done or the time is over. False if not even the first one starts."""
     end, sections, first, position = time.monotonic() + arguments.seconds, list(arguments.sections), 0, Position(path)
     while sections and time.monotonic() < end:
         position.write(sections[0], first - 1, "start")
         worker = subprocess.Popen(worker_command(arguments, sections, first, end - time.monotonic(), path))
         code = wait_for(worker, position, end)
+        place = position.read()
         if code == 0:
             return True
-        section, index, name = position.read() or (sections[0], first, "start")
-        if name == "start" and code not in (None, LOST):
-            say(f"the worker ended with {code} at the start of {section}")
-            if section == sections[0] and index < 0:
-                if section == arguments.sections[0]:
-                    return False
-                index = 1 << 30  # a section that cannot start is left out
-        say(f"{section}: ended at {name} ({code}); going on behind it")
-        sections, first = sections[sections.index(section):], index + 1
-        if first > 1 << 29:
-            sections, first = sections[1:], 0
+        if code is not None and place == (arguments.sections[0], -1, "start"):
+            return False
+        say(f"{place[0]}: {'ended' if code is None else f'the worker failed with {code}'} at {place[2]}")
+        sections, first = next_place(sections, place)
     return True
 
 
