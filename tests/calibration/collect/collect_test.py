@@ -556,8 +556,8 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.supervised(script), (True, ["layers,updates 0", "updates 5", "updates 10"]))
 
     def test_a_worker_that_hangs_is_ended(self):
-        with mock.patch.object(measure_layers, "STALL_S", 0.5):
-            script = "if number == 1:\n position.write('layers', 2, 'slow')\n time.sleep(60)"
+        with mock.patch.object(measure_layers, "STALL_S", 600):
+            script = "if number == 1:\n position.write('layers', 2, 'slow')\n os.utime(position.path, (1, 1))\n time.sleep(60)"
             self.assertEqual(self.supervised(script), (True, ["layers,updates 0", "layers,updates 3"]))
 
     def test_a_worker_that_never_starts_is_the_end(self):
