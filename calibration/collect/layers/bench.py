@@ -6,6 +6,7 @@ import time
 import torch
 
 from .rows import Rows, status_of
+from .sensor import open_sensor
 
 SLEEP_CYCLES_PER_S = 2e9  # at most as fast as the clocks of present GPUs: a sleep lasts at least as long as asked
 LONGEST_SLEEP_S = 0.03
@@ -30,6 +31,7 @@ class Bench:
         self.device, self.is_tiny, self.folder, self.position = device, is_tiny, folder, position
         self.is_gpu = device.type == "cuda"
         self.end = float("inf")  # of the section, by time.monotonic()
+        self.sensor = open_sensor(device.index or 0) if self.is_gpu else None
         gc.collect()
         gc.freeze()  # else each collection between cases walks through all of PyTorch
 
@@ -106,6 +108,10 @@ class Bench:
         while len(runs) < least or (time.perf_counter() - start < seconds and len(runs) < 50):
             runs.append(self.run_once([batch], 1.2 * inner * host + 5e-5)[0][0] / inner)
         return Timing(runs, [], [host] if self.is_gpu else [])
+
+    def clock(self):
+        """MHz of the multiprocessors, as the work before has left them: a GPU at its power limit lowers them. None if not known."""
+        return self.sensor.clock() if self.sensor else None
 
     # --- memory, None on processors
 

@@ -10,7 +10,7 @@ SETUP = ("model", "hidden", "heads", "kv_heads", "ffn", "gated", "norm", "tensor
 TIMES = tuple(f"{phase}_{what}" for phase in ("forward", "backward", "accumulate")
               for what in ("median_s", "min_s", "natural_s", "dispatch_s"))
 COLUMNS = (*SETUP, "kv_repeated", "repetitions", *TIMES, "kept_B", "saved_B", "backward_peak_B", "accumulate_peak_B",
-           "weights_B", "forward_launches", "forward_kernels_s", "backward_launches", "backward_kernels_s")
+           "weights_B", "sm_clock_MHz", "forward_launches", "forward_kernels_s", "backward_launches", "backward_kernels_s")
 SHAPES = ((1, 4096), (1, 2048), (2, 4096), (1, 8192), (4, 1024), (1, 1024))
 
 
@@ -98,6 +98,7 @@ def measure_layer(bench, case, rows, name):
         def drop_input_gradient():
             x.grad = None
 
+        values["sm_clock_MHz"] = bench.clock()
         again = bench.time_phases([one.forward, one.backward], seconds / 2, drop_input_gradient, warm_up=1)
         values.update(measure_memory(bench, one, layer))
         clear(layer, x)

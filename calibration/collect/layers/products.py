@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from .transformers import MODELS, TINY, set_precision
 
-COLUMNS = ("kind", "model", "layer", "tensor", "rows", "groups", "m", "k", "n", "precision", "repetitions", "median_s", "min_s", "dispatch_s")
+COLUMNS = ("kind", "model", "layer", "tensor", "rows", "groups", "m", "k", "n", "precision", "repetitions", "median_s", "min_s", "dispatch_s",
+           "sm_clock_MHz")
 ROTATED_B = 1 << 27  # operands together, where they are copied to keep them out of the cache
 TIERS = ((4096,), (2048, 1024, 8192), (512, 256, 128))
 
@@ -73,7 +74,8 @@ def product(kind, pool, rows, inputs, outputs):
 def measure(bench, rows_out, name, work, **values):
     set_precision("bf16")
     timing = bench.time_many(work, 0.001 if bench.is_tiny else 0.008)
-    rows_out.write(name, **values, repetitions=timing.repetitions, median_s=timing.median, min_s=timing.minimum, dispatch_s=timing.dispatch)
+    rows_out.write(name, **values, repetitions=timing.repetitions, median_s=timing.median, min_s=timing.minimum, dispatch_s=timing.dispatch,
+                   sm_clock_MHz=bench.clock())
 
 
 def dense_case(bench, pool, kind, model, tensor, layer, rows):

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from .power import open_sensor
+from .sensor import open_sensor
 
 SMI = ("name", "driver_version", "power.limit", "power.default_limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",
        "persistence_mode", "ecc.mode.current", "pcie.link.gen.current", "pcie.link.width.current", "vbios_version")

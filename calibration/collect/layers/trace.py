@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import tempfile
+import warnings
 
 DEVICE_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 RUNTIME_CATEGORIES = {"cuda_runtime", "cuda_driver"}
@@ -128,6 +129,7 @@ def profiled(bench, runs):
 
     errors = {}
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if bench.is_gpu else [])
+    warnings.filterwarnings("ignore", message=".*clears events at the end of each cycle")  # there is one cycle
     with profile(activities=activities, record_shapes=True) as recorded:
         for case, phase, work in runs:
             if case in errors:
