@@ -54,8 +54,8 @@ class TableReader {
     const CsvTable table = load_csv_file(path);
     std::string name = path.filename().string();
     read_kernel();
-    study_.tables.push_back(path.parent_path().filename().string() + "/" + name.substr(0, name.find('.')) + " " +
-                            word_);
+    study_.tables.push_back(json_.optional<std::string>(
+        "name", path.parent_path().filename().string() + "/" + name.substr(0, name.find('.')) + " " + word_));
     study_.harnesses.push_back(json_.optional<std::string>("harness", ""));
     read_precision();
     const JsonReader time = json_.child("time");

@@ -47,11 +47,12 @@ struct Harness {
 ///              stride_height, stride_width, padding_height, padding_width, groups (default 1, of paddings 0)
 ///   "precision" of all rows
 ///   "time"     { "column", "unit": "s", "ms" or "us" }
+///   "name"     what it is called in results; default: folder and file without ending, and kernel
 ///   "groups"   columns; errors are told of the rows of each of their values, too
 ///   "harness"  a name, for tables that were measured alike; default: the kernel alone was measured
 struct KernelStudy {
   std::string name, file_name;
-  std::vector<std::string> tables;     // file names without endings, and kernels
+  std::vector<std::string> tables;     // their names
   std::vector<std::string> harnesses;  // [tables]; may be empty
   std::vector<kernels::Gpu> gpus;
   std::vector<std::string> folds;       // [gpus]: what is left out together has the same name

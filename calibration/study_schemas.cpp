@@ -176,6 +176,7 @@ std::string kernel_study_schema() {
       "properties": {
         "file": { "type": "string", "description": "CSV, relative to this file, may be compressed (.gz); rows of the same kernel and GPU count as one, with their median" },
         "kernel": { "enum": ["product", "convolution", "transformer", "transformer_training", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam", "batch_norm", "batch_norm_backward", "gelu", "gelu_backward", "pooling", "pooling_backward"] },
+        "name": { "type": "string", "description": "what it is called in results; default: folder and file, and kernel" },
         "pass": { "enum": ["forward", "data", "weights"], "default": "forward", "description": "of a convolution" },
         "harness": { "type": "string", "description": "for tables that were measured alike: what gap and floor are fitted for" },
         "gpu": { "anyOf": [{ "type": "string", "description": "GPU of the catalog that measured all rows" },

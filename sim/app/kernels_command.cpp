@@ -85,12 +85,13 @@ std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& pr
     add(label + ", above 20 us", [&](const KernelRow& row) { return is_taken(row) && row.measured > kLongEnough; });
   };
   add_both("all", [](const KernelRow&) { return true; });
-  for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+  const std::size_t gpus = study.gpus.size() > 1 ? study.gpus.size() : 0;  // one is all there is
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu)
     add_both(study.gpus[gpu].name, [gpu](const KernelRow& row) { return row.gpu == gpu; });
   for (std::size_t table = 0; table < study.tables.size(); ++table) {
     if (study.tables.size() > 1) {
       add(study.tables[table], [table](const KernelRow& row) { return row.table == table; });
-      for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+      for (std::size_t gpu = 0; gpu < gpus; ++gpu)
         add(
             study.gpus[gpu].name, [=](const KernelRow& row) { return row.table == table && row.gpu == gpu; },
             study.tables[table]);
