@@ -347,6 +347,16 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
   return predictions;
 }
 
+KernelPredictions predict_by_profile(const KernelStudy& study) {
+  KernelPredictions predictions;
+  for (const KernelRow& row : study.rows) {
+    const kernels::Gpu& gpu = study.gpus[row.gpu];
+    predictions.model.push_back(kernels::time(row.kernel, gpu, study.model->of(gpu)).value());
+    predictions.roofline.push_back(kernels::roofline(row.kernel, gpu).value());
+  }
+  return predictions;
+}
+
 Json kernel_profile(const KernelStudy& study, const std::string& command, const Budget& budget) {
   std::vector<std::size_t> all(study.rows.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;

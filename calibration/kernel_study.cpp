@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "platforms/profile.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -53,8 +54,8 @@ class TableReader {
     const CsvTable table = load_csv_file(path);
     std::string name = path.filename().string();
     read_kernel();
-    study_.tables.push_back(path.parent_path().filename().string() + "/" + name.substr(0, name.find('.')) + " " +
-                            word_);
+    study_.tables.push_back(json_.optional<std::string>(
+        "name", path.parent_path().filename().string() + "/" + name.substr(0, name.find('.')) + " " + word_));
     study_.harnesses.push_back(json_.optional<std::string>("harness", ""));
     read_precision();
     const JsonReader time = json_.child("time");
@@ -62,6 +63,7 @@ class TableReader {
     read_unit(time);
     read_filter();
     read_gpus();
+    groups_ = json_.optional<std::vector<std::string>>("groups", {});
     json_.reject_unknown_keys();
     const std::size_t before = rows_.size();
     for (const CsvRow& row : table.rows())
@@ -141,23 +143,39 @@ class TableReader {
 
   void read_gpus() {
     const JsonReader gpu = json_.child("gpu");
-    gpu_column_ = gpu.required<std::string>("column");
-    for (const auto& [value, name] : gpu.child("names").items()) {
-      const auto known = name.as<std::string>();
-      auto at = std::find_if(study_.gpus.begin(), study_.gpus.end(), [&](const auto& g) { return g.name == known; });
-      if (at == study_.gpus.end()) {
-        study_.gpus.push_back(
-            kernels::gpu_of(read_accelerator(known, catalog_.accelerator(known, name)), name.place()));
-        at = std::prev(study_.gpus.end());
-      }
-      gpus_[value] = static_cast<std::size_t>(at - study_.gpus.begin());
+    if (gpu.is_string()) {
+      gpus_[""] = place_of(gpu);
+      return;
     }
+    gpu_column_ = gpu.required<std::string>("column");
+    for (const auto& [value, name] : gpu.child("names").items()) gpus_[value] = place_of(name);
     gpu.reject_unknown_keys();
   }
 
+  /// Place of a GPU, by its name, in the study's; it is added if it is not there.
+  std::size_t place_of(const JsonReader& name) {
+    const auto known = name.as<std::string>();
+    auto at = std::find_if(study_.gpus.begin(), study_.gpus.end(), [&](const auto& g) { return g.name == known; });
+    if (at == study_.gpus.end()) {
+      study_.gpus.push_back(kernels::gpu_of(read_accelerator(known, catalog_.accelerator(known, name)), name.place()));
+      at = std::prev(study_.gpus.end());
+    }
+    return static_cast<std::size_t>(at - study_.gpus.begin());
+  }
+
+  /// What stands for its GPU in a row; nothing where one has measured them all.
+  std::string gpu_text(const CsvRow& row) const {
+    return gpu_column_.empty() ? std::string{} : std::string{row.text(gpu_column_)};
+  }
+
+  std::vector<std::string> groups_of(const CsvRow& row) const {
+    std::vector<std::string> result;
+    for (const std::string& column : groups_) result.push_back(column + " " + std::string{row.text(column)});
+    return result;
+  }
+
   bool is_wanted(const CsvRow& row) const {
-    return gpus_.contains(std::string{row.text(gpu_column_)}) &&
-           std::all_of(filter_.begin(), filter_.end(), [&](const auto& condition) {
+    return gpus_.contains(gpu_text(row)) && std::all_of(filter_.begin(), filter_.end(), [&](const auto& condition) {
              return std::ranges::find(condition.second, row.text(condition.first)) != condition.second.end();
            });
   }
@@ -170,7 +188,7 @@ class TableReader {
     }
     const double time = row.number(time_column_) * unit_;
     if (!(time > 0 && time <= kLongest.value())) row.fail(time_column_, "expected a time above 0, at most 1e9 s");
-    auto& [line, times] = rows_[{gpus_.at(std::string{row.text(gpu_column_)}), sizes}];
+    auto& [line, times] = rows_[{gpus_.at(gpu_text(row)), sizes, groups_of(row)}];
     if (times.empty()) line = row.line();
     times.push_back(time);
   }
@@ -209,11 +227,12 @@ class TableReader {
 
   void take_medians() {
     for (const auto& [key, found] : rows_)
-      study_.rows.push_back({.kernel = kernel(key.second),
-                             .gpu = key.first,
+      study_.rows.push_back({.kernel = kernel(std::get<Sizes>(key)),
+                             .gpu = std::get<std::size_t>(key),
                              .table = study_.tables.size() - 1,
                              .line = found.first,
-                             .measured = median(found.second)});
+                             .measured = median(found.second),
+                             .groups = std::get<std::vector<std::string>>(key)});
   }
 
   KernelStudy& study_;
@@ -229,7 +248,8 @@ class TableReader {
   double unit_ = 1;
   std::vector<std::pair<std::string, std::vector<std::string>>> filter_;
   std::map<std::string, std::size_t> gpus_;
-  std::map<std::pair<std::size_t, Sizes>, std::pair<std::size_t, std::vector<double>>> rows_;
+  std::vector<std::string> groups_;  // columns
+  std::map<std::tuple<std::size_t, Sizes, std::vector<std::string>>, std::pair<std::size_t, std::vector<double>>> rows_;
 };
 
 }  // namespace
@@ -242,8 +262,18 @@ KernelStudy load_kernel_study(const fs::path& path, const Catalog& catalog) {
   json.begin_file(kernel_study_schema, "kernels");
   KernelStudy study{.name = path.stem().string(), .file_name = path.string()};
   const auto leave_out = json.required<std::string>("leave_out");
-  json.expect(leave_out == "gpu" || leave_out == "multiprocessor" || leave_out == "architecture", "leave_out",
-              "\"gpu\", \"multiprocessor\" or \"architecture\"");
+  json.expect(
+      leave_out == "gpu" || leave_out == "multiprocessor" || leave_out == "architecture" || leave_out == "nothing",
+      "leave_out", "\"gpu\", \"multiprocessor\", \"architecture\" or \"nothing\"");
+  json.expect((leave_out == "nothing") == json.has("profile"), "leave_out",
+              "\"nothing\" and a \"profile\", by which all rows are predicted, or neither");
+  if (leave_out == "nothing") {
+    const JsonReader name = json.child("profile");
+    study.profile = name.as<std::string>();
+    const Profile profile = read_profile(catalog.profile(study.profile, name));
+    name.expect(profile.kernels != nullptr, "a profile with a section \"kernels\"");
+    study.model = *profile.kernels;
+  }
   const std::vector<JsonReader> tables = json.children("tables");
   json.expect(!tables.empty(), "tables", "at least one table");
   for (const JsonReader& table : tables) TableReader{study, table, catalog}.read();

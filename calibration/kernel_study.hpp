@@ -1,6 +1,6 @@
 #pragma once
 // Studies of kind "kernels": measured times of single kernels beside those of platforms/kernels, with each GPU or
-// architecture predicted by values that were fitted to the others alone.
+// architecture predicted by values that were fitted to the others alone, or all by those of a profile.
 
 #include <filesystem>
 #include <functional>
@@ -20,10 +20,11 @@ namespace rehearse {
 /// One kernel on one GPU: the median of all rows that measured it.
 struct KernelRow {
   kernels::Kernel kernel;
-  std::size_t gpu = 0;    // of KernelStudy::gpus
-  std::size_t table = 0;  // of KernelStudy::tables
-  std::size_t line = 0;   // of the first of its rows in the table's file
-  double measured = 0;    // s
+  std::size_t gpu = 0;                // of KernelStudy::gpus
+  std::size_t table = 0;              // of KernelStudy::tables
+  std::size_t line = 0;               // of the first of its rows in the table's file
+  double measured = 0;                // s
+  std::vector<std::string> groups{};  // "kind weight", "tensor 8": the values of the columns that the table names
 };
 
 /// How kernels were measured: a measured time is max(floor, gap + the kernel's). Both are the host's and its framework's,
@@ -35,22 +36,28 @@ struct Harness {
 };
 
 /// A file { "format": 1, "kind": "kernels", "tables": [...], "leave_out": "gpu", "multiprocessor" (GPUs of an architecture
-/// with as many cores in each) or "architecture" }. A table has
+/// with as many cores in each), "architecture" or "nothing" }. With "nothing" it has "profile", the name of one in the
+/// catalog: all rows are predicted by it as it is, and nothing is fitted. A table has
 ///   "file"     CSV, may be compressed; "where": { column: [values] } leaves out other rows
 ///   "kernel"   "product", "convolution", or a kind of platforms/kernels/streaming.hpp; "pass" of a convolution
-///   "gpu"      { "column", "names": { value of the column: name of a GPU in the catalog } }; other rows are left out
+///   "gpu"      { "column", "names": { value of the column: name of a GPU in the catalog } }; other rows are left out.
+///              Or the name of the GPU that measured them all
 ///   "sizes"    { size: column, or a number }, of a product m, n, k and batch (default 1); of others rows and columns; of a
 ///              convolution batch, in_channels, out_channels, height, width, kernel_height, kernel_width, and
 ///              stride_height, stride_width, padding_height, padding_width, groups (default 1, of paddings 0)
 ///   "precision" of all rows
 ///   "time"     { "column", "unit": "s", "ms" or "us" }
+///   "name"     what it is called in results; default: folder and file without ending, and kernel
+///   "groups"   columns; errors are told of the rows of each of their values, too
 ///   "harness"  a name, for tables that were measured alike; default: the kernel alone was measured
 struct KernelStudy {
   std::string name, file_name;
-  std::vector<std::string> tables;     // file names without endings, and kernels
+  std::vector<std::string> tables;     // their names
   std::vector<std::string> harnesses;  // [tables]; may be empty
   std::vector<kernels::Gpu> gpus;
-  std::vector<std::string> folds;  // [gpus]: what is left out together has the same name
+  std::vector<std::string> folds;       // [gpus]: what is left out together has the same name
+  std::string profile;                  // empty if each fold is predicted by a fit to the others
+  std::optional<kernels::Model> model;  // of the profile
   std::vector<KernelRow> rows;
 };
 
@@ -84,6 +91,10 @@ struct KernelPredictions {
 KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values& start,
                                  const std::function<void(std::size_t done, std::size_t total)>& on_fold = {},
                                  const Budget& budget = {});
+
+/// Predictions of all rows, in s, by the profile that the study names, beside rooflines. `with_host` and `nearest`, which
+/// take other rows, are empty, and a harness costs nothing. Requires `study.model`.
+KernelPredictions predict_by_profile(const KernelStudy& study);
 
 /// The profile file "kernels" with the values of all rows together and, for each architecture with enough rows, its own.
 Json kernel_profile(const KernelStudy& study, const std::string& command, const Budget& budget = {});

@@ -169,17 +169,21 @@ std::string kernel_study_schema() {
        .required = {"kind", "tables", "leave_out"}},
       R"json({
     "kind": { "const": "kernels" },
-    "leave_out": { "enum": ["gpu", "multiprocessor", "architecture"], "description": "what is predicted by a fit to the others; multiprocessor: GPUs of an architecture with as many cores in each" },
+    "leave_out": { "enum": ["gpu", "multiprocessor", "architecture", "nothing"], "description": "what is predicted by a fit to the others; multiprocessor: GPUs of an architecture with as many cores in each; nothing: all rows are predicted by a profile" },
+    "profile": { "type": "string", "description": "of the catalog, with leave_out nothing: what predicts all rows, as it is" },
     "tables": { "type": "array", "minItems": 1, "items": { "type": "object",
       "required": ["file", "kernel", "gpu", "sizes", "precision", "time"], "additionalProperties": false,
       "properties": {
         "file": { "type": "string", "description": "CSV, relative to this file, may be compressed (.gz); rows of the same kernel and GPU count as one, with their median" },
-        "kernel": { "enum": ["product", "convolution", "transformer", "transformer_training", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam"] },
+        "kernel": { "enum": ["product", "convolution", "transformer", "transformer_training", "unary", "binary", "copy", "reduction", "softmax", "softmax_backward", "layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "cross_entropy", "sgd", "momentum", "adam", "batch_norm", "batch_norm_backward", "gelu", "gelu_backward", "pooling", "pooling_backward"] },
+        "name": { "type": "string", "description": "what it is called in results; default: folder and file, and kernel" },
         "pass": { "enum": ["forward", "data", "weights"], "default": "forward", "description": "of a convolution" },
         "harness": { "type": "string", "description": "for tables that were measured alike: what gap and floor are fitted for" },
-        "gpu": { "type": "object", "required": ["column", "names"], "additionalProperties": false, "properties": {
-          "column": { "type": "string" },
-          "names": { "type": "object", "description": "GPU of the catalog by value of the column; other rows are left out", "additionalProperties": { "type": "string" } } } },
+        "gpu": { "anyOf": [{ "type": "string", "description": "GPU of the catalog that measured all rows" },
+          { "type": "object", "required": ["column", "names"], "additionalProperties": false, "properties": {
+            "column": { "type": "string" },
+            "names": { "type": "object", "description": "GPU of the catalog by value of the column; other rows are left out", "additionalProperties": { "type": "string" } } } }] },
+        "groups": { "type": "array", "items": { "type": "string" }, "description": "columns; errors are told of the rows of each of their values, too" },
         "sizes": { "type": "object", "description": "column or number by size: of a product m, n, k, batch; of others rows, columns; of a convolution batch, in_channels, out_channels, height, width, kernel_height and more", "additionalProperties": {
           "anyOf": [{ "type": "string" }, { "type": "integer", "minimum": 0, "maximum": 1000000000 }] } },
         "precision": { "enum": ["fp32", "tf32", "fp16", "bf16", "fp8"] },

@@ -39,6 +39,7 @@ def pair(errors):
 
 # Rows of the table of kernels: the first cell, the study, the key of its errors, whether the launch is told apart, whether it takes long.
 TRANSFORMERS = "kernels-transformers"
+H200 = "kernels-h200-layers"
 KERNELS = [
     ("`bf16-products`, above 20 us", "kernels-bf16-products", "all, above 20 us", False, False),
     ("the same, all", "kernels-bf16-products", "all", False, False),
@@ -50,6 +51,9 @@ KERNELS = [
     ("the same, forward", TRANSFORMERS, "neusight-gpu-kernels/transformers transformer", False, True),
     ("`fp32-products-deepbench`", "kernels-fp32-products-deepbench", "all", False, False),
     ("`convolutions-deepbench`", "kernels-convolutions-deepbench", "all", False, False),
+    ("`h200-layers`, products in bf16 (by the profile as it is, which has seen no row of it)", H200, "products of layers", False, False),
+    ("the same, tensor-parallel degree 1", H200, "products of layers, tensor 1", False, False),
+    ("the same, degree 16", H200, "products of layers, tensor 16", False, False),
 ]
 
 
@@ -76,9 +80,10 @@ def kernels(program, is_quick=False):
             continue
         errors = validate(program, study)["errors"]
         of = errors[key]
+        by_fits = "nearest_row" in of
         lines.append(row([label, str(of["kernel_model"]["rows"]), pair(of["kernel_model"]),
-                          pair(of["kernel_model_with_host"]) if has_launch else "", pair(of["roofline"]), pair(of["nearest_row"]),
-                          worst_gpu(errors, key)]))
+                          pair(of["kernel_model_with_host"]) if has_launch else "", pair(of["roofline"]),
+                          pair(of["nearest_row"]) if by_fits else "", worst_gpu(errors, key) if by_fits else ""]))
     return lines
 
 

@@ -28,11 +28,11 @@ namespace {
 
 constexpr double kLongEnough = 20e-6;  // s: of shorter kernels a good part is launch
 
-/// Errors of one way to predict over the rows that a filter takes.
+/// Errors of one way to predict over the rows that a filter takes; of no row where nothing was predicted that way.
 template <class Filter>
 ErrorStatistics errors(const KernelStudy& study, const std::vector<double>& predicted, Filter is_taken) {
   std::vector<ValidationRow> rows;
-  for (std::size_t i = 0; i < study.rows.size(); ++i) {
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
     if (!is_taken(study.rows[i])) continue;
     const double measured = study.rows[i].measured;
     rows.push_back({.measured = measured,
@@ -52,7 +52,20 @@ struct Line {
   std::string key() const { return table.empty() ? label : table + ", " + label; }
 };
 
-/// All rows, those above 20 us, and both for each GPU and table.
+/// Names of the groups of a table's rows, by column and in the order of the rows.
+std::vector<std::string> groups_of(const KernelStudy& study, std::size_t table) {
+  std::vector<std::string> names;
+  std::size_t columns = 0;
+  for (const KernelRow& row : study.rows)
+    if (row.table == table) columns = row.groups.size();
+  for (std::size_t column = 0; column < columns; ++column)
+    for (const KernelRow& row : study.rows)
+      if (row.table == table && std::ranges::find(names, row.groups[column]) == names.end())
+        names.push_back(row.groups[column]);
+  return names;
+}
+
+/// All rows, those above 20 us, and both for each GPU and table; groups of tables.
 std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& predictions) {
   std::vector<Line> lines;
   const auto add = [&](const std::string& label, auto is_taken, const std::string& table = {}) {
@@ -72,43 +85,60 @@ std::vector<Line> lines_of(const KernelStudy& study, const KernelPredictions& pr
     add(label + ", above 20 us", [&](const KernelRow& row) { return is_taken(row) && row.measured > kLongEnough; });
   };
   add_both("all", [](const KernelRow&) { return true; });
-  for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+  const std::size_t gpus = study.gpus.size() > 1 ? study.gpus.size() : 0;  // one is all there is
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu)
     add_both(study.gpus[gpu].name, [gpu](const KernelRow& row) { return row.gpu == gpu; });
-  if (study.tables.size() > 1)
-    for (std::size_t table = 0; table < study.tables.size(); ++table) {
+  for (std::size_t table = 0; table < study.tables.size(); ++table) {
+    if (study.tables.size() > 1) {
       add(study.tables[table], [table](const KernelRow& row) { return row.table == table; });
-      for (std::size_t gpu = 0; gpu < study.gpus.size(); ++gpu)
+      for (std::size_t gpu = 0; gpu < gpus; ++gpu)
         add(
             study.gpus[gpu].name, [=](const KernelRow& row) { return row.table == table && row.gpu == gpu; },
             study.tables[table]);
     }
+    for (const std::string& group : groups_of(study, table))
+      add(
+          group,
+          [&group, table](const KernelRow& row) {
+            return row.table == table && std::ranges::find(row.groups, group) != row.groups.end();
+          },
+          study.tables[table]);
+  }
   return lines;
 }
 
 std::string csv_of(const KernelStudy& study, const KernelPredictions& predictions) {
+  const auto at = [](const std::vector<double>& times, std::size_t row) { return times.empty() ? NAN : times[row]; };
   CsvWriter csv{
       {"table", "line", "gpu", "measured_s", "predicted_s", "error_pct", "with_host_s", "roofline_s", "nearest_s"}};
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const KernelRow& row = study.rows[i];
     csv.row({study.tables[row.table], static_cast<unsigned long>(row.line), study.gpus[row.gpu].name, row.measured,
-             predictions.model[i], 100 * (predictions.model[i] / row.measured - 1), predictions.with_host[i],
-             predictions.roofline[i], predictions.nearest[i]});
+             predictions.model[i], 100 * (predictions.model[i] / row.measured - 1), at(predictions.with_host, i),
+             predictions.roofline[i], at(predictions.nearest, i)});
   }
   return csv.text();
 }
 
 Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
   Json groups = Json::object();
-  for (const Line& line : lines)
-    groups[line.key()] = {{"kernel_model", to_json(line.model)},
-                          {"kernel_model_with_host", to_json(line.with_host)},
-                          {"roofline", to_json(line.roofline)},
-                          {"nearest_row", to_json(line.nearest)}};
-  return {{"study", study.name}, {"metric", "kernel_time_s"}, {"left_out", Json(study.folds)}, {"errors", groups}};
+  for (const Line& line : lines) {
+    Json& group = groups[line.key()] = {{"kernel_model", to_json(line.model)}, {"roofline", to_json(line.roofline)}};
+    if (study.model) continue;
+    group["kernel_model_with_host"] = to_json(line.with_host);
+    group["nearest_row"] = to_json(line.nearest);
+  }
+  Json summary{{"study", study.name}, {"metric", "kernel_time_s"}};
+  if (study.model)
+    summary["profile"] = study.profile;
+  else
+    summary["left_out"] = study.folds;
+  summary["errors"] = std::move(groups);
+  return summary;
 }
 
-void print(const KernelStudy& study, const std::vector<Line>& lines) {
-  std::printf("%s: kernel_time_s, errors in %%, median / p90 of their absolute values\n", study.name.c_str());
+/// Which GPUs are left out together.
+void print_folds(const KernelStudy& study) {
   std::printf("each GPU predicted by a fit without it (left out together: ");
   std::map<std::string, std::string> members;
   for (std::size_t i = 0; i < study.gpus.size(); ++i) {
@@ -120,9 +150,19 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     std::printf("%s%s", is_first ? "" : "; ", names.c_str());
     is_first = false;
   }
-  const bool has_hosts = std::ranges::any_of(study.harnesses, [](const std::string& name) { return !name.empty(); });
-  std::printf(")\n%-46s %6s %15s %8s %8s %15s %15s %15s\n", "", "rows", "kernel model", "max", "bias", "roofline",
-              "nearest row", has_hosts ? "launch known" : "");
+  std::printf(")\n");
+}
+
+void print(const KernelStudy& study, const std::vector<Line>& lines) {
+  std::printf("%s: kernel_time_s, errors in %%, median / p90 of their absolute values\n", study.name.c_str());
+  if (study.model)
+    std::printf("predicted by profile %s as it is\n", study.profile.c_str());
+  else
+    print_folds(study);
+  const bool has_hosts =
+      !study.model && std::ranges::any_of(study.harnesses, [](const std::string& name) { return !name.empty(); });
+  std::printf("%-46s %6s %15s %8s %8s %15s %15s %15s\n", "", "rows", "kernel model", "max", "bias", "roofline",
+              study.model ? "" : "nearest row", has_hosts ? "launch known" : "");
   const auto pair = [](const ErrorStatistics& errors) {
     std::printf(" %6.1f / %6.1f", errors.median_ape, errors.p90_ape);
   };
@@ -131,7 +171,7 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     pair(line.model);
     std::printf(" %8.1f %+8.1f", line.model.max_ape, line.model.bias);
     pair(line.roofline);
-    pair(line.nearest);
+    if (!study.model) pair(line.nearest);
     if (has_hosts) pair(line.with_host);
     std::printf("\n");
   }
@@ -167,16 +207,15 @@ int validate_kernels(const ValidateCommand& command) {
         "--without-own-profiles are for others"};
   const Catalog catalog = load_catalog(command.common);
   const KernelStudy study = load_kernel_study(command.study, catalog);
-  if (std::set<std::string>{study.folds.begin(), study.folds.end()}.size() < 2)
+  if (!study.model && std::set<std::string>{study.folds.begin(), study.folds.end()}.size() < 2)
     throw NoResultError{study.file_name + ": has nothing to fit where one GPU or architecture is left out"};
   const auto made = make_folder(command.common.output);
   Progress progress{"fits", command.common.is_quiet};
-  const KernelPredictions predictions = cross_validate(
-      study, {},
-      [&](std::size_t done, std::size_t total) {
-        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
-      },
-      command.common.budget);
+  const auto on_fold = [&](std::size_t done, std::size_t total) {
+    progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+  };
+  const KernelPredictions predictions =
+      study.model ? predict_by_profile(study) : cross_validate(study, {}, on_fold, command.common.budget);
   progress.clear();
   const std::vector<Line> lines = lines_of(study, predictions);
   const Json summary = summary_of(study, lines);
@@ -201,6 +240,7 @@ int calibrate_kernels(const CalibrateCommand& command) {
   Json profile;
   for (const fs::path& file : command.studies) {
     const KernelStudy study = load_kernel_study(file, catalog);
+    if (study.model) throw InputError{study.file_name + ": /leave_out: nothing is fitted to its rows"};
     Json of_study = kernel_profile(study, command.common.command_line, command.common.budget);
     if (profile.is_null())
       profile = std::move(of_study);

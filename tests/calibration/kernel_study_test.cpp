@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "platforms/profile.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/statistics.hpp"
 #include "tests/support/paths.hpp"
@@ -142,6 +144,43 @@ TEST_CASE("the profile of a study of kernels can be read as one") {
   CHECK(profile["kernels"]["products_reduced"]["intervals"]["arithmetic"].size() == 2);
 }
 
+TEST_CASE("a study that names a profile is predicted by its values as they are, without a second GPU") {
+  const test::TemporaryFolder folder;
+  folder.write("rows.csv",
+               "kind,m,n,time\ndata,4096,8192,30\nweight,4096,8192,50\nweight,128,64,3\ndata,4096,8192,40\n");
+  Json json = kStudy;
+  json["leave_out"] = "nothing";
+  json["profile"] = "kernels";
+  json["tables"][0]["gpu"] = "H200";
+  json["tables"][0]["groups"] = {"kind"};
+  const KernelStudy study = load_kernel_study(folder.write("study.json", json.dump()), catalog());
+  REQUIRE(study.gpus.size() == 1);
+  // The same product in two groups is two rows; in one group it is one, of the median.
+  REQUIRE(study.rows.size() == 3);
+  std::map<std::string, std::vector<double>> measured;
+  for (const KernelRow& row : study.rows) measured[row.groups.at(0)].push_back(row.measured);
+  CHECK(measured.at("kind data") == std::vector<double>{35e-6});
+  CHECK(measured.at("kind weight").size() == 2);
+  const KernelPredictions predictions = predict_by_profile(study);
+  REQUIRE(predictions.model.size() == 3);
+  CHECK(predictions.nearest.empty());
+  const Json nobody;
+  const Profile profile = read_profile(catalog().profile("kernels", JsonReader{nobody, "test"}));
+  REQUIRE(study.gpus[0].architecture == "Hopper");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const kernels::Values& hopper = profile.kernels->by_architecture.at("Hopper");
+    CHECK(predictions.model[i] == kernels::time(study.rows[i].kernel, study.gpus[0], hopper).value());
+    CHECK(predictions.roofline[i] <= predictions.model[i]);
+  }
+  json["leave_out"] = "gpu";
+  CHECK(study_refusal(json, "kind,m,n,time\ndata,1,2,3\n").find("/leave_out: expected \"nothing\" and a \"profile\"") !=
+        std::string::npos);
+  json["leave_out"] = "nothing";
+  json["profile"] = "nccl";
+  CHECK(study_refusal(json, "kind,m,n,time\ndata,1,2,3\n")
+            .find("/profile: expected a profile with a section \"kernels\"") != std::string::npos);
+}
+
 TEST_CASE("mistakes in a study of kernels are named with their place") {
   const std::string rows = "gpu,m,n,time\na,1,2,3\n";
   CHECK(study_refusal(kStudy, rows) == "accepted");
@@ -151,7 +190,7 @@ TEST_CASE("mistakes in a study of kernels are named with their place") {
     return study_refusal(study, rows);
   };
   CHECK(changed("/leave_out", "row")
-            .find("/leave_out: expected \"gpu\", \"multiprocessor\" or \"architecture\"; found \"row\"") !=
+            .find("/leave_out: expected \"gpu\", \"multiprocessor\", \"architecture\" or \"nothing\"; found \"row\"") !=
         std::string::npos);
   CHECK(changed("/tables/0/gpu/names/a", "A1000").find("/tables/0/gpu/names/a: unknown accelerator \"A1000\"") !=
         std::string::npos);

@@ -19,7 +19,10 @@ sys.argv = [word for word in sys.argv if word != "--rehearse"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3)
 sys.path.insert(0, os.path.join(ROOT, "calibration", "collect"))
 import attach  # noqa: E402
+import measure_layers  # noqa: E402
 from graph_def import StepGraph  # noqa: E402
+from layers.rows import SECTIONS, SHARES, Position, Rows, fill_launches, section_seconds, status_of  # noqa: E402
+from layers.trace import MARK, Spans, as_shapes, kernels_of  # noqa: E402
 from manifest import load_runs, run_entry, scenario_of, write_manifest  # noqa: E402
 from monitor import MonitorError, NvmlReader, ProcessorReader, Sampler, missed, on_grid, series_text  # noqa: E402
 from process import Network, Process, ProcessReader  # noqa: E402
@@ -459,6 +462,110 @@ class Attach(unittest.TestCase):
         for value, wanted in zip(found, expected[:3] + expected[4:7]):
             self.assertAlmostEqual(value, wanted, delta=1e-6 * wanted)
         tables.close()
+
+
+def span(cat, name, ts, dur, tid=7, **arguments):
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": tid, "args": arguments}
+
+
+class Layers(unittest.TestCase):
+    def test_a_kernel_belongs_to_the_operator_around_its_launch_whenever_it_runs(self):
+        events = [
+            span("user_annotation", MARK + "net|forward", 0, 100), span("user_annotation", MARK + "net|backward", 100, 100),
+            span("cpu_op", "aten::linear", 10, 50, **{"Input Dims": [[2, 3], [4, 3], []]}),
+            span("cpu_op", "aten::mm", 20, 30, **{"External id": 5, "Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}),
+            span("cpu_op", "aten::t", 12, 3), span("cuda_runtime", "cudaLaunchKernel", 30, 5, correlation=1),
+            span("cpu_op", "node: MmBackward0", 110, 50, tid=8), span("cpu_op", "aten::mm", 120, 30, tid=8, **{"External id": 6}),
+            span("cuda_driver", "cuLaunchKernelEx", 125, 2, tid=8, correlation=2),
+            span("kernel", "gemm_a", 90, 40, tid=99, correlation=1), span("kernel", "gemm_b", 300, 8, tid=99, correlation=2),
+            span("gpu_memset", "Memset (Device)", 400, 2, tid=99, correlation=77, **{"External id": 6}),
+        ]
+        found = [(k.phase, k.kernel, k.operator, k.outermost, k.shapes, k.types, k.count) for k in kernels_of(events)]
+        self.assertEqual(found, [("forward", "gemm_a", "aten::mm", "aten::linear", "2x3;3x4", "float;float", 1),
+                                 ("backward", "gemm_b", "aten::mm", "node: MmBackward0", "", "", 1),
+                                 ("backward", "Memset (Device)", "aten::mm", "aten::mm", "", "", 1)])
+        self.assertAlmostEqual(kernels_of(events)[0].mean_s, 40e-6)
+
+    def test_equal_launches_are_one_row_with_their_mean(self):
+        events = [span("cpu_op", "aten::add", t, 4) for t in (0, 10)]
+        events += [span("cuda_runtime", "launch", t + 1, 1, correlation=t) for t in (0, 10)]
+        events += [span("kernel", "add", 50 + t, 2 + t, tid=1, correlation=t) for t in (0, 10)]
+        (row,) = kernels_of(events)
+        self.assertEqual(row.count, 2)
+        self.assertAlmostEqual(row.mean_s, 7e-6)
+
+    def test_spans_around_a_time_come_innermost_first_and_only_if_they_reach_it(self):
+        spans = Spans([span("", name, ts, dur) for name, ts, dur in (("a", 0, 100), ("b", 10, 20), ("c", 12, 3), ("d", 40, 10))])
+        names = lambda time: [event["name"] for event in spans.containing(time)]
+        self.assertEqual([names(13), names(20), names(35), names(45), names(101)], [["c", "b", "a"], ["b", "a"], ["a"], ["d", "a"], []])
+
+    def test_shapes_of_scalars_and_lists(self):
+        self.assertEqual(as_shapes([[2, 3], [], [[4], [5, 6]], []]), "2x3;;(4;5x6)")
+
+    def test_shares_are_whole_and_time_that_is_left_over_goes_to_later_sections(self):
+        self.assertAlmostEqual(sum(SHARES.values()), 1.0)
+        self.assertEqual(set(SHARES), set(SECTIONS))
+        shares = {"a": 0.5, "b": 0.3, "c": 0.2}
+        self.assertAlmostEqual(section_seconds("a", ["a", "b", "c"], 100, shares), 50)
+        self.assertAlmostEqual(section_seconds("b", ["b", "c"], 80, shares), 48)  # a took 20 of its 50 s
+
+    def test_launches_are_filled_in_by_case_and_phase(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Rows(folder, "layers", ("forward_launches", "forward_kernels_s", "backward_launches", "backward_kernels_s"))
+            rows.write("one")
+            rows.write("two", "oom")
+            rows.close()
+            kernels = Rows(folder, "kernels", ("phase", "count", "mean_s"))
+            for phase, count, mean in (("forward", 2, 1e-3), ("forward", 1, 5e-3), ("backward", 4, 1e-3)):
+                kernels.write("one", phase=phase, count=count, mean_s=mean)
+            kernels.write("two", "RuntimeError: no")
+            kernels.close()
+            fill_launches(folder, "layers")
+            with open(os.path.join(folder, "layers.csv"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines()[1:], ["one,3,0.007,4,0.004,ok", "two,,,,,oom"])
+
+    def test_rows_of_a_second_worker_follow_those_of_the_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for case in ("one", "two"):
+                rows = Rows(folder, "steps", ("fast", "step_s"))
+                rows.write(case, fast=True, step_s=1 / 3)
+                rows.close()
+            with open(os.path.join(folder, "steps.csv"), encoding="utf-8") as file:
+                self.assertEqual(file.read(), "case,fast,step_s,status\none,1,0.3333333,ok\ntwo,1,0.3333333,ok\n")
+
+    def test_errors_become_one_line(self):
+        self.assertEqual(status_of(RuntimeError("CUDA out of memory. Tried")), "oom")
+        self.assertEqual(status_of(ValueError("first\nsecond")), "ValueError: first")
+        self.assertEqual(status_of(KeyError()), "KeyError: ")
+
+    def supervised(self, script, sections="layers,updates", seconds=20):
+        """(result, calls as 'sections first') of supervise() with workers that run `script` with what `sections`, `first` say."""
+        calls, folder = [], tempfile.mkdtemp(prefix="layers")
+        prelude = f"import os, sys, time; sys.path.insert(0, {os.path.dirname(measure_layers.__file__)!r}); from layers.rows import Position\n"
+
+        def command(arguments, sections, first, seconds, path):
+            calls.append(f"{','.join(sections)} {first}")
+            return [sys.executable, "-c", prelude + f"position, number = Position({path!r}), {len(calls)}\n" + script]
+
+        arguments = mock.Mock(output=folder, seconds=seconds, sections=sections.split(","))
+        with mock.patch.object(measure_layers, "worker_command", command), mock.patch.object(measure_layers, "say", lambda text: None):
+            return measure_layers.supervise(arguments, os.path.join(folder, "position")), calls
+
+    def test_a_worker_that_dies_is_followed_by_one_behind_its_case(self):
+        script = "if number == 1:\n position.write('updates', 4, 'bad')\n os.abort()\nif number == 2:\n position.write('updates', 9, 'worse')\n sys.exit(3)"
+        self.assertEqual(self.supervised(script), (True, ["layers,updates 0", "updates 5", "updates 10"]))
+
+    def test_a_worker_that_hangs_is_ended(self):
+        with mock.patch.object(measure_layers, "STALL_S", 600):
+            script = "if number == 1:\n position.write('layers', 2, 'slow')\n os.utime(position.path, (1, 1))\n time.sleep(60)"
+            self.assertEqual(self.supervised(script), (True, ["layers,updates 0", "layers,updates 3"]))
+
+    def test_a_worker_that_never_starts_is_the_end(self):
+        self.assertEqual(self.supervised("sys.exit(1)"), (False, ["layers,updates 0"]))
+
+    def test_a_section_that_never_starts_is_left_out(self):
+        script = "if number == 1:\n position.write('updates', -1, 'start')\n sys.exit(1)"
+        self.assertEqual(self.supervised(script, "layers,updates,steps"), (True, ["layers,updates,steps 0", "steps 0"]))
 
 
 if __name__ == "__main__":

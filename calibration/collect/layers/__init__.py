@@ -1,0 +1,1 @@
+"""Sections of measure_layers.py; each module but `rows` needs PyTorch."""
