@@ -7,6 +7,9 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "sim/base/named_queue.hpp"
 
 namespace rehearse {
 
@@ -15,7 +18,8 @@ namespace {
 /// A trace as the probe sees it: at each look the machines that went and those that came. Without names, only how many.
 struct Look {
   int gone = 0, come = 0;
-  std::vector<std::string> gone_names, come_names;
+  std::vector<std::string> gone_names;
+  NamedQueue<> come_names;
 };
 std::map<std::int64_t, Look> looks(const FleetTrace& trace, Seconds resolution) {
   std::map<std::int64_t, Look> result;
@@ -24,13 +28,11 @@ std::map<std::int64_t, Look> looks(const FleetTrace& trace, Seconds resolution) 
     Look& look = result.try_emplace(result.end(), date)->second;
     ++(event.is_added ? look.come : look.gone);
     if (!trace.has_names) continue;
-    const auto came = std::find(look.come_names.begin(), look.come_names.end(), event.node);
     if (event.is_added) {
-      look.come_names.push_back(event.node);
-    } else if (came == look.come_names.end()) {
+      look.come_names.append(event.node);
+    } else if (!look.come_names.take(event.node)) {
       look.gone_names.push_back(event.node);
-    } else {
-      look.come_names.erase(came);  // came and went between two looks
+    } else {  // came and went between two looks
       --look.gone;
       --look.come;
     }
@@ -67,7 +69,7 @@ int most_machines(const FleetTrace& trace) {
 FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
   FleetRecord record{.slots = slots, .resolution = resolution, .duration = trace.end};
   record.time_with.assign(static_cast<std::size_t>(slots) + 1, Seconds{});
-  std::deque<std::pair<std::string, Seconds>> alive;
+  NamedQueue<Seconds> alive;  // since when
   std::deque<Seconds> lost(static_cast<std::size_t>(slots), Seconds{});
   std::deque<Seconds> open_gaps;
   Seconds last{}, watched{};
@@ -78,8 +80,7 @@ FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
     if (!alive.empty()) watched += until - last;
     last = until;
   };
-  for (const auto& [date, seen] : looks(trace, resolution)) {
-    const auto& look = seen;  // clang 14 lets no lambda capture a structured binding
+  for (auto& [date, look] : looks(trace, resolution)) {
     const Seconds at = std::min(resolution * static_cast<double>(date), trace.end);
     spend(at);
     if (look.gone > 0 && at > Seconds{}) {
@@ -87,18 +88,13 @@ FleetRecord observe(const FleetTrace& trace, Seconds resolution, int slots) {
       open_gaps.push_back(at);
     }
     for (int i = 0; i < look.gone; ++i) {
-      const auto found = trace.has_names
-                             ? std::find_if(alive.begin(), alive.end(),
-                                            [&](const auto& machine) {
-                                              return machine.first == look.gone_names[static_cast<std::size_t>(i)];
-                                            })
-                             : alive.begin();
-      record.lives.push_back({at - found->second, at - found->second});
-      alive.erase(found);
+      const Seconds since = trace.has_names ? alive.take(look.gone_names[static_cast<std::size_t>(i)]).value_or(at)
+                                            : alive.take_first().second;
+      record.lives.push_back({at - since, at - since});
       lost.push_back(at);
     }
     for (int i = 0; i < look.come; ++i) {
-      alive.emplace_back(trace.has_names ? look.come_names[static_cast<std::size_t>(i)] : std::string{}, at);
+      alive.append(trace.has_names ? look.come_names.take_first().first : std::string{}, at);
       if (lost.empty()) continue;
       if (at > Seconds{} && at > lost.front()) record.waits.push_back({at - lost.front(), at - lost.front()});
       lost.pop_front();

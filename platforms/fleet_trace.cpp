@@ -8,6 +8,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/named_queue.hpp"
 
 namespace rehearse {
 
@@ -123,15 +124,15 @@ FleetTrace load_fleet_trace(const std::filesystem::path& path) { return read_fle
 
 FleetTrace cut(const FleetTrace& trace, Seconds from) {
   FleetTrace rest{.end = std::max(trace.end - from, Seconds{}), .has_names = trace.has_names};
-  std::vector<std::string> there;
+  NamedQueue<> there;
   auto event = trace.events.begin();
   for (; event != trace.events.end() && event->at <= from; ++event) {
     if (event->is_added)
-      there.push_back(event->node);
+      there.append(event->node);
     else
-      there.erase(std::find(there.begin(), there.end(), event->node));
+      (void)there.take(event->node);
   }
-  for (std::string& node : there) rest.events.push_back({Seconds{}, true, std::move(node)});
+  while (!there.empty()) rest.events.push_back({Seconds{}, true, there.take_first().first});
   for (; event != trace.events.end(); ++event) rest.events.push_back({event->at - from, event->is_added, event->node});
   return rest;
 }
@@ -139,7 +140,7 @@ FleetTrace cut(const FleetTrace& trace, Seconds from) {
 FleetReplay::FleetReplay(const FleetTrace& trace, int slots, Seconds from, Seconds notice)
     : runs_at_start_(static_cast<std::size_t>(slots), false) {
   std::map<std::string, int, std::less<>> slot_of;  // of the nodes that have one
-  std::deque<std::string> without;                  // in order of arrival
+  NamedQueue<> without;
   std::set<int> free;
   std::vector<Seconds> runs_from(static_cast<std::size_t>(slots));
   for (int slot = 0; slot < slots; ++slot) free.insert(slot);
@@ -157,7 +158,7 @@ FleetReplay::FleetReplay(const FleetTrace& trace, int slots, Seconds from, Secon
   const auto remove = [&](Seconds at, const std::string& node) {
     const auto found = slot_of.find(node);
     if (found == slot_of.end()) {
-      without.erase(std::find(without.begin(), without.end(), node));
+      (void)without.take(node);
       return;
     }
     const int slot = found->second;
@@ -172,15 +173,14 @@ FleetReplay::FleetReplay(const FleetTrace& trace, int slots, Seconds from, Secon
       runs_at_start_[static_cast<std::size_t>(slot)] = false;
     }
     if (without.empty()) return;
-    place(std::max(at, Seconds{}), without.front());
-    without.pop_front();
+    place(std::max(at, Seconds{}), without.take_first().first);
   };
   for (const TraceEvent& event : trace.events) {
     const Seconds at = event.at > from ? event.at - from : Seconds{};
     if (!event.is_added) {
       remove(at, event.node);
     } else if (free.empty()) {
-      without.push_back(event.node);
+      without.append(event.node);
     } else {
       place(at, event.node);
     }

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "sim/base/detail/inflater.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 
@@ -163,13 +164,12 @@ class NewFile {
   fs::path path_, target_, temporary_;
 };
 
-/// A zlib stream that is ended whatever happens.
-template <int (*End)(z_stream*)>
-struct ZlibStream : z_stream {
-  ZlibStream() : z_stream{} {}
-  ZlibStream(const ZlibStream&) = delete;
-  ZlibStream& operator=(const ZlibStream&) = delete;
-  ~ZlibStream() { End(this); }
+/// Data being packed; ended whatever happens.
+struct Deflation : z_stream {
+  Deflation() : z_stream{} {}
+  Deflation(const Deflation&) = delete;
+  Deflation& operator=(const Deflation&) = delete;
+  ~Deflation() { deflateEnd(this); }
 };
 
 constexpr int kGzipFormat = 15 + 16;  // largest window, gzip header
@@ -209,7 +209,7 @@ void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
 }
 
 std::string gzip(std::string_view content) {
-  ZlibStream<deflateEnd> stream;
+  Deflation stream;
   constexpr int kMemoryLevel = 8;
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::runtime_error{"zlib cannot start to compress"};
@@ -240,30 +240,19 @@ std::string gunzip(std::string_view compressed, std::size_t max_size, std::strin
     throw InputError{std::string{file_name} + ": cannot decompress: " + why};
   };
   if (compressed.empty()) throw InputError{std::string{file_name} + ": expected gzip data; found an empty file"};
-  ZlibStream<inflateEnd> stream;
-  if (inflateInit2(&stream, kGzipFormat) != Z_OK) throw std::runtime_error{"zlib cannot start to decompress"};
+  Inflater inflater{[&compressed](char* bytes, std::size_t size) {
+    const std::size_t count = compressed.copy(bytes, size);
+    compressed.remove_prefix(count);
+    return count;
+  }};
   std::string content;
   std::array<char, kChunk> buffer;
-  bool is_complete = false;
-  while (!is_complete) {
-    feed(stream, compressed);
-    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-    stream.avail_out = buffer.size();
-    const int state = inflate(&stream, Z_NO_FLUSH);
-    const std::size_t count = buffer.size() - stream.avail_out;
+  while (const std::size_t count = inflater.read(buffer.data(), buffer.size())) {
     if (content.size() + count > max_size) fail("it gives more than " + size_text(max_size));
     content.append(buffer.data(), count);
-    const bool has_more = stream.avail_in > 0 || !compressed.empty();
-    if (state == Z_STREAM_END && has_more) {
-      if (inflateReset(&stream) != Z_OK) fail("damaged");  // gzip files may be concatenated
-    } else if (state == Z_STREAM_END) {
-      is_complete = true;
-    } else if (state == Z_BUF_ERROR || (state == Z_OK && !has_more && count == 0)) {
-      fail("it is cut short");
-    } else if (state != Z_OK) {
-      fail("it is damaged or not in gzip format");
-    }
   }
+  if (inflater.state() == Inflater::State::kCutShort) fail("it is cut short");
+  if (inflater.state() != Inflater::State::kComplete) fail("it is damaged or not in gzip format");
   return content;
 }
 

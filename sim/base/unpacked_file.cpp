@@ -1,7 +1,5 @@
 #include "sim/base/unpacked_file.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/detail/inflater.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
@@ -120,62 +119,25 @@ class UnpackedFile::Text : public Bytes {
   std::size_t at_ = 0;
 };
 
-/// gzip data, of several parts one after another, too; zeros and other bytes behind the last part do not matter.
+/// gzip data; zeros and other bytes behind the last part do not matter.
 class UnpackedFile::Gunzipped : public Bytes {
  public:
-  Gunzipped(std::unique_ptr<Bytes> packed, std::string name) : packed_{std::move(packed)}, name_{std::move(name)} {
-    if (::inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc{};
-  }
-  Gunzipped(const Gunzipped&) = delete;
-  Gunzipped& operator=(const Gunzipped&) = delete;
-  Gunzipped(Gunzipped&&) = delete;
-  Gunzipped& operator=(Gunzipped&&) = delete;
-  ~Gunzipped() override { ::inflateEnd(&stream_); }
+  Gunzipped(std::unique_ptr<Bytes> packed, std::string name)
+      : packed_{std::move(packed)}, name_{std::move(name)}, inflater_{[this](char* bytes, std::size_t size) {
+          return packed_->read(bytes, size);
+        }} {}
 
  private:
   std::size_t more(char* bytes, std::size_t size) override {
-    stream_.next_out = reinterpret_cast<Bytef*>(bytes);
-    stream_.avail_out = static_cast<uInt>(std::min(size, std::size_t{1} << 30U));
-    const uInt wanted = stream_.avail_out;
-    while (!is_over_ && stream_.avail_out == wanted && wanted > 0) step();
-    return wanted - stream_.avail_out;
+    const std::size_t count = inflater_.read(bytes, size);
+    if (inflater_.state() == Inflater::State::kCutShort || inflater_.state() == Inflater::State::kDamaged)
+      throw InputError{name_ + ": the gzip data are damaged or cut short"};
+    return count;
   }
-  void step() {
-    if (stream_.avail_in == 0) fill();
-    if (is_between_parts_ && !begins_part()) {
-      is_over_ = true;
-      return;
-    }
-    if (stream_.avail_in == 0) fail();
-    is_between_parts_ = false;
-    const int state = ::inflate(&stream_, Z_NO_FLUSH);
-    if (state == Z_STREAM_END) {
-      is_between_parts_ = true;
-      if (::inflateReset(&stream_) != Z_OK) fail();
-    } else if (state != Z_OK) {
-      fail();
-    }
-  }
-  bool begins_part() {
-    if (stream_.avail_in == 1) {  // its other half comes with the next bytes
-      buffer_[0] = static_cast<char>(*stream_.next_in);
-      const std::size_t count = packed_->read(buffer_.data() + 1, buffer_.size() - 1);
-      stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
-      stream_.avail_in = static_cast<uInt>(count + 1);
-    }
-    return stream_.avail_in >= 2 && stream_.next_in[0] == 0x1f && stream_.next_in[1] == 0x8b;
-  }
-  void fill() {
-    stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
-    stream_.avail_in = static_cast<uInt>(packed_->read(buffer_.data(), buffer_.size()));
-  }
-  [[noreturn]] void fail() const { throw InputError{name_ + ": the gzip data are damaged or cut short"}; }
 
   std::unique_ptr<Bytes> packed_;
   std::string name_;
-  z_stream stream_{};
-  std::array<char, kBuffer> buffer_{};
-  bool is_between_parts_ = true, is_over_ = false;
+  Inflater inflater_;
 };
 
 /// The one regular file of a tar archive (POSIX 1003.1, ustar): folders and extended headers are passed over.

@@ -273,8 +273,9 @@ pcapng("options", lambda i: [(1, struct.pack("<HHI", 1, 0, 65535) + struct.pack(
 
 # ---- Tables
 
-def table(name, columns, row, command, between="\n", suffix=".csv"):
-    add(name, lambda size: fill(columns + "\n", row, "\n", size, between), command, suffix)
+def table(name, columns, row, command, between="\n", suffix=".csv", last=""):
+    """`last`: a row that is refused when all others have been read, so that nothing is simulated."""
+    add(name, lambda size: fill(columns + "\n", row, "\n" + last + "\n", size, between), command, suffix)
 
 
 def traffic(path):
@@ -325,10 +326,10 @@ def calibrate(path):
 
 
 kSteps = beside("scenarios/studies/own/step-times.json", ["measurements"], validate)
-kBad = "\n0,x,y"
-for name, columns, row in (("rows", "workers,batch,step_time_s", lambda i: f"{i},{i},1" if i else "1,32,bad"), ("equal rows", "workers,batch,step_time_s", lambda i: "1,32,1" if i else "1,32,bad"),
-                           ("quotes", "workers,batch,step_time_s", lambda i: '"1","""""""""",""' if i else "1,32,bad"), ("blank lines", "workers,batch,step_time_s", lambda i: "" if i else "1,32,bad")):
-    table("measurements: " + name, columns, row, kSteps)
+kBad = "1,32,bad"
+for name, columns, row in (("rows", "workers,batch,step_time_s", lambda i: f"{i + 1},{i + 1},1"), ("equal rows", "workers,batch,step_time_s", lambda i: "1,32,1"),
+                           ("quotes", "workers,batch,step_time_s", lambda i: '"1","""""""""",""'), ("blank lines", "workers,batch,step_time_s", lambda i: "")):
+    table("measurements: " + name, columns, row, kSteps, last=kBad)
 add("measurements: columns", lambda size: fill("workers,batch,step_time_s,", lambda i: f"c{i}", "\n1\n", size), kSteps, ".csv")
 add("measurements: columns without a known one", lambda size: (lambda n: ",".join(f"wokers{i}" for i in range(n)) + "\n" + ",".join("1" for _ in range(n)) + "\n")(count_for(size, 14)), kSteps, ".csv")
 add("measurements: one field", lambda size: "workers,batch,step_time_s\n1,2," + "9" * int(size) + "\n", kSteps, ".csv")
@@ -346,13 +347,15 @@ add("nccl-tests: one line", lambda size: kNcclHead + "8 " * int(size / 2) + kNcc
 
 kIperf = beside("scenarios/studies/own/link.json", ["measurements", "file"], validate)
 kStream = '{"socket":5,"start":0,"end":1,"seconds":1,"bytes":1000,"bits_per_second":8000,"omitted":false}'
-for name, begin, piece, end in (("intervals", '{"start":{"test_start":{"protocol":"TCP"}},"intervals":[', lambda i: '{"streams":[' + kStream + '],"sum":' + kStream + "}", "]}"),
-                                ("streams", '{"start":{"test_start":{"protocol":"TCP"}},"intervals":[{"streams":[', lambda i: kStream.replace("5", str(i), 1), '],"sum":' + kStream + "}]}"),
-                                ("equal keys", '{"start":{"test_start":{"protocol":"TCP"}},', lambda i: '"intervals":[{"sum":' + kStream + "}]", "}"), ("keys", '{"start":{"test_start":{"protocol":"TCP"}},', lambda i: f'"interval{i}":1', "}")):
+kIperfStart = '{"start":{"test_start":{"protocol":"TCP","num_streams":1}},'  # without an "end" it is refused when all intervals have been read
+for name, begin, piece, end in (("intervals", kIperfStart + '"intervals":[', lambda i: '{"streams":[' + kStream + '],"sum":' + kStream + "}", "]}"),
+                                ("streams", kIperfStart + '"intervals":[{"streams":[', lambda i: kStream.replace("5", str(i), 1), '],"sum":' + kStream + "}]}"),
+                                ("equal keys", kIperfStart, lambda i: '"socket":1', ',"intervals":[]}'), ("keys", kIperfStart, lambda i: f'"interval{i}":1', ',"intervals":[]}')):
     add("iperf3: " + name, lambda size, begin=begin, piece=piece, end=end: fill(begin, piece, end, size), kIperf)
+add("iperf3: a line for each event", lambda size: fill('{"event":"start","data":{"test_start":{"protocol":"TCP","num_streams":1}}}\n', lambda i: '{"event":"interval","data":{"streams":[' + kStream + '],"sum":' + kStream + "}}", "\n", size, "\n"), kIperf)
 
 kKernels = beside("scenarios/studies/own/kernels.json", ["measurements", "file"], validate)
-table("kernel table: rows", "kind,m,n,k,precision,time_ms", lambda i: f"gemm,{i},1,1,fp32,1" if i else "gemm,1,1,1,fp32,bad", kKernels)
+table("kernel table: rows", "kind,m,n,k,precision,time_ms", lambda i: f"gemm,{i + 1},1,1,fp32,1", kKernels, last="gemm,1,1,1,fp32,bad")
 table("kernels of a study: names", "gpu,m,n,k,time_us", lambda i: f"GPU {i},1,1,1,1", beside("scenarios/studies/kernels-bf16-products.json", ["tables", 0, "file"], calibrate))
 
 kLogs = beside("scenarios/studies/training-logs-example.json", ["logs", 0, "file"], calibrate)
@@ -371,22 +374,27 @@ def one_series(columns):
     return command
 
 
-for name, columns, row in (("nodes", "time_s,event,node", lambda i: f"{i},{'add' if i % 2 == 0 else 'remove'},n{i // 2}"), ("all there at once", "time_s,event,node", lambda i: f"{i},add,n{i}"),
-                           ("numbers", "time_h,instances", lambda i: f"{i},{i % 7}"), ("one date", "time_s,event,node", lambda i: f"0,add,n{i}")):
-    table("fleet trace: " + name, columns, row, one_series({}))
+for name, columns, row, last in (("nodes", "time_s,event,node", lambda i: f"{i},{'add' if i % 2 == 0 else 'remove'},n{i // 2}", "bad,add,n"), ("all there at once", "time_s,event,node", lambda i: f"{i},add,n{i}", "bad,add,n"),
+                                 ("numbers", "time_h,instances", lambda i: f"{i},{i % 7}", "bad,1"), ("one date", "time_s,event,node", lambda i: f"0,add,n{i}", "")):
+    table("fleet trace: " + name, columns, row, one_series({}), last=last)
+def played_back(path):
+    return ["simulate", os.path.join(ROOT, "scenarios/cm-dare-spot.json"), "--set", "/cluster/groups/1/spot_pool=" + json.dumps({"replay": path}), "--set", "/training/steps=40"]
+
+
+add("fleet trace: machines that go backwards, played back", lambda size: (lambda n: "time_s,event,node\n" + "".join(f"{i // 9},add,{i}\n" for i in range(n)) + "".join(f"{n},remove,{i}\n" for i in reversed(range(n))))(count_for(size, 36)), played_back, ".csv")
 
 kHistory = lambda path: ["remaining", os.path.join(ROOT, "scenarios/cm-dare.json"), "--set", "/training/steps=64000", "--step", "32096", "--lost", "1", "--history", path]
-table("history: rows", "case,revocation_step,total_steps,measured_remaining_s", lambda i: f"{i},1,64000,3000" if i else "0,1,64000,bad", kHistory)
+table("history: rows", "case,revocation_step,total_steps,measured_remaining_s", lambda i: f"{i},1,64000,3000", kHistory, last="0,1,64000,bad")
 
 
 # ---- Models of other tools
 
-def dry_import(path):
-    return ["import", path, "--dry-run", "-o", path + ".out.json"]
+def convert(path):
+    return ["import", path, "-o", path + ".out.json"]
 
 
 def pipedream(name, text):
-    add("pipedream: " + name, text, dry_import, ".txt")
+    add("pipedream: " + name, text, convert, ".txt")
 
 
 def dream(i):
@@ -399,18 +407,18 @@ pipedream("equal edges", lambda size: dream(0) + "\n" + dream(1) + "\n" + "\tnod
 pipedream("a long line", lambda size: dream(0) + " " * int(size) + "\n")
 pipedream("activations", lambda size: dream(0).replace("48.0", "[" + "; ".join(["1.0"] * count_for(size, 5)) + "]") + "\n")
 
-add("tensorflow: a chain", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n{max(0, i - 1)}" }}' if i else 'node { name: "n0" op: "Placeholder" }', "\n", size, "\n"), dry_import, ".pbtxt")
-add("tensorflow: a chain backwards", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n{i + 1}" }}', "\n", size, "\n"), dry_import, ".pbtxt")
-add("tensorflow: all from one", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n0" }}' if i else 'node { name: "n0" op: "Placeholder" }', "\n", size, "\n"), dry_import, ".pbtxt")
-add("tensorflow: one name", lambda size: fill("", lambda i: 'node { name: "n" op: "Relu" }', "\n", size, "\n"), dry_import, ".pbtxt")
-add("tensorflow: inputs of one", lambda size: 'node { name: "n0" op: "Placeholder" }\nnode { name: "n1" op: "AddN" ' + 'input: "n0" ' * count_for(size, 12) + "}\n", dry_import, ".pbtxt")
-add("tensorflow: attributes", lambda size: 'node { name: "n0" op: "Placeholder" ' + "".join(f'attr {{ key: "a{i}" value {{ i: 1 }} }} ' for i in range(count_for(size, 36))) + "}\n", dry_import, ".pbtxt")
-add("tensorflow: variables", lambda size: fill("", lambda i: f'node {{ name: "w{i}" op: "VariableV2" attr {{ key: "_output_shapes" value {{ list {{ shape {{ dim {{ size: 3 }} }} }} }} }} }}', "\n", size, "\n"), dry_import, ".pbtxt")
-add("tensorflow: nesting", lambda size: "node { " * count_for(size, 7), dry_import, ".pbtxt")
+add("tensorflow: a chain", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n{max(0, i - 1)}" }}' if i else 'node { name: "n0" op: "Placeholder" }', "\n", size, "\n"), convert, ".pbtxt")
+add("tensorflow: a chain backwards", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n{i + 1}" }}', "\n", size, "\n"), convert, ".pbtxt")
+add("tensorflow: all from one", lambda size: fill("", lambda i: f'node {{ name: "n{i}" op: "Relu" input: "n0" }}' if i else 'node { name: "n0" op: "Placeholder" }', "\n", size, "\n"), convert, ".pbtxt")
+add("tensorflow: one name", lambda size: fill("", lambda i: 'node { name: "n" op: "Relu" }', "\n", size, "\n"), convert, ".pbtxt")
+add("tensorflow: inputs of one", lambda size: 'node { name: "n0" op: "Placeholder" }\nnode { name: "n1" op: "AddN" ' + 'input: "n0" ' * count_for(size, 12) + "}\n", convert, ".pbtxt")
+add("tensorflow: attributes", lambda size: 'node { name: "n0" op: "Placeholder" ' + "".join(f'attr {{ key: "a{i}" value {{ i: 1 }} }} ' for i in range(count_for(size, 36))) + "}\n", convert, ".pbtxt")
+add("tensorflow: variables", lambda size: fill("", lambda i: f'node {{ name: "w{i}" op: "VariableV2" attr {{ key: "_output_shapes" value {{ list {{ shape {{ dim {{ size: 3 }} }} }} }} }} }}', "\n", size, "\n"), convert, ".pbtxt")
+add("tensorflow: nesting", lambda size: "node { " * count_for(size, 7), convert, ".pbtxt")
 
 
 def onnx(name, graph):
-    add("onnx: " + name, lambda size: field(1, 8) + field(8, field(2, 13)) + field(7, graph(size)), dry_import, ".onnx")
+    add("onnx: " + name, lambda size: field(1, 8) + field(8, field(2, 13)) + field(7, graph(size)), convert, ".onnx")
 
 
 def onnx_node(inputs, output, kind=b"Relu"):
@@ -432,14 +440,14 @@ onnx("products", lambda size: b"".join(onnx_node([b"n%d" % i, b"w%d" % i], b"n%d
 onnx("weights", lambda size: b"".join(onnx_weight(b"w%d" % i) for i in range(count_for(size, 290))) + onnx_value(11, b"n0"))
 onnx("inputs of one", lambda size: onnx_node([b"n0"] * count_for(size, 4), b"n1", b"Sum") + onnx_value(11, b"n0"))
 
-table("neusight: rows", "name,op,target,inputs,input_shapes,output_shape,dtype,fw_ms,bw_ms,acc_ms", lambda i: f'n{i},call_module,wte,n{i - 1},"[[2, 8]]","(2, 8, 4)",torch.float32,1.5,2.0,0.25' if i else 'n0,placeholder,ids,,[],"(2, 8)",torch.int64,0.0,0.0,0.0', dry_import)
-table("neusight: all from one", "name,op,target,inputs,input_shapes,output_shape,dtype,fw_ms,bw_ms,acc_ms", lambda i: f'n{i},call_module,wte,n0,"[[2, 8]]","(2, 8, 4)",torch.float32,1.5,2.0,0.25' if i else 'n0,placeholder,ids,,[],"(2, 8)",torch.int64,0.0,0.0,0.0', dry_import)
-add("paleo: a chain", lambda size: fill('{"name":"n","layers":{', lambda i: f'"l{i}":{{"parents":["l{i - 1}"],"type":"Dropout","dropout_keep_prob":1}}' if i else '"l0":{"parents":[],"type":"Input","tensor":[2,8,8,3]}', "}}", size), dry_import)
-add("paleo: all from one", lambda size: fill('{"name":"n","layers":{', lambda i: f'"l{i}":{{"parents":["l0"],"type":"Dropout","dropout_keep_prob":1}}' if i else '"l0":{"parents":[],"type":"Input","tensor":[2,8,8,3]}', "}}", size), dry_import)
+table("neusight: rows", "name,op,target,inputs,input_shapes,output_shape,dtype,fw_ms,bw_ms,acc_ms", lambda i: f'n{i},call_module,wte,n{i - 1},"[[2, 8]]","(2, 8, 4)",torch.float32,1.5,2.0,0.25' if i else 'n0,placeholder,ids,,[],"(2, 8)",torch.int64,0.0,0.0,0.0', convert)
+table("neusight: all from one", "name,op,target,inputs,input_shapes,output_shape,dtype,fw_ms,bw_ms,acc_ms", lambda i: f'n{i},call_module,wte,n0,"[[2, 8]]","(2, 8, 4)",torch.float32,1.5,2.0,0.25' if i else 'n0,placeholder,ids,,[],"(2, 8)",torch.int64,0.0,0.0,0.0', convert)
+add("paleo: a chain", lambda size: fill('{"name":"n","layers":{', lambda i: f'"l{i}":{{"parents":["l{i - 1}"],"type":"Dropout","dropout_keep_prob":1}}' if i else '"l0":{"parents":[],"type":"Input","tensor":[2,8,8,3]}', "}}", size), convert)
+add("paleo: all from one", lambda size: fill('{"name":"n","layers":{', lambda i: f'"l{i}":{{"parents":["l0"],"type":"Dropout","dropout_keep_prob":1}}' if i else '"l0":{"parents":[],"type":"Input","tensor":[2,8,8,3]}', "}}", size), convert)
 for name, source in (("a chain", lambda i: f"n{i - 1}"), ("all from one", lambda i: "n0"), ("a chain backwards", lambda i: f"n{i + 1}")):
-    add("torch graph: " + name, lambda size, source=source: fill('{"torch_graph":1,"model":"M","torch":"2","nodes":[', lambda i: json.dumps({"name": f"n{i}", "op": "call_function", "type": "add", "inputs": [source(i)] * 2, "shape": [2, 16], "dtype": "float32"}) if i else '{"name":"n0","op":"placeholder","type":"ids","inputs":[],"shape":[2,16],"dtype":"int64"}', "]}", size), dry_import)
-add("huggingface: labels", lambda size: fill('{"model_type":"bert","hidden_size":8,"num_hidden_layers":1,"num_attention_heads":1,"intermediate_size":8,"vocab_size":8,"max_position_embeddings":8,"id2label":{', lambda i: f'"{i}":"LABEL_{i}"', "}}", size), dry_import)
-add("huggingface: unknown keys", lambda size: fill('{"model_type":"bert",', lambda i: f'"hiden_size{i}":1', "}", size), dry_import)
+    add("torch graph: " + name, lambda size, source=source: fill('{"torch_graph":1,"model":"M","torch":"2","nodes":[', lambda i: json.dumps({"name": f"n{i}", "op": "call_function", "type": "add", "inputs": [source(i)] * 2, "shape": [2, 16], "dtype": "float32"}) if i else '{"name":"n0","op":"placeholder","type":"ids","inputs":[],"shape":[2,16],"dtype":"int64"}', "]}", size), convert)
+add("huggingface: labels", lambda size: fill('{"model_type":"bert","hidden_size":8,"num_hidden_layers":1,"num_attention_heads":1,"intermediate_size":8,"vocab_size":8,"max_position_embeddings":8,"id2label":{', lambda i: f'"{i}":"LABEL_{i}"', "}}", size), convert)
+add("huggingface: unknown keys", lambda size: fill('{"model_type":"bert",', lambda i: f'"hiden_size{i}":1', "}", size), convert)
 
 
 # ---- Files of one's own: each list and each object of a shipped one grown, and what any JSON reader has to bear
@@ -528,7 +536,7 @@ json_kind("profile", "calibration/profiles/cm-dare.json", of_catalog("profiles",
 json_kind("accelerators", "platforms/catalog/accelerators.json", of_catalog("", "gpus"), 12)
 json_kind("instances", "platforms/catalog/ec2.json", of_catalog("", "instances"), 12)
 json_kind("pools", "platforms/catalog/spot_pools.json", of_catalog("", "spot_pools"), 12)
-json_kind("measurement list", "tests/fuzz/corpus/measurement_list/profiles", lambda path: ["import", path, "--dry-run", "-o", path + ".db"])
+json_kind("measurement list", "tests/fuzz/corpus/measurement_list/profiles", lambda path: ["import", path, "-o", path + ".db"])
 
 
 # ---- Results of runs

@@ -52,6 +52,19 @@ TEST_CASE("dates that differ by less than a billionth of a trace are one look") 
   CHECK(observe(trace, resolution_of(trace), 2).lives.size() == 1);
 }
 
+TEST_CASE("what a probe sees of 100 000 machines takes no time that is quadratic") {
+  constexpr int kMachines = 100'000;  // minutes if each is looked for among all
+  FleetTrace trace{.events = {}, .end = Seconds{3 * 60}, .has_names = true};
+  for (int i = 0; i < kMachines; ++i) trace.events.push_back({Seconds{60}, true, std::to_string(i)});
+  for (int i = kMachines / 2; i-- > 0;) trace.events.push_back({Seconds{60}, false, std::to_string(i)});
+  for (int i = kMachines; i-- > kMachines / 2 + 1;) trace.events.push_back({Seconds{120}, false, std::to_string(i)});
+  const FleetRecord record = observe(trace, Seconds{60}, 2);
+  REQUIRE(record.losses.size() == 1);
+  CHECK(record.losses[0].before == kMachines / 2);
+  CHECK(record.losses[0].size == kMachines / 2 - 1);
+  CHECK(record.lives.size() == kMachines / 2);
+}
+
 TEST_CASE("who comes and goes between two looks is not seen") {
   const FleetTrace trace = read("time_s,event,node\n0,add,a\n70,add,b\n80,remove,b\n100,remove,a\n600,add,c\n");
   const FleetRecord record = observe(trace, Seconds{60}, 2);

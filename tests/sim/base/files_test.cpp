@@ -157,6 +157,10 @@ TEST_CASE("damaged, short and exploding gzip files are refused") {
         "x.gz: cannot decompress: it is damaged or not in gzip format");
   CHECK(error_of([&] { gunzip(packed.substr(0, 60'000), kMiB, "x.gz"); }) ==
         "x.gz: cannot decompress: it is cut short");
+  CHECK(error_of([&] { gunzip(packed + std::string(100, '\0'), kMiB, "x.gz"); }) ==
+        "x.gz: cannot decompress: it is damaged or not in gzip format");
+  CHECK(error_of([&] { gunzip(packed + packed.substr(0, 100), kMiB, "x.gz"); }) ==
+        "x.gz: cannot decompress: it is cut short");
   CHECK(error_of([&] { gunzip("", kMiB, "x.gz"); }) == "x.gz: expected gzip data; found an empty file");
   const std::string bomb = gzip(std::string(64 * kMiB, '\0'));
   CHECK(error_of([&] { gunzip(bomb, kMiB, "x.gz"); }) == "x.gz: cannot decompress: it gives more than 1MiB");
