@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "sim/scenario/gpu_memory.hpp"
@@ -207,8 +206,12 @@ TEST_CASE("interleaved: a step takes m + (p - 1) / v micro-batches, if p divides
 }
 
 TEST_CASE("interleaved: stages keep min(m v, w + 1) chunks, and each program runs") {
-  for (const auto& [p, v, m, group] :
-       {std::tuple{2, 2, 2, 2}, {2, 3, 6, 2}, {4, 2, 8, 4}, {2, 2, 5, 3}, {3, 2, 8, 5}, {3, 3, 7, 4}, {4, 2, 4, 4}}) {
+  struct Case {
+    int p, v, m, group;
+  };
+  for (const Case& of :
+       {Case{2, 2, 2, 2}, {2, 3, 6, 2}, {4, 2, 8, 4}, {2, 2, 5, 3}, {3, 2, 8, 5}, {3, 3, 7, 4}, {4, 2, 4, 4}}) {
+    const int p = of.p, v = of.v, m = of.m, group = of.group;
     CAPTURE(p);
     CAPTURE(v);
     CAPTURE(m);
@@ -284,7 +287,11 @@ TEST_CASE("interleaved messages that block: one exchange for each pair of a forw
 
 TEST_CASE("interleaved stages send from each part to the next, and from the last stage to the first") {
   const std::vector<TimedTensor> layers{{"24000000B"}, {"12000000B"}, {"0B"}, {"48000000B"}, {"8B"}, {"4000000B"}};
-  for (const auto& [workers, p, v] : {std::tuple{2, 2, 2}, {2, 2, 3}, {3, 3, 2}, {6, 3, 2}, {4, 2, 3}}) {
+  struct Case {
+    int workers, p, v;
+  };
+  for (const Case& of : {Case{2, 2, 2}, {2, 2, 3}, {3, 3, 2}, {6, 3, 2}, {4, 2, 3}}) {
+    const int workers = of.workers, p = of.p, v = of.v;
     CAPTURE(workers);
     CAPTURE(p);
     CAPTURE(v);
@@ -295,7 +302,6 @@ TEST_CASE("interleaved stages send from each part to the next, and from the last
     CHECK(sent(scenario) == exactly(passed + 2 * once));
     for (const auto& [what, times] : {std::pair{"optimizer", 2}, {"gradients", m + 1}, {"parameters", 3 * m}}) {
       scenario["training"]["strategy"]["sharding"] = what;
-      CAPTURE(what);
       CHECK(sent(scenario) == exactly(passed + times * once));
       CHECK(seconds(scenario) > 0);
     }
