@@ -40,6 +40,10 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "offloading to the host", "states and activations stay on the GPU"},
     {"lora lora_rank peft qlora adapters adapter frozen frozen_parameters trainable_parameters freeze freezes",
      "training of a part of the parameters (LoRA, adapters, frozen layers)", "all parameters are trained"},
+    {"virtual_stages virtual_pipeline_stages virtual_pipeline_model_parallel_size "
+     "num_layers_per_virtual_pipeline_stage",
+     "an interleaved pipeline",
+     R"("pipeline": { "schedule": "interleaved", "chunks": 2, ... } in an "all_reduce" strategy says it)", true},
     {"hybrid_shard hsdp shard_group shard_group_size sharding_group_size replicas shard_degree zero_hpz_partition_size",
      "hybrid sharding, among the GPUs of a group with replicas of it,", "what is sharded is shared by all workers"},
     {"fp8 fp4 int8 quantization", "training in 8 bits and fewer", "precisions are fp32, tf32, fp16 and bf16"},
