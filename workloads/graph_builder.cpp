@@ -206,12 +206,13 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
   return output;
 }
 
-GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x, bool is_composite) {
+GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x, bool is_composite,
+                                              bool keeps_input) {
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
   workload_.graph[static_cast<std::size_t>(y.producer)].is_composite = is_composite;
   layers_.back().is_composite = is_composite;
   if (y.needs_gradient) keep_for_backward(y, static_cast<std::size_t>(y.producer));
-  if (y.needs_gradient && is_composite) keep_for_backward(x, static_cast<std::size_t>(y.producer));
+  if (y.needs_gradient && keeps_input) keep_for_backward(x, static_cast<std::size_t>(y.producer));
   return y;
 }
 

@@ -5,8 +5,8 @@
 // Conventions. FLOPs: 2 per multiply-add of convolutions, dense layers, products and recurrent layers; element-wise
 // kernels have none, they are bound by memory. Device memory: every input is read once and every output written once,
 // except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
-// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, of composite
-// ones such as GELU the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
+// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, of GELU and SiLU
+// the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
 // needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
 #include <array>
@@ -125,8 +125,12 @@ class GraphBuilder {
   Tensor rms_norm(const std::string& name, const Tensor& x);
   /// Any of them: kBatchNorm, or kLayerNorm, which also stands for those over groups of channels.
   Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, NormVariables variables);
-  /// ReLU, GELU, tanh, softmax and the like: one kernel, one tensor kept; GELU is composite.
-  Tensor activation(const std::string& name, const Tensor& x, bool is_composite = false);
+  /// ReLU, GELU, SiLU, tanh, softmax and the like: one kernel, whose output is kept, of GELU and SiLU the input, too; GELU is
+  /// composite.
+  Tensor activation(const std::string& name, const Tensor& x, bool is_composite = false) {
+    return activation(name, x, is_composite, is_composite);
+  }
+  Tensor activation(const std::string& name, const Tensor& x, bool is_composite, bool keeps_input);
   Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
   /// Element-wise product of inputs and tables, whose factors are kept.

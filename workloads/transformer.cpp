@@ -130,8 +130,8 @@ class Stack {
     if (net_.has_gates) {
       const Tensor gates = graph_.linear(at + "/gates", from, net_.feed_forward, has_biases);
       inner = part(again_.activations, true, [&] {
-        return graph_.multiply(at + "/gated", std::vector{inner, graph_.activation(at + "/activation", gates)}, {},
-                               inner);
+        return graph_.multiply(
+            at + "/gated", std::vector{inner, graph_.activation(at + "/activation", gates, false, true)}, {}, inner);
       });
     } else {
       inner = part(again_.activations, true, [&] { return graph_.activation(at + "/activation", inner, true); });

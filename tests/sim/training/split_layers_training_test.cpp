@@ -29,7 +29,7 @@ Json split(int machines, int gpus, const Json& strategy, int layers = 4) {
   return scenario;
 }
 
-double sent(const Json& scenario) {
+double bytes_sent(const Json& scenario) {
   const Json summary = test::simulated(scenario);
   REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
   CHECK(summary["sent_B"] == summary["received_B"]);
@@ -61,7 +61,7 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gr
         const Scenario scenario = test::resolved(json);
         const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
         // Rings cut what their size does not divide into pieces of at most one byte more.
-        CHECK(sent(json) == doctest::Approx(workers * (sent_in_layers(scenario, passes) + gradients)).epsilon(2e-4));
+        CHECK(bytes_sent(json) == doctest::Approx(workers * (sent_in_layers(scenario, passes) + gradients)).epsilon(2e-4));
         CHECK((partial_gradients(scenario, std::vector<bool>(scenario.workload.variables.size(), true)) > Bytes{}) ==
               (in_parts && degree > 1));
       }
