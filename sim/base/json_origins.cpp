@@ -39,7 +39,8 @@ void JsonOrigins::set(Json& value, std::string_view pointer, std::string_view va
 
 void JsonOrigins::add(std::string_view pointer, std::string place) {
   const std::string below = std::string{pointer} + "/";
-  std::erase_if(by_pointer_, [&](const auto& entry) { return entry.first.starts_with(below); });
+  for (auto at = by_pointer_.lower_bound(below); at != by_pointer_.end() && at->first.starts_with(below);)
+    at = by_pointer_.erase(at);  // they stand next to each other
   by_pointer_.insert_or_assign(std::string{pointer}, Origin{std::move(place), {}});
 }
 
