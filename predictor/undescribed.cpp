@@ -118,6 +118,9 @@ bool are_alike(const Group& a, const Group& b) {
 std::optional<Undescribed> undescribed(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.groups.size(); ++i)
     if (auto found = undescribed_group(scenario, i)) return found;
+  if (scenario.model.split.degree > 1)
+    return Undescribed{"/training/strategy/tensor", "layers that workers hold together"};
+  if (scenario.model.again != Recomputation{}) return Undescribed{"/workload/recompute", "kernels that run again"};
   if (auto found = undescribed_strategy(scenario.training.strategy)) return found;
   const Training& training = scenario.training;
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};

@@ -94,6 +94,11 @@ TEST_CASE("each part of a scenario that no column holds is named") {
   const Json ring = load_json_file(source_folder() + "/scenarios/tum/tensorflow-ring.json");
   CHECK(pointer_of(ring).empty());
   CHECK(pointer_of(changed(ring, {{strategy + "sharding", "parameters"}})) == strategy + "sharding");
+  const Changes words{{"/workload/model", "gpt2"}, {"/workload/batch_per_worker", "1"}};
+  const Json language = changed(ring, words);
+  CHECK(pointer_of(language).empty());
+  CHECK(pointer_of(changed(language, {{"/workload/recompute", "full"}})) == "/workload/recompute");
+  CHECK(pointer_of(changed(language, {{strategy + "tensor", R"({"degree": 2})"}})) == strategy + "tensor");
   const std::string spot = source_folder() + "/scenarios/cm-dare-spot.json";
   CHECK(
       undescribed(read_scenario(load_json_file(spot), spot, test::shipped_catalog()))->pointer.ends_with("/spot_pool"));
