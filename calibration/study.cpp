@@ -587,14 +587,9 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   std::erase_if(distinct, [](const Question& question) { return question.first.empty(); });  // could not be mapped
-  const auto place_of = [&](const Question& question) {
-    return static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
-  };
-  std::vector<std::size_t> asked_by(distinct.size());  // the first row
-  for (std::size_t i = questions.size(); i-- > 0;)
-    if (!questions[i].first.empty()) asked_by[place_of(questions[i])] = i;
   const auto scenario_of = [&](std::size_t i) {
-    return read_row(study.rows[asked_by[i]], study.scenario_file, catalog);
+    const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
+    return read_row(study.rows[static_cast<std::size_t>(asked_by)], study.scenario_file, catalog);
   };
   const auto results = pool.run_all(
       distinct.size(),
@@ -615,7 +610,8 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
       predictions.push_back({});
       continue;
     }
-    const std::size_t at = place_of(question);
+    const auto at =
+        static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), question) - distinct.begin());
     const PooledRun& result = results[at];
     Prediction prediction = made[at];
     const StudyRow& row = study.rows[predictions.size()];

@@ -80,7 +80,7 @@ void read_strategy(const JsonReader& json, Scenario& scenario, Json& effective) 
   strategy.kind = entry.read(json, scenario, effective);
   read_exchange(json, scenario, effective);
   std::vector<std::string> modelled;  // by any
-  for (const StrategyEntry& entry : strategies()) modelled.insert(modelled.end(), entry.keys.begin(), entry.keys.end());
+  for (const StrategyEntry& any : strategies()) modelled.insert(modelled.end(), any.keys.begin(), any.keys.end());
   for (const std::string& key : modelled) (void)json.has(key);
   know_keys(json, {"accumulation_steps", "bucket_size", "first_bucket_size", "partition_size", "cycle_time", "order",
                    "overlap", "gradient_precision"});
