@@ -43,10 +43,11 @@ constexpr std::size_t kMostOperations = 20'000'000;
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
                            const SplitLayers& split) {
   const int separate = UnitExchange::reduces_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
-  if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(separate) * plan.kernels.size() >
+  const int written = count_exchanges(plan) > 0 ? passes : separate;
+  if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(written) * plan.kernels.size() >
       kMostOperations)
     throw RunError{"/training/strategy/accumulation_steps",
-                   "a step of more than 20000000 operations, as every pass exchanges what is sharded"};
+                   "a step of more than 20000000 operations, as every pass exchanges what is sharded, or split"};
   ProgramBuilder builder;
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
   const int exchanges = count_exchanges(plan), first_exchange = static_cast<int>(builder.program().labels.size());

@@ -15,7 +15,13 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false}, Named{"tensor_pipeline_data", true}};
+// Named by their axes, or by who has them so.
+constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false},
+                                 Named{"tensor_pipeline_data", true},
+                                 Named{"megatron", false},
+                                 Named{"deepspeed", false},
+                                 Named{"nanotron", false},
+                                 Named{"torchtitan", false}};
 
 bool is_split(const Refusal::Subject& subject) { return subject.scenario->model.split.degree > 1; }
 
@@ -90,7 +96,7 @@ std::string schema_of_split() {
         "degree": { "type": "integer", "minimum": 1, "description": "workers that hold each layer together; divides the workers, the heads, the key-value heads and the inner features of the model" },
         "sequence_parallel": { "type": "boolean", "default": false, "description": "between split products each worker has its part of the positions, too; the degree divides them" },
         "vocabulary_multiple": { "type": "integer", "minimum": 1, "maximum": 65536, "default": 128, "description": "the table of words is padded so that each worker has a multiple of so many of its rows (Megatron-LM: make-vocab-size-divisible-by)" } } },
-    "rank_order": { "enum": ["tensor_data_pipeline", "tensor_pipeline_data"], "description": "all_reduce: axes along which consecutive workers stand, the fastest first; default: tensor_data_pipeline with \"tensor\" (Megatron-LM, DeepSpeed, nanotron, torchtitan), else tensor_pipeline_data" }
+    "rank_order": { "enum": ["tensor_data_pipeline", "tensor_pipeline_data", "megatron", "deepspeed", "nanotron", "torchtitan"], "description": "all_reduce: axes along which consecutive workers stand, the fastest first, or who has them so; default: tensor_data_pipeline with \"tensor\" (Megatron-LM, DeepSpeed, nanotron, torchtitan), else tensor_pipeline_data" }
   } })json";
 }
 

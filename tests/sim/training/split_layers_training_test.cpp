@@ -61,7 +61,8 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gr
         const Scenario scenario = test::resolved(json);
         const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
         // Rings cut what their size does not divide into pieces of at most one byte more.
-        CHECK(bytes_sent(json) == doctest::Approx(workers * (sent_in_layers(scenario, passes) + gradients)).epsilon(2e-4));
+        CHECK(bytes_sent(json) ==
+              doctest::Approx(workers * (sent_in_layers(scenario, passes) + gradients)).epsilon(2e-4));
         CHECK((partial_gradients(scenario, std::vector<bool>(scenario.workload.variables.size(), true)) > Bytes{}) ==
               (in_parts && degree > 1));
       }
@@ -71,7 +72,7 @@ TEST_CASE("a degree of one, and an order of axes of which one alone is longer th
   const Json plain = split(2, 2, Json::object());
   for (const Json& strategy :
        {Json{{"tensor", {{"degree", 1}, {"sequence_parallel", true}}}}, Json{{"rank_order", "tensor_data_pipeline"}},
-        Json{{"rank_order", "tensor_pipeline_data"}}})
+        Json{{"rank_order", "tensor_pipeline_data"}}, Json{{"rank_order", "megatron"}}})
     CHECK(program_text(test::resolved(split(2, 2, strategy))) == program_text(test::resolved(plain)));
 }
 
