@@ -120,7 +120,7 @@ QUESTIONS = [
     Question("plan", "What is the cheapest plan that reaches a loss of 0.8 in 2600 s?",
              ["provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8"], "USD", plan),
     Question("large-model", "Llama 3 8B on 64 H100: how long, how much, does it fit, over how many GPUs a layer?",
-             ["sweep scenarios/llama3-8b.json --grid /training/strategy/tensor/degree=1,2,4,8 --set /training/steps=238419"], "sequences/s", degrees),
+             ["sweep scenarios/llama3-8b.json --grid /training/strategy/tensor/degree=1,2,4,8 --set /training/steps=953675"], "sequences/s", degrees),
 ]
 
 

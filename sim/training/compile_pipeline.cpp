@@ -108,7 +108,7 @@ class PipelineCompiler {
   /// What a micro-batch does in a chunk, forward or backward.
   struct Pass {
     ComputePlan kernels{};
-    int first_exchange = 0;  // of those that a micro-batch has in all passes
+    int first_exchange = 0;                  // of those that a micro-batch has in all passes
     std::optional<UnitExchange> exchange{};  // what its kernels gather and add up
   };
 
@@ -206,8 +206,7 @@ class PipelineCompiler {
     const Bytes bytes = exchange_.partial_gradients[static_cast<std::size_t>(stage_)];
     if (bytes == Bytes{}) return;
     const int label = exchange_.first_exchange + microbatches_ * exchange_.exchanges;
-    const OperationIndex sum =
-        builder_.add(Collective{.group = SplitLayers::kGroup, .label = label, .bytes = bytes});
+    const OperationIndex sum = builder_.add(Collective{.group = SplitLayers::kGroup, .label = label, .bytes = bytes});
     reduced_.push_back(last_);
     for (const OperationIndex before : std::exchange(reduced_, {sum})) builder_.order(before, sum);
   }
@@ -242,7 +241,8 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   exchange.exchanges = *std::ranges::max_element(count);
   for (int stage = 0; stage < stages.stages(); ++stage) {
     std::vector<bool> held;
-    for (const std::vector<int>& holders : stages.of_variable) held.push_back(std::ranges::binary_search(holders, stage));
+    for (const std::vector<int>& holders : stages.of_variable)
+      held.push_back(std::ranges::binary_search(holders, stage));
     exchange.partial_gradients.push_back(partial_gradients(scenario, held));
   }
   if (exchange.exchanges == 0) return;
