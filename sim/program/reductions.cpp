@@ -64,7 +64,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
   reductions.folds_workers = are_alike && !copies_are_flows && workers_per_model(scenario) == 1;
-  reductions.folds_split = are_alike && scenario.model.split.degree > 1;
+  reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
   if (are_alike && workers_per_model(scenario) > 1) reductions.fold = blocks_of_likes(scenario);
   return reductions;
 }

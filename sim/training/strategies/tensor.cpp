@@ -115,13 +115,14 @@ std::string why_not(const Transformer& net, const TensorSplit& split, int worker
 }
 
 /// By ratio; at least 1.
-int nearest(const Transformer& net, TensorSplit split, int workers) {
-  const int wanted = split.degree;
-  int best = 1;
+std::int64_t nearest(const Transformer& net, TensorSplit split, int workers) {
+  const std::int64_t wanted = split.degree;
+  std::int64_t best = 1;
+  const auto apart = [wanted](std::int64_t degree) {
+    return static_cast<double>(std::max(degree, wanted)) / static_cast<double>(std::min(degree, wanted));
+  };
   for (split.degree = 1; split.degree <= std::min(net.heads, workers); ++split.degree)
-    if (why_not(net, split, workers).empty() && std::max(split.degree, wanted) * std::min(best, wanted) <
-                                                    std::max(best, wanted) * std::min(split.degree, wanted))
-      best = split.degree;
+    if (why_not(net, split, workers).empty() && apart(split.degree) < apart(best)) best = split.degree;
   return best;
 }
 

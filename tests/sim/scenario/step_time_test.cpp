@@ -144,4 +144,25 @@ TEST_CASE("between two measured batches the factor is interpolated, beyond them 
   CHECK(factor(128, times) == doctest::Approx(high).epsilon(1e-9));
 }
 
+TEST_CASE("what is computed again, and what other GPUs have of a layer, changes a measured step as a computed one") {
+  const auto times = [](const std::string& recompute, int degree) {
+    Json json = lone_worker(4, 2);
+    json["workload"]["model"] = "gpt2";
+    json["workload"]["recompute"] = recompute;
+    json["training"]["strategy"]["tensor"] = {{"degree", degree}};
+    Scenario scenario = test::resolved(json);
+    const auto computed = plan_step(scenario, scenario.groups[0]).gpu_time;
+    StepTime step = measured(4, 0.5);
+    step.model = "gpt2";
+    scenario.profile.step_times = {step};
+    return std::pair{computed, plan_step(scenario, scenario.groups[0]).gpu_time};
+  };
+  const auto [computed, as_measured] = times("none", 1);
+  for (const auto& [recompute, degree] : {std::pair{"full", 1}, std::pair{"none", 2}, std::pair{"full", 2}}) {
+    const auto [other, its] = times(recompute, degree);
+    CHECK(other != computed);
+    CHECK(its / as_measured == doctest::Approx(other / computed).epsilon(1e-9));
+  }
+}
+
 }  // namespace rehearse

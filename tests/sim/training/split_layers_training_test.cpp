@@ -109,6 +109,14 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
   }
 }
 
+TEST_CASE("workers of a layer whose GPUs share the way to the host are not folded: their samples share it, too") {
+  Json scenario = split(2, 4, {{"tensor", {{"degree", 2}}}});
+  scenario["workload"]["copies_input"] = true;
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "1MBps"}, {"pcie_root", "1MBps"}};
+  const test::Times times = test::times_of(scenario);
+  CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-9));
+}
+
 TEST_CASE("stages that are split pass on their parts of the positions") {
   for (const bool in_parts : {false, true}) {
     const Json json = split(2, 4,
@@ -149,6 +157,8 @@ TEST_CASE("what cannot be split is refused, with the nearest degree that can be"
         degree + "a degree that divides the 16 workers; found 3, and the nearest that does is 4");
   CHECK(problem({{"tensor", {{"degree", 8}}}}) ==
         degree + "a degree that divides the 4 key-value heads; found 8, and the nearest that does is 4");
+  CHECK(problem({{"tensor", {{"degree", 2'000'000'000}}}}) ==
+        degree + "a degree that divides the 16 workers; found 2000000000, and the nearest that does is 4");
   CHECK(problem({{"tensor", {{"degree", 0}}}}).starts_with(degree + "at least 1"));
   CHECK(problem({{"tensor", {{"degree", 4}, {"sequence_parallel", true}}}},
                 {{"/workload/model/structure/sequence_length", 30}}) ==
