@@ -442,7 +442,7 @@ GraphBuilder::Tensor GraphBuilder::end_split(const std::string& name, const Tens
 }
 
 GraphBuilder::Table GraphBuilder::shard_of_table(const std::string& name, std::int64_t rows, std::int64_t features) {
-  is_split_ = true;
+  is_split_ = split_.degree > 1;
   const Table shard = table(name, rows, features);
   is_split_ = false;
   return shard;

@@ -194,7 +194,7 @@ class GraphBuilder {
   Tensor begin_split(const std::string& name, const Tensor& x);
   /// Behind products of which each GPU has rows: the reverse.
   Tensor end_split(const std::string& name, const Tensor& x);
-  /// A table of which each GPU has so many of the rows.
+  /// A table of which each GPU has so many of the rows, or columns.
   Table shard_of_table(const std::string& name, std::int64_t rows, std::int64_t features);
 
   /// The layer `name`, which comes next, has no variables of its own but uses those of the layer `of`, which must have

@@ -153,10 +153,8 @@ class Stack {
       places_ =
           norm(name + "/places/norm",
                graph_.rows(name + "/places", graph_.table(name + "/places", net_.disentangled_positions, net_.width)));
-    if (net_.relative_positions == 0) return;
-    const std::string table = name + "/relative_positions";
-    relative_positions_ = {graph_.split().degree > 1 ? graph_.shard_of_table(table, net_.relative_positions, net_.heads)
-                                                     : graph_.table(table, net_.relative_positions, net_.heads)};
+    if (net_.relative_positions > 0)
+      relative_positions_ = {graph_.shard_of_table(name + "/relative_positions", net_.relative_positions, net_.heads)};
   }
 
   Tensor rotated(const std::string& name, const Tensor& x) {
@@ -335,10 +333,7 @@ Tensor embed(GraphBuilder& graph, Stack& stack, const Transformer& net, const Ta
 /// What the last layer gives, as wide as the embedding where each position alone was made wider. `words`: the table of the
 /// vocabulary, if there is one.
 Tensor build_body(GraphBuilder& graph, Stack& stack, const Transformer& net, Table& words) {
-  const std::string table = stack.name_of("embedding");
-  if (net.vocabulary > 0)
-    words = graph.split().degree > 1 ? graph.shard_of_table(table, net.vocabulary, net.embedding_width)
-                                     : graph.table(table, net.vocabulary, net.embedding_width);
+  if (net.vocabulary > 0) words = graph.shard_of_table(stack.name_of("embedding"), net.vocabulary, net.embedding_width);
   Tensor x = stack.encoder(stack.name_of("encoder"), embed(graph, stack, net, words));
   if (net.decoder_layers > 0)
     x = stack.decoder("decoder", embed_words(graph, stack, net, "decoder/embedding", words, true), x);

@@ -10,15 +10,15 @@ namespace rehearse {
 
 namespace {
 
-/// The kernels and exchanges of one pass.
-std::vector<OperationIndex> compile_exchanging_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
-                                                    int group, int first_label) {
+/// The kernels and exchanges of a pass; without exchanges of as many as `repeat`.
+std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream, int group,
+                                         int first_label, std::int64_t repeat = 1) {
   std::vector<OperationIndex> added;
   std::map<int, std::vector<OperationIndex>> awaited;  // by vertex, by which it waits for them
   OperationIndex stretch = builder.next(), kernel_before = -1;
   Seconds host{};
   const auto end_stretch = [&] {
-    if (builder.next() > stretch) builder.add_stretch(stream, stretch);
+    if (builder.next() > stretch || plan.kernels.empty()) builder.add_stretch(stream, stretch, repeat);
   };
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.exchange) {
@@ -76,8 +76,8 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
   CompiledKernels compiled;
   if (const int exchanges = count_exchanges(plan); exchanges > 0) {
     for (int pass = 0; pass < passes; ++pass) {
-      const std::vector<OperationIndex> before = std::exchange(
-          compiled.last, compile_exchanging_pass(builder, plan, stream, group, first_label + pass * exchanges));
+      const std::vector<OperationIndex> before =
+          std::exchange(compiled.last, compile_pass(builder, plan, stream, group, first_label + pass * exchanges));
       if (pass == 0)
         compiled.first = compiled.last;
       else
@@ -85,21 +85,9 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
     }
     return compiled;
   }
-  const auto add_pass = [&](std::int64_t repeat) {
-    std::vector<OperationIndex> added;
-    const OperationIndex begin = builder.next();
-    for (const PlannedKernel& kernel : plan.kernels)
-      added.push_back(builder.add(Compute{.stream = stream,
-                                          .label = kernel.vertex,
-                                          .host = kernel.dispatch,
-                                          .time = kernel.time.total,
-                                          .memory = kernel.time.memory}));
-    builder.add_stretch(stream, begin, repeat);
-    return added;
-  };
-  compiled.first = add_pass(1);
-  if (passes > 2) (void)add_pass(passes - 2);
-  compiled.last = passes > 1 ? add_pass(1) : compiled.first;
+  compiled.first = compile_pass(builder, plan, stream, group, first_label);
+  if (passes > 2) (void)compile_pass(builder, plan, stream, group, first_label, passes - 2);
+  compiled.last = passes > 1 ? compile_pass(builder, plan, stream, group, first_label) : compiled.first;
   return compiled;
 }
 

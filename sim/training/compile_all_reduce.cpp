@@ -102,13 +102,6 @@ class AllReduceCompiler final : public StrategyCompiler {
     return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy, split);
   }
 
-  std::vector<WorkerGroup> groups() const override {
-    std::vector<WorkerGroup> groups = StrategyCompiler::groups();
-    for (WorkerGroup& group : is_split() ? groups_along(Axis::kTensor, "tensor") : std::vector<WorkerGroup>{})
-      groups.push_back(std::move(group));
-    return groups;
-  }
-
  private:
   bool is_split() const { return grid().degree(Axis::kTensor) > 1; }
 

@@ -348,8 +348,7 @@ class StageCompiler final : public StrategyCompiler {
     for (int first = 0; first < workers(); ++first)
       if (grid().coordinate(first, Axis::kData) == 0)
         groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(Axis::kData, first)});
-    if (grid().degree(Axis::kTensor) > 1)
-      for (WorkerGroup& group : groups_along(Axis::kTensor, "tensor")) groups.push_back(std::move(group));
+    add_split_groups(groups);
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
       for (int first = 0; first < workers(); ++first) {
         if (alike(first) != 0) continue;

@@ -50,8 +50,13 @@ class StrategyCompiler : private Pinned {
   /// The worker's connections, as its program numbers them.
   virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
   /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order. By default one of all
-  /// that are alike: that differ along Axis::kData alone.
-  virtual std::vector<WorkerGroup> groups() const { return groups_along(Axis::kData, "data"); }
+  /// that are alike: that differ along Axis::kData alone; then those that hold each layer together.
+  virtual std::vector<WorkerGroup> groups() const {
+    std::vector<WorkerGroup> groups;
+    add_groups_along(Axis::kData, "data", groups);
+    add_split_groups(groups);
+    return groups;
+  }
   /// The workers that share the counters of the worker's team, itself included, in order.
   virtual std::vector<int> team(int worker) const { return {worker}; }
 
@@ -68,11 +73,13 @@ class StrategyCompiler : private Pinned {
   const Scenario& scenario() const { return site_.scenario; }
   const RankGrid& grid() const { return grid_; }
   /// A group of each worker at the beginning of the axis and those along it.
-  std::vector<WorkerGroup> groups_along(Axis axis, const std::string& name) const {
-    std::vector<WorkerGroup> groups;
+  void add_groups_along(Axis axis, const std::string& name, std::vector<WorkerGroup>& groups) const {
     for (int first = 0; first < workers(); ++first)
       if (grid_.coordinate(first, axis) == 0) groups.push_back({name, grid_.along(axis, first)});
-    return groups;
+  }
+  /// Those that hold each layer together, SplitLayers::kGroup of each worker; none if layers are not split.
+  void add_split_groups(std::vector<WorkerGroup>& groups) const {
+    if (grid_.degree(Axis::kTensor) > 1) add_groups_along(Axis::kTensor, "tensor", groups);
   }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }

@@ -36,34 +36,36 @@ struct AllReduceParts {
 
 class AllReduce final : public StrategyKind {
  public:
-  explicit AllReduce(const AllReduceParts& parts) : parts_{parts}, rules_{parts.rules}, stages_{parts.stages} {
-    rules_.only_reduces = rules_.sharding == Sharding::kNone && parts.split.degree == 1;
+  explicit AllReduce(const AllReduceParts& parts) : parts_{parts} {
+    parts_.rules.only_reduces = parts.rules.sharding == Sharding::kNone && parts.split.degree == 1;
   }
 
   std::string title() const override {
-    return (has_split() ? title_of(parts_.split) + ", " : "") + (stages_ ? title_of(*stages_) + ", " : "") +
-           (rules_.sharding != Sharding::kNone ? "data parallel with " + title_of(rules_.sharding)
-                                               : all_reduce_algorithm(rules_.algorithm).title);
+    return (has_split() ? title_of(parts_.split) + ", " : "") + (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
+           (parts_.rules.sharding != Sharding::kNone ? "data parallel with " + title_of(parts_.rules.sharding)
+                                                     : all_reduce_algorithm(parts_.rules.algorithm).title);
   }
 
-  const CollectiveRules* collectives() const override { return &rules_; }
+  const CollectiveRules* collectives() const override { return &parts_.rules; }
   std::vector<RankGrid::Degree> model_axes() const override {
     std::vector<RankGrid::Degree> axes;
     if (has_split()) axes.push_back({Axis::kTensor, parts_.split.degree});
-    if (stages_) axes.push_back({Axis::kPipeline, stages_->stages});
+    if (parts_.stages) axes.push_back({Axis::kPipeline, parts_.stages->stages});
     return axes;
   }
   std::vector<Axis> rank_order() const override { return parts_.rank_order; }
-  bool divides_model() const override { return rules_.sharding != Sharding::kNone || stages_ || has_split(); }
-  DividedStates divided_states() const override { return divided_by(rules_.sharding); }
-  const Pipeline* pipeline() const override { return stages_ ? &*stages_ : nullptr; }
+  bool divides_model() const override {
+    return parts_.rules.sharding != Sharding::kNone || parts_.stages || has_split();
+  }
+  DividedStates divided_states() const override { return divided_by(parts_.rules.sharding); }
+  const Pipeline* pipeline() const override { return parts_.stages ? &*parts_.stages : nullptr; }
   GpuMemory gpu_memory(const Scenario& scenario, const Group& group) const override {
-    return stages_ ? stage_memory(*stages_, scenario, group) : StrategyKind::gpu_memory(scenario, group);
+    return parts_.stages ? stage_memory(*parts_.stages, scenario, group) : StrategyKind::gpu_memory(scenario, group);
   }
 
   std::vector<SmallerStrategy> smaller(const Scenario& scenario) const override {
     std::vector<SmallerStrategy> all;
-    for (const auto& [word, level] : more_sharding(scenario, rules_)) {
+    for (const auto& [word, level] : more_sharding(scenario, parts_.rules)) {
       all.push_back({"\"sharding\": " + in_quotes(word) + " in the strategy", scenario.training.strategy});
       SmallerStrategy& added = all.back();
       AllReduceParts parts = parts_;
@@ -79,7 +81,7 @@ class AllReduce final : public StrategyKind {
   /// priorities, pieces or forward overlap each gradient goes by itself.
   void choose_units(GradientExchange& exchange) const override {
     if (exchange.cycle_time) return;
-    if (rules_.sharding != Sharding::kNone) {
+    if (parts_.rules.sharding != Sharding::kNone) {
       exchange.by_blocks = true;
     } else if (!exchange.partition_size && exchange.order == Order::kFifo && exchange.overlap != Overlap::kForward) {
       exchange.bucket_size = kUsualBucket;
@@ -91,7 +93,7 @@ class AllReduce final : public StrategyKind {
   }
 
   void check(const Scenario& scenario, const JsonReader& json) const override {
-    if (stages_) check_pipeline(scenario, json);
+    if (parts_.stages) check_pipeline(scenario, json);
   }
 
   /// Horovod sends all that is ready in a cycle, in as many buckets as it takes; here a cycle has one.
@@ -111,7 +113,7 @@ class AllReduce final : public StrategyKind {
     std::array<char, 100> size{};
     std::snprintf(size.data(), size.size(), "; one all-reduce is %.4g messages", messages_per_all_reduce(scenario));
     return (has_split() ? split_text(scenario) : "") +
-           (stages_ ? passed_text(scenario) : "in each step all workers add up ") +
+           (parts_.stages ? passed_text(scenario) : "in each step all workers add up ") +
            units_text(plan_gradient_units(scenario, 0).units, &GradientUnit::gradient_bytes) + size.data();
   }
 
@@ -122,15 +124,13 @@ class AllReduce final : public StrategyKind {
   std::vector<StrategyRemedy> remedies(const Scenario& scenario, const Json& effective) const override;
 
   std::unique_ptr<StrategyCompiler> compiler(const Site& site) const override {
-    return stages_ ? pipeline_compiler(site) : all_reduce_compiler(site);
+    return parts_.stages ? pipeline_compiler(site) : all_reduce_compiler(site);
   }
 
  private:
   bool has_split() const { return parts_.split.degree > 1; }
 
   AllReduceParts parts_;
-  CollectiveRules rules_;
-  std::optional<Pipeline> stages_;
 };
 
 std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const Json& effective) const {
@@ -222,6 +222,22 @@ std::string schema_of_algorithms() {
 }
 
 }  // namespace
+
+RefusedPlace algorithm_of_machines(const Refusal::Subject& subject) {
+  const CollectiveAlgorithm algorithm = collective_rules_of(subject).algorithm;
+  return strategy_place_if(algorithm == CollectiveAlgorithm::kHierarchical || algorithm == CollectiveAlgorithm::kNvls,
+                           "algorithm");
+}
+
+RefusedPlace batch_of_others(const Refusal::Subject& subject) {
+  return stated_of_group(subject, {"batch_per_worker"}, [&](const Group& group) {
+    return group.role == Role::kWorker && group.batch != subject.scenario->first_workers().batch;
+  });
+}
+
+RefusedPlace forward_overlap(const Refusal::Subject& subject) {
+  return strategy_place_if(subject.scenario->training.strategy.exchange.overlap == Overlap::kForward, "overlap");
+}
 
 int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model) {
   constexpr const char* kKey = "global_batch";

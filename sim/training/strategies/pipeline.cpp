@@ -38,12 +38,7 @@ RefusedPlace place_in_pipeline(const Refusal::Subject& subject, std::initializer
 std::vector<Refusal> refusals_of_pipelines() {
   return {
       {"a pipeline whose stages are parts of machines",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             has_pipeline(s) && (collective_rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical ||
-                                 collective_rules_of(s).algorithm == CollectiveAlgorithm::kNvls),
-             "algorithm");
-       },
+       [](const Refusal::Subject& s) { return has_pipeline(s) ? algorithm_of_machines(s) : RefusedPlace{}; },
        "an all-reduce among any GPUs with a pipeline, not \"hierarchical\" or \"nvls\"",
        "a stage may have some of a machine's GPUs"},
       {"a pipeline of stages with different numbers of GPUs",
@@ -57,12 +52,7 @@ std::vector<Refusal> refusals_of_pipelines() {
        },
        "as many GPUs of every worker with a pipeline", "each GPU passes its part of a micro-batch on to its like"},
       {"a pipeline of unequal micro-batches",
-       [](const Refusal::Subject& s) {
-         if (!has_pipeline(s)) return RefusedPlace{};
-         return stated_of_group(s, {"batch_per_worker"}, [&](const Group& group) {
-           return group.role == Role::kWorker && group.batch != s.scenario->first_workers().batch;
-         });
-       },
+       [](const Refusal::Subject& s) { return has_pipeline(s) ? batch_of_others(s) : RefusedPlace{}; },
        "the same batch in all groups with a pipeline", "it is that of a micro-batch in each of its stages"},
       {"a pipeline that accumulates twice",
        [](const Refusal::Subject& s) {
@@ -70,10 +60,7 @@ std::vector<Refusal> refusals_of_pipelines() {
        },
        "none with a pipeline", "its \"microbatches\" are what a step accumulates"},
       {"forward overlap of pipelines",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             has_pipeline(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward, "overlap");
-       },
+       [](const Refusal::Subject& s) { return has_pipeline(s) ? forward_overlap(s) : RefusedPlace{}; },
        "\"none\" or \"backward\" with a pipeline", "its stages end a step together"},
       {"chunks of a pipeline that is not interleaved",
        [](const Refusal::Subject& s) {

@@ -34,10 +34,7 @@ std::vector<Refusal> refusals_of_sharding() {
        },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
       {"forward overlap of parts",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(is_sharded(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward,
-                                  "overlap");
-       },
+       [](const Refusal::Subject& s) { return is_sharded(s) ? forward_overlap(s) : RefusedPlace{}; },
        "\"none\" or \"backward\" with sharding", "each part is updated before any is gathered"},
   };
 }

@@ -13,6 +13,14 @@ StrategyEntry pairwise_averaging();
 /// Of the scenario in question, whose strategy has collectives.
 const CollectiveRules& collective_rules_of(const Refusal::Subject& subject);
 
+// Places that several parts of all-reduces refuse
+
+/// An algorithm that is one of whole machines.
+RefusedPlace algorithm_of_machines(const Refusal::Subject& subject);
+/// A group of workers with another batch than the first.
+RefusedPlace batch_of_others(const Refusal::Subject& subject);
+RefusedPlace forward_overlap(const Refusal::Subject& subject);
+
 /// "global_batch" of the strategy, samples of a step of all workers, of which so many hold the model together: how many batches
 /// each of them has in a step. Throws InputError at the key, with the nearest ones, if that is not whole.
 int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model);

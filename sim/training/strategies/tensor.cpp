@@ -45,30 +45,17 @@ std::vector<Refusal> refusals_of_split() {
        },
        "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU of a tensor group is a rank"},
       {"split layers of unequal micro-batches",
-       [](const Refusal::Subject& s) {
-         if (!is_split(s)) return RefusedPlace{};
-         return stated_of_group(s, {"batch_per_worker"}, [&](const Group& group) {
-           return group.role == Role::kWorker && group.batch != s.scenario->first_workers().batch;
-         });
-       },
+       [](const Refusal::Subject& s) { return is_split(s) ? batch_of_others(s) : RefusedPlace{}; },
        "the same batch in all groups with \"tensor\"", "all workers of a tensor group compute the same samples"},
       {"all-reduces of machines among the parts of layers",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             is_split(s) && (collective_rules_of(s).algorithm == CollectiveAlgorithm::kHierarchical ||
-                             collective_rules_of(s).algorithm == CollectiveAlgorithm::kNvls),
-             "algorithm");
-       },
+       [](const Refusal::Subject& s) { return is_split(s) ? algorithm_of_machines(s) : RefusedPlace{}; },
        "an all-reduce among any GPUs with \"tensor\", not \"hierarchical\" or \"nvls\"",
        "a group of ranks may have some of a machine's GPUs"},
       {"fused cycles of the sums of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? stated_of_strategy(s, {"cycle_time"}) : RefusedPlace{}; },
        "none with \"tensor\"", "kernels wait for the sums of split layers, which no cycle may hold back"},
       {"forward overlap of split layers",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(is_split(s) && s.scenario->training.strategy.exchange.overlap == Overlap::kForward,
-                                  "overlap");
-       },
+       [](const Refusal::Subject& s) { return is_split(s) ? forward_overlap(s) : RefusedPlace{}; },
        "\"none\" or \"backward\" with \"tensor\"", "workers of a tensor group end a step together"},
       {"checkpoints of split layers",
        [](const Refusal::Subject& s) {
