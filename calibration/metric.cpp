@@ -15,6 +15,7 @@
 #include "sim/job/simulate.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
@@ -38,6 +39,14 @@ const CheckpointParameters& checkpoint_of(const Scenario& scenario) {
   if (!scenario.profile.checkpoint)
     throw InputError{"profile " + in_quotes(scenario.profile.name) + " has no times of checkpoints"};
   return *scenario.profile.checkpoint;
+}
+
+double gpu_memory_bytes(const Scenario& scenario) {
+  return as_double(gpu_memory_needed(scenario, fullest_group(scenario)));
+}
+
+double memory_fits(const Scenario& scenario) {
+  return gpu_memory_bytes(scenario) <= as_double(fullest_group(scenario).accelerator->memory) ? 1 : 0;
 }
 
 double checkpoint_seconds(const Scenario& scenario) {
@@ -79,6 +88,8 @@ const std::map<std::string, ClosedForm>& closed_forms() {
   static const std::map<std::string, ClosedForm> forms{
       {"collective_time_s",
        {{}, [](const Scenario& scenario) { return collective_time(scenario).value(); }, {"network", "collectives"}}},
+      {"gpu_memory_bytes", {{}, gpu_memory_bytes, {}}},
+      {"memory_fits", {{}, memory_fits, {}}},
       {"checkpoint_time_s", {{}, checkpoint_seconds, {"checkpoint"}}},
       {"checkpoint_write_time_s", {{}, checkpoint_write_seconds, {"checkpoint"}}},
       {"checkpoint_upload_time_s", {{}, checkpoint_upload_seconds, {"checkpoint"}}},

@@ -17,6 +17,8 @@ namespace rehearse {
 /// or one of these, which need none:
 ///   collective_time_s        one all-reduce of all gradients (sim/training/collective_time.hpp)
 /// or, about the first group of workers:
+///   gpu_memory_bytes         that a GPU of the fullest group needs at the most (sim/scenario/gpu_memory.hpp)
+///   memory_fits              1 if it has so much, else 0: of a scenario whose "memory_check" is "warn"
 ///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s
 ///   startup_time_s           from request to running; its parts startup_{provisioning,staging,booting}_time_s
 ///   startup_framework_{cold,warm}_time_s   from there to the first step, on a machine where the framework has not, or

@@ -120,6 +120,7 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
     if (auto found = undescribed_group(scenario, i)) return found;
   if (scenario.model.split.degree > 1)
     return Undescribed{"/training/strategy/tensor", "layers that workers hold together"};
+  if (scenario.model.adapters.rank > 0) return Undescribed{"/workload/lora", "weights that are frozen"};
   if (scenario.model.again != Recomputation{}) return Undescribed{"/workload/recompute", "kernels that run again"};
   if (auto found = undescribed_strategy(scenario.training.strategy)) return found;
   const Training& training = scenario.training;

@@ -85,7 +85,7 @@ void GraphBuilder::append_backward(const Layer& layer) {
                   .bytes_read = 2 * (bytes_of(x) + bytes_of(layer.output)),  // once for the sums, once for the result
                   .bytes_written = bytes_of(x),
                   .output_shape = shape_of(x),
-                  .produces_gradients = layer.variables};
+                  .produces_gradients = trained(layer.variables)};
       give(x, append(std::move(op), std::array{gradient, layer.forward, x.producer}));  // forward: its statistics
       return;
     }
@@ -119,7 +119,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .bytes_read = bytes_of(layer.output),
               .is_composite = layer.is_composite,
               .output_shape = shape_of(layer.inputs.empty() ? layer.output : layer.inputs[0]),
-              .produces_gradients = layer.variables};
+              .produces_gradients = trained(layer.variables)};
   if (layer.attention) {
     constexpr double kProducts = 2.5;  // of the forward pass's
     const Operator& forward = workload_.graph[static_cast<std::size_t>(layer.forward)];
@@ -133,7 +133,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
     if (rereads) op.bytes_read += bytes_of(x);
     op.bytes_written += bytes_of(x);
   }
-  for (const int variable : layer.variables) op.bytes_written += variable_at(variable).bytes;
+  for (const int variable : op.produces_gradients) op.bytes_written += variable_at(variable).bytes;
   if (layer.kind == OperatorKind::kDropout) op.bytes_read += Bytes{elements(layer.output)};
   std::vector<int> reads{gradient};
   if (layer.kind == OperatorKind::kActivation)
@@ -177,7 +177,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   const Bytes output_bytes = bytes_of(layer.output);
   const Variable& weights = variable_at(layer.variables[0]);
   const bool is_deferred = value_of(x).source >= 0;
-  const int input = reread(layer);
+  const int input = weights.is_trainable ? reread(layer) : -1;
   const auto append_or_defer = [&](Operator op, std::vector<int> reads) {
     op.backward_of = backward_of_;
     if (is_deferred)
@@ -185,7 +185,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
     else
       append(std::move(op), reads);
   };
-  if (layer.has_bias) {
+  if (layer.has_bias && variable_at(layer.variables[1]).is_trainable) {
     Operator bias{.name = layer.name + "/bias_gradient",
                   .phase = Phase::kBackwardWeights,
                   .bytes_read = output_bytes,
@@ -194,18 +194,20 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .produces_gradients = {layer.variables[1]}};
     append_or_defer(std::move(bias), {gradient});
   }
-  Operator weight{.name = layer.name + "/weight_gradient",
-                  .kind = layer.kind,
-                  .phase = Phase::kBackwardWeights,
-                  .flops = layer.flops,
-                  .bytes_read = bytes_of(x) + output_bytes,
-                  .bytes_written = weights.bytes,
-                  .matrix = layer.weight_gradient,
-                  .is_3x3_stride_1 = layer.is_3x3_stride_1,
-                  .convolution = layer.convolution,
-                  .output_shape = weights.shape,
-                  .produces_gradients = {layer.variables[0]}};
-  append_or_defer(std::move(weight), {gradient, input});
+  if (weights.is_trainable) {
+    Operator weight{.name = layer.name + "/weight_gradient",
+                    .kind = layer.kind,
+                    .phase = Phase::kBackwardWeights,
+                    .flops = layer.flops,
+                    .bytes_read = bytes_of(x) + output_bytes,
+                    .bytes_written = weights.bytes,
+                    .matrix = layer.weight_gradient,
+                    .is_3x3_stride_1 = layer.is_3x3_stride_1,
+                    .convolution = layer.convolution,
+                    .output_shape = weights.shape,
+                    .produces_gradients = {layer.variables[0]}};
+    append_or_defer(std::move(weight), {gradient, input});
+  }
   if (!x.needs_gradient) return;
   Operator data{.name = layer.name + "/data_gradient",
                 .kind = layer.kind,
@@ -318,11 +320,11 @@ void GraphBuilder::keep_last_gradients() {
   }
 }
 
-Workload GraphBuilder::finish(std::span<const Tensor> outputs) {
+Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_loss) {
   for (const Tensor& output : outputs) {
     const Bytes bytes = bytes_of(output);
     const Bytes unkept = output.producer < 0 ? Bytes{} : bytes - std::min(bytes, value_of(output).kept);
-    workload_.logits_bytes += unkept + bytes + (scalar_bytes_ == 2 ? 2 * bytes : Bytes{});
+    workload_.logits_bytes += unkept + bytes + (scalar_bytes_ == 2 && !has_fused_loss ? 2 * bytes : Bytes{});
     Operator loss{.name = "loss",
                   .kind = OperatorKind::kSoftmaxLoss,
                   .bytes_read = bytes_of(output),

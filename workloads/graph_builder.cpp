@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -57,11 +58,18 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
   }
   workload_.variables.push_back({.name = name,
                                  .shape = std::move(shape),
-                                 .is_trainable = is_trainable,
+                                 .is_trainable = is_trainable && !is_frozen_,
+                                 .is_frozen = is_trainable && is_frozen_,
                                  .bytes = Bytes{scalars * scalar_bytes_},
                                  .is_shard = is_split_,
                                  .has_partial_gradient = !is_split_ && split_.has_sequence_parts});
   return static_cast<int>(workload_.variables.size()) - 1;
+}
+
+std::vector<int> GraphBuilder::trained(const std::vector<int>& variables) const {
+  std::vector<int> trained;
+  std::ranges::copy_if(variables, std::back_inserter(trained), [&](int v) { return variable_at(v).is_trainable; });
+  return trained;
 }
 
 const Variable& GraphBuilder::variable_at(int index) const {
@@ -186,7 +194,7 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
               .bytes_written = bytes_of(output),
               .output_shape = shape_of(output),
               .reads_variables = variables};
-  output.needs_gradient = !variables.empty();
+  output.needs_gradient = !trained(variables).empty();
   for (const int read : variables) op.bytes_read += variable_at(read).bytes;
   std::vector<int> reads;
   for (const Tensor& x : inputs) {
@@ -288,7 +296,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   Tensor& y = layer.output;
   y.is_of_batch = x.is_of_batch;
   check_size("layer " + layer.name, y);
-  keep_for_backward(x, workload_.graph.size());
+  if (variable_at(layer.variables[0]).is_trainable) keep_for_backward(x, workload_.graph.size());
   const double in_positions = static_cast<double>(samples_of(x)) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(samples_of(x)) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
@@ -326,7 +334,7 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
                   .reads_variables = {layer.variables[1]}};
     y.producer = append(std::move(bias), std::array{layer.forward});
   }
-  y.needs_gradient = true;
+  y.needs_gradient = x.needs_gradient || !trained(layer.variables).empty();
   register_value(y);
   const Tensor output = y;
   layers_.push_back(std::move(layer));
@@ -467,7 +475,7 @@ GraphBuilder::Tensor GraphBuilder::lookup(const std::string& name, const Tensor&
               .output_shape = shape_of(y),
               .reads_variables = {table.variable}};
   y.producer = append(std::move(op), std::array{identifiers.producer});
-  y.needs_gradient = true;
+  y.needs_gradient = variable_at(table.variable).is_trainable;
   register_value(y);
   layers_.push_back({.type = Layer::Type::kLookup,
                      .name = name,
@@ -511,8 +519,11 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
                                            const Tensor& output) {
   Tensor y{output.height, output.width, output.channels};
   check_size("layer " + name, y);
-  keep_for_backward(a, workload_.graph.size());
-  keep_for_backward(b, workload_.graph.size());
+  y.needs_gradient = a.needs_gradient || b.needs_gradient;
+  if (y.needs_gradient) {
+    keep_for_backward(a, workload_.graph.size());
+    keep_for_backward(b, workload_.graph.size());
+  }
   shape.products *= workload_.batch;
   const Flops flops{2 * shape.products * shape.rows * shape.columns * shape.reduction};
   Operator op{.name = name,
@@ -523,7 +534,6 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
               .matrix = shape,
               .output_shape = shape_of(y)};
   y.producer = append(std::move(op), std::array{a.producer, b.producer});
-  y.needs_gradient = a.needs_gradient || b.needs_gradient;
   register_value(y);
   layers_.push_back({.type = Layer::Type::kProduct,
                      .name = name,
@@ -621,7 +631,6 @@ GraphBuilder::Tensor GraphBuilder::recurrent(const std::string& name, const Tens
 
 GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, OperatorKind kind, const Tensor& x,
                                                  NormVariables variables) {
-  keep_for_backward(x, workload_.graph.size());
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
   std::vector<int> scales;
   const bool was_split = std::exchange(is_split_, is_split_ && !variables.is_whole);
@@ -636,6 +645,8 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
               variable(name + "/moving_variance", {x.channels}, false)};
   Tensor y{x.height, x.width, x.channels};
   y.is_of_batch = x.is_of_batch;
+  y.needs_gradient = x.needs_gradient || !trained(scales).empty();
+  if (y.needs_gradient || is_over_batch) keep_for_backward(x, workload_.graph.size());
   Operator op{.name = name,
               .kind = kind,
               .bytes_read = (is_over_batch ? 2 : 1) * bytes_of(x),  // over the batch: for the statistics first
@@ -644,7 +655,6 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
               .reads_variables = scales,
               .produces_gradients = std::move(moving)};
   y.producer = append(std::move(op), std::array{x.producer});
-  y.needs_gradient = x.needs_gradient || !scales.empty();
   register_value(y);
   layers_.push_back({.type = Layer::Type::kNormalisation,
                      .name = name,

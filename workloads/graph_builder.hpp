@@ -54,6 +54,16 @@ struct Recomputation {
   bool operator==(const Recomputation&) const = default;
 };
 
+/// Low-rank adapters: beside some products with weights [k, n], which are frozen as all else is, the product with A [k, rank] and
+/// then B [rank, n], the only ones that are trained, whose result is added. Source: Hu et al., LoRA, arXiv 2106.09685.
+struct LowRankAdapters {
+  int rank = 0;              // 0: none, and nothing is frozen
+  bool attention = true;     // beside its projections and its output
+  bool feed_forward = true;  // beside all of its products
+
+  bool operator==(const LowRankAdapters&) const = default;
+};
+
 class GraphBuilder {
  public:
   /// A value that flows between layers: [batch, height, width, channels]; height = width = 1 after pooling. Of
@@ -187,6 +197,9 @@ class GraphBuilder {
   void begin_part(bool is_again, bool drops_output = false);
   void end_part();
 
+  /// Variables that are added while this is true are frozen: no kernel computes their gradients, and nothing is kept for them.
+  void freeze(bool is_frozen) { is_frozen_ = is_frozen; }
+
   const TensorSplit& split() const { return split_; }
   /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
   /// sequence parts positions are gathered (and again for the gradients of the products' weights), and backward the gradient
@@ -204,8 +217,9 @@ class GraphBuilder {
   /// Throws InputError, starting with the place of the model.
   [[noreturn]] void fail(const std::string& message) const;
 
-  /// Adds a loss on each of `outputs`, the backward pass in reverse order, and one update per trainable variable.
-  Workload finish(std::span<const Tensor> outputs);
+  /// Adds a loss on each of `outputs`, the backward pass in reverse order, and one update per trainable variable. A fused loss
+  /// makes no copy of 16-bit outputs in fp32 (Workload::logits_bytes).
+  Workload finish(std::span<const Tensor> outputs, bool has_fused_loss = false);
 
  private:
   /// A forward layer and what its backward pass needs.
@@ -270,6 +284,8 @@ class GraphBuilder {
   };
 
   int variable(const std::string& name, std::vector<std::int64_t> shape, bool is_trainable);
+  /// Those of the variables that are trained.
+  std::vector<int> trained(const std::vector<int>& variables) const;
   Bytes bytes_of(const Tensor& x) const;
   std::int64_t elements(const Tensor& x) const;
   std::int64_t samples_of(const Tensor& x) const { return x.is_of_batch ? 1 : workload_.batch; }
@@ -323,7 +339,8 @@ class GraphBuilder {
   std::vector<Value> values_;                  // by Tensor::id
   std::vector<Bytes> kept_;                    // [vertices]
   int backward_of_ = -1;                       // vertex of the layer whose backward pass is appended
-  bool is_split_ = false;                      // between begin_split() and end_split()
+  bool is_frozen_ = false;
+  bool is_split_ = false;  // between begin_split() and end_split()
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;
   int open_parts_ = 0;     // begun and not ended

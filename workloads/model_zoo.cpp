@@ -335,8 +335,8 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   GraphBuilder graph{place, model.name, model.layout, batch, precision, model.split};
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
-        if constexpr (requires { build(graph, structure, model.again); }) {
-          return build(graph, structure, model.again);
+        if constexpr (requires { build(graph, structure, model.again, model.adapters); }) {
+          return build(graph, structure, model.again, model.adapters);
         } else if constexpr (requires { build(graph, structure); }) {
           return build(graph, structure);
         } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {
@@ -346,7 +346,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
         return {};
       },
       model.structure);
-  Workload workload = graph.finish(outputs);
+  Workload workload = graph.finish(outputs, model.has_fused_loss);
   if (workload.parameter_bytes() == Bytes{}) throw InputError{place + ": the model has no variable to train"};
   return workload;
 }

@@ -92,6 +92,8 @@ struct ModelDescription {
   std::optional<Convergence> convergence;  // that its publication states; a scenario's own goes before it
   TensorSplit split{};                     // of which the graph is one GPU's part
   Recomputation again{};                   // of a transformer's layers
+  LowRankAdapters adapters{};              // of a transformer
+  bool has_fused_loss = false;             // no copy of 16-bit logits in fp32
   std::string no_convergence;              // why there is none although losses were published; empty: none were
 };
 

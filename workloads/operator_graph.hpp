@@ -129,7 +129,8 @@ class OperatorGraph {
 struct Variable {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool is_trainable = true;          // false: batch-normalisation moving mean and variance
+  bool is_trainable = true;          // false: batch-normalisation moving mean and variance, and what is frozen
+  bool is_frozen = false;            // is read, but has no gradient and does not change
   Bytes bytes{};                     // at the workload's precision
   std::optional<Bytes> rows_used{};  // of a sparse table: the rows that a batch looks up, at most
   /// Where GPUs hold layers together: each has another part of it; or all have the whole of it, but each only a part of its
@@ -152,7 +153,7 @@ struct Workload {
   Bytes activation_bytes{};         // peak of activations kept alive for the backward pass, but for:
   Bytes recomputed_bytes{};         // what the largest part that is computed again keeps while its backward pass runs
   /// What a loss reads, as far as no layer keeps it; of 16-bit logits their copy in fp32, of which the loss is computed;
-  /// and their gradient: 8 bytes for each logit in all precisions.
+  /// and their gradient: 8 bytes for each logit in all precisions, 4 of 16-bit ones whose loss is fused.
   Bytes logits_bytes{};
 
   // Totals over the graph, for tests and reports.

@@ -20,8 +20,9 @@ namespace {
 class Stack {
  public:
   /// `prefix`: of the names of all layers. The net is what one of the GPUs has that hold each layer together.
-  Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "", const Recomputation& again = {})
-      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again} {}
+  Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "", const Recomputation& again = {},
+        const LowRankAdapters& adapters = {})
+      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again}, adapters_{adapters} {}
 
   std::string name_of(const std::string& layer) const { return prefix_ + layer; }
 
@@ -70,6 +71,17 @@ class Stack {
     return x;
   }
 
+  /// A product with weights, and perhaps what an adapter beside it adds.
+  Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted) {
+    const Tensor y = graph_.linear(name, x, features, has_bias);
+    if (adapters_.rank == 0 || !is_adapted) return y;
+    graph_.freeze(false);
+    const Tensor narrow = graph_.linear(name + "/adapter_a", x, adapters_.rank, false);
+    const Tensor added = graph_.linear(name + "/adapter_b", narrow, features, false);
+    graph_.freeze(true);
+    return graph_.add(name + "/adapted", std::array{y, added});
+  }
+
   /// The layer `name` has the variables of the layer `of`.
   void share(const std::string& name, const std::string& of) {
     for (const char* part :
@@ -115,8 +127,8 @@ class Stack {
   }
 
   /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
-  Tensor outer(const std::string& name, const Tensor& x, bool has_bias) {
-    if (graph_.split().degree == 1) return graph_.linear(name, x, net_.width, has_bias);
+  Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted) {
+    if (graph_.split().degree == 1) return linear(name, x, net_.width, has_bias, is_adapted);
     const Tensor y = graph_.end_split(name, graph_.linear(name, x, net_.width, false));
     if (!has_bias) return y;
     return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{graph_.table(name + "/bias", 1, net_.width)},
@@ -126,9 +138,10 @@ class Stack {
   Tensor perceptron(const std::string& at, const Tensor& x) {
     const bool has_biases = net_.has_feed_forward_biases;
     const Tensor from = graph_.begin_split(at, x);
-    Tensor inner = graph_.linear(at + "/inner", from, net_.feed_forward, has_biases);
+    const bool is_adapted = adapters_.feed_forward;
+    Tensor inner = linear(at + "/inner", from, net_.feed_forward, has_biases, is_adapted);
     if (net_.has_gates) {
-      const Tensor gates = graph_.linear(at + "/gates", from, net_.feed_forward, has_biases);
+      const Tensor gates = linear(at + "/gates", from, net_.feed_forward, has_biases, is_adapted);
       inner = part(again_.activations, true, [&] {
         return graph_.multiply(
             at + "/gated", std::vector{inner, graph_.activation(at + "/activation", gates, false, true)}, {}, inner);
@@ -136,7 +149,7 @@ class Stack {
     } else {
       inner = part(again_.activations, true, [&] { return graph_.activation(at + "/activation", inner, true); });
     }
-    return outer(at + "/outer", inner, has_biases);
+    return outer(at + "/outer", inner, has_biases, is_adapted);
   }
 
   Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
@@ -183,13 +196,13 @@ class Stack {
     const Tensor to = is_own ? from : graph_.begin_split(name + "/memory", memory);
     Tensor queries, keys, values;
     if (net_.has_joint_projection && is_own) {
-      const Tensor joint = graph_.linear(name + "/projection", from, width + 2 * kv_width, has_biases);
+      const Tensor joint = linear(name + "/projection", from, width + 2 * kv_width, has_biases, adapters_.attention);
       queries = graph_.view(name, joint, from.height, width);
       keys = values = graph_.view(name, joint, from.height, kv_width);
     } else {
-      queries = graph_.linear(name + "/queries", from, width, has_biases);
-      keys = graph_.linear(name + "/keys", to, kv_width, has_biases && net_.has_key_biases);
-      values = graph_.linear(name + "/values", to, kv_width, has_biases);
+      queries = linear(name + "/queries", from, width, has_biases, adapters_.attention);
+      keys = linear(name + "/keys", to, kv_width, has_biases && net_.has_key_biases, adapters_.attention);
+      values = linear(name + "/values", to, kv_width, has_biases, adapters_.attention);
     }
     if (net_.has_query_key_norms) {
       queries = norm_of_heads(name + "/norm_of_queries", queries);
@@ -207,7 +220,7 @@ class Stack {
       const Tensor context = part(again_.core_attention, false, [&] {
         return graph_.fused_attention(name + "/context", queries, keys, values, shape);
       });
-      return outer(name + "/output", context, net_.has_output_bias);
+      return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
     }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
     const double features = net_.head_features, products = net_.heads;
@@ -224,7 +237,7 @@ class Stack {
     const Tensor context =
         graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
     graph_.end_part();
-    return outer(name + "/output", context, net_.has_output_bias);
+    return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
   }
 
   /// Of contents, queries or keys, with what the layer `of`, of keys or queries, makes of the places.
@@ -242,6 +255,7 @@ class Stack {
   const Transformer& net_;
   std::string prefix_;
   Recomputation again_;
+  LowRankAdapters adapters_;
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
@@ -359,10 +373,12 @@ Transformer part_of(const Transformer& net, const TensorSplit& split) {
   return part;
 }
 
-std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again) {
+std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
+                          const LowRankAdapters& adapters) {
   using Head = Transformer::Head;
   const Transformer net = part_of(whole, graph.split());
-  Stack stack{graph, net, "", again};
+  graph.freeze(adapters.rank > 0);
+  Stack stack{graph, net, "", again, adapters};
   Table words;
   const Tensor x = build_body(graph, stack, net, words);
   const auto logits_of = [&](const std::string& name, const Tensor& at, bool has_bias) {

@@ -125,7 +125,8 @@ Transformer part_of(const Transformer& net, const TensorSplit& split);
 // Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
 Transformer read_transformer(const JsonReader& json);
 TwoTowers read_two_towers(const JsonReader& json);
-std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again,
+                                        const LowRankAdapters& adapters = {});
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
 
 }  // namespace rehearse

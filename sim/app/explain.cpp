@@ -28,8 +28,6 @@ namespace {
   text += line.data();
 }
 
-double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
-
 /// What a worker exchanges in a step, and when.
 std::string exchange_text(const Scenario& scenario) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
@@ -213,6 +211,12 @@ std::string explain(const Scenario& scenario) {
   append(text, "model %s: %lld parameters in %d tensors, %zu variables, %.4g GFLOP per sample (forward and backward)\n",
          scenario.model.name.c_str(), static_cast<long long>(workload.parameters()), workload.trainable_tensors(),
          workload.variables.size(), workload.training_flops().value() / workload.batch / 1e9);
+  if (const LowRankAdapters& adapters = scenario.model.adapters; adapters.rank > 0) {
+    std::int64_t frozen = 0;
+    for (const Variable& variable : workload.variables) frozen += variable.is_frozen ? variable.scalars() : 0;
+    append(text, "  those of adapters of rank %d, which are trained; %lld more are frozen\n", adapters.rank,
+           static_cast<long long>(frozen));
+  }
   if (const int degree = scenario.model.split.degree; degree > 1)
     append(text, "  that is a part of each layer: %d workers have %lld parameters together, with padded words\n",
            degree, static_cast<long long>(parameters_of_all(workload, degree)));
@@ -278,6 +282,8 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
     append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(), gib(memory.total()),
            gib(group.accelerator->memory), group.accelerator->name.c_str());
     text += "  " + describe_parts(memory) + "\n";
+    if (const std::string moment = describe_moment(memory); !moment.empty())
+      text += "  so much is there " + moment + "\n";
   }
   std::string memory;
   if (const Bytes needed = expected_memory(scenario, options); needed > Bytes{100'000'000})
@@ -302,13 +308,11 @@ Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, Seco
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     const GpuMemory memory = gpu_memory(scenario, group);
-    Json parts;
-    for (const auto& [name, part] : kGpuMemoryParts) parts[name] = (memory.*part.bytes).value();
-    groups.push_back({{"name", group.name},
-                      {"accelerator", group.accelerator->name},
-                      {"gpu_memory_needed_B", memory.total().value()},
-                      {"gpu_memory_available_B", group.accelerator->memory.value()},
-                      {"gpu_memory_parts_B", std::move(parts)}});
+    Json of_group{{"name", group.name},
+                  {"accelerator", group.accelerator->name},
+                  {"gpu_memory_available_B", group.accelerator->memory.value()}};
+    add_gpu_memory(memory, of_group);
+    groups.push_back(std::move(of_group));
   }
   json["groups"] = std::move(groups);
   json["steps"] = scenario.training.steps;

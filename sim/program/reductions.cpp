@@ -26,6 +26,7 @@ MachineFold blocks_of_likes(const Scenario& scenario) {
   const Group& group = scenario.groups.front();
   if (group.machines_per_domain > 1) return {};
   const RankGrid grid = rank_grid(scenario);
+  if (grid.degree(Axis::kReplica) > 1) return {};
   const int on_machine = group.workers_per_machine();
   const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
   const int likes = is_by_stages ? grid.degree(Axis::kTensor) : workers_per_model(scenario);
@@ -63,7 +64,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
-  reductions.folds_workers = are_alike && !copies_are_flows && workers_per_model(scenario) == 1;
+  const bool has_one_group = workers_per_model(scenario) == 1 && rank_grid(scenario).degree(Axis::kReplica) == 1;
+  reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
   if (are_alike && workers_per_model(scenario) > 1) reductions.fold = blocks_of_likes(scenario);
   return reductions;

@@ -14,13 +14,15 @@ struct Scenario;
 
 /// Averages over sampling periods; sample i covers [i, i + 1) periods of simulated time. The run ends within the last
 /// one, which is averaged over the whole period all the same, so that the sum of a series times the period is the whole
-/// work.
+/// work. Memory is no average.
 struct ResourceSeries {
   MachineIndex machine = 0;
   std::vector<double> gpu;       // share of the period in which at least one kernel ran, as NVML counts it
   std::vector<double> memory;    // share of the period in which device memory was read or written
   std::vector<double> receive;   // bytes per second
   std::vector<double> transmit;  // bytes per second
+  std::vector<double>
+      gpu_memory{};  // bytes that the fullest of its GPUs holds at the most in the period; empty: not asked for
 };
 
 /// Divides `amount` among the samples, of one `period` each, that `span` overlaps; the last one takes the remainder, so

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,14 +8,16 @@ namespace rehearse {
 
 Bytes checkpoint_bytes(const Scenario& scenario) {
   const Workload& workload = scenario.workload;
-  const Bytes untrained = workload.variable_bytes() - workload.parameter_bytes();
+  Bytes untrained{};
+  for (const Variable& variable : workload.variables)
+    if (!variable.is_trainable && !variable.is_frozen) untrained += variable.bytes;
   return untrained +
          Bytes{workload.parameters() * checkpoint_bytes(scenario.states, optimizer_slots(scenario.optimizer))};
 }
 
 std::int64_t checkpoint_tensors(const Scenario& scenario) {
   const Workload& workload = scenario.workload;
-  return static_cast<std::int64_t>(workload.variables.size()) +
+  return std::ranges::count(workload.variables, false, &Variable::is_frozen) +
          (optimizer_slots(scenario.optimizer) + (scenario.states.master_weights ? 1 : 0)) *
              std::int64_t{workload.trainable_tensors()};
 }

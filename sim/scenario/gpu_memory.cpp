@@ -48,44 +48,15 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
   add(memory.weights, weight_bytes(states), divided.weights);
 }
 
-}  // namespace
-
-Bytes GpuMemory::total() const {
-  Bytes sum{};
-  for (const auto& [name, part] : kGpuMemoryParts) sum += this->*part.bytes;
-  return sum;
-}
-
-GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots) {
-  GpuMemory memory{.context = gpu.memory_reserved,
-                   .activations = workload.activation_bytes + workload.recomputed_bytes,
-                   .logits = workload.logits_bytes,
-                   .input = workload.input_bytes};
-  add_states(memory, workload.parameters(), states, slots, {}, 1);
-  return memory;
-}
-
-GpuMemory gpu_memory(const Scenario& scenario, const Group& group) {
-  return scenario.training.strategy.kind->gpu_memory(scenario, group);
-}
-
-GpuMemory StrategyKind::gpu_memory(const Scenario& scenario, const Group& group) const {
-  const Workload& workload = scenario.workload_of(group);
-  GpuMemory memory = rehearse::gpu_memory(workload, *group.accelerator, states_of(scenario), slots_of(scenario));
-  memory.weights = memory.gradients = memory.optimizer = {};
-  std::int64_t parameters = 0;
-  for (std::size_t v = 0; v < workload.variables.size(); ++v)
-    if (workload.variables[v].is_trainable) parameters += workload.variables[v].scalars() / parts_of(scenario, v);
-  add_states(memory, scenario, parameters);
-  if (collectives() != nullptr) add_units(memory, scenario, plan_gradient_units(scenario, 0).units);
-  return memory;
-}
-
-void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters) {
+/// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says.
+void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen) {
   add_states(memory, parameters, states_of(scenario), slots_of(scenario),
              scenario.training.strategy.kind->divided_states(), sharing_gpus(scenario));
+  const int gpus = scenario.training.strategy.kind->divided_states().weights ? sharing_gpus(scenario) : 1;
+  memory.weights += Bytes{(frozen + gpus - 1) / gpus * weight_bytes(scenario.states)};
 }
 
+/// What is gathered of the units, and what is sent of them from buffers of its own.
 void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<GradientUnit>& units) {
   const CollectiveRules* collectives = scenario.training.strategy.kind->collectives();
   if (collectives == nullptr || sharing_gpus(scenario) == 1) return;
@@ -112,6 +83,102 @@ void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<Gr
         memory.communication_buffers, exchange.bucket_size ? std::min(*exchange.bucket_size, all) : largest_gradient);
 }
 
+void add_kept(GpuMemory& memory, const OperatorGraph& graph, const KeptChanges& changes,
+              const std::vector<PipelineSlot>& slots, const PassOperators& operators) {
+  const FullestMoment fullest = fullest_moment(changes, slots, operators);
+  memory.activations = fullest.kept.activations;
+  memory.logits = fullest.kept.logits;
+  if (fullest.vertex < 0) return;
+  memory.moment = {.phase = slots[fullest.slot].phase,
+                   .microbatch = slots[fullest.slot].microbatch,
+                   .op = graph[static_cast<std::size_t>(fullest.vertex)].name};
+}
+
+const char* phase_word(PassPhase phase) { return phase == PassPhase::kForward ? "forward" : "backward"; }
+
+/// Of a worker with the whole model: passes that are accumulated keep nothing of one another.
+const std::vector<PipelineSlot> kWholeModel{{.phase = PassPhase::kForward}, {.phase = PassPhase::kBackward}};
+
+}  // namespace
+
+Bytes GpuMemory::total() const {
+  Bytes sum{};
+  for (const auto& [name, part] : kGpuMemoryParts) sum += this->*part.bytes;
+  return sum;
+}
+
+GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots) {
+  GpuMemory memory{.context = gpu.memory_reserved, .input = workload.input_bytes};
+  const PassOperators operators = pass_operators(workload.graph);
+  add_kept(memory, workload.graph, kept_changes(workload, operators), kWholeModel, operators);
+  add_states(memory, workload.parameters(), states, slots, {}, 1);
+  return memory;
+}
+
+WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
+    : scenario_{scenario}, group_{group}, workload_{scenario.workload_of(group)} {
+  if (scenario.training.strategy.kind->pipeline() != nullptr) stages_ = cut_into_stages(scenario);
+}
+
+PassOperators WorkerMemory::operators(int stage) const {
+  const PassOperators all = pass_operators(workload_.graph);
+  if (!stages_) return all;
+  PassOperators its(stages_->parts() / stages_->stages());
+  for (std::size_t phase = 0; phase < 2; ++phase)
+    for (const int v : all[0][phase])
+      if (const int part = stages_->of_operator[static_cast<std::size_t>(v)];
+          part >= 0 && stages_->stage_of(part) == stage)
+        its[static_cast<std::size_t>(part / stages_->stages())][phase].push_back(v);
+  return its;
+}
+
+GpuMemory WorkerMemory::of(int stage) const {
+  const StrategyKind& kind = *scenario_.training.strategy.kind;
+  GpuMemory memory{.context = group_.accelerator->memory_reserved};
+  const PassOperators own = operators(stage);
+  add_kept(memory, workload_.graph, kept_changes(workload_, own),
+           stages_ ? pipeline_slots(*kind.pipeline(), scenario_.training.strategy.exchange.accumulation_steps, stage)
+                   : kWholeModel,
+           own);
+  if (stage == 0) memory.input = workload_.input_bytes;
+  if (stages_) {
+    if (!memory.moment.op.empty()) memory.moment.stage = stage;
+    add_states(memory, scenario_, stages_->parameters[static_cast<std::size_t>(stage)],
+               stages_->frozen[static_cast<std::size_t>(stage)]);
+    add_units(memory, scenario_, plan_stage_units(scenario_, *stages_, stage).units);
+    return memory;
+  }
+  std::int64_t parameters = 0, frozen = 0;
+  for (std::size_t v = 0; v < workload_.variables.size(); ++v) {
+    const Variable& variable = workload_.variables[v];
+    if (variable.is_trainable) parameters += variable.scalars() / kind.parts_of(scenario_, v);
+    if (variable.is_frozen) frozen += variable.scalars();
+  }
+  add_states(memory, scenario_, parameters, frozen);
+  if (kind.collectives() != nullptr) add_units(memory, scenario_, plan_gradient_units(scenario_, 0).units);
+  return memory;
+}
+
+GpuMemory gpu_memory(const Scenario& scenario, const Group& group) {
+  const WorkerMemory memory{scenario, group};
+  const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
+  if (pipeline == nullptr) return memory.of(0);
+  const RankGrid grid = rank_grid(scenario);
+  int first = 0;  // of its workers
+  for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
+    first += other->workers();
+  std::optional<GpuMemory> most;
+  std::vector<bool> is_known(static_cast<std::size_t>(pipeline->stages));
+  for (int i = 0; i < group.workers(); ++i) {
+    const int stage = grid.coordinate(first + i, Axis::kPipeline);
+    if (is_known[static_cast<std::size_t>(stage)]) continue;
+    is_known[static_cast<std::size_t>(stage)] = true;
+    const GpuMemory its = memory.of(stage);
+    if (!most || its.total() > most->total()) most = its;
+  }
+  return most.value_or(GpuMemory{});
+}
+
 Bytes gpu_memory_needed(const Scenario& scenario, const Group& group) { return gpu_memory(scenario, group).total(); }
 
 const Group& fullest_group(const Scenario& scenario) {
@@ -129,12 +196,31 @@ const Group& fullest_group(const Scenario& scenario) {
 
 void add_gpu_memory(const Scenario& scenario, Json& json) {
   const Group& group = fullest_group(scenario);
-  const GpuMemory memory = gpu_memory(scenario, group);
-  json["gpu_memory_needed_B"] = memory.total().value();
   json["gpu_memory_available_B"] = group.accelerator->memory.value();
   json["gpu_memory_group"] = group.name;
+  add_gpu_memory(gpu_memory(scenario, group), json);
+}
+
+void add_gpu_memory(const GpuMemory& memory, Json& json) {
+  json["gpu_memory_needed_B"] = memory.total().value();
   Json& parts = json["gpu_memory_parts_B"];
   for (const auto& [name, part] : kGpuMemoryParts) parts[name] = (memory.*part.bytes).value();
+  if (memory.moment.op.empty()) return;
+  Json& peak = json["gpu_memory_peak"];
+  if (memory.moment.stage) peak["stage"] = *memory.moment.stage + 1;
+  peak["pass"] = phase_word(memory.moment.phase);
+  peak["microbatch"] = memory.moment.microbatch + 1;
+  peak["operator"] = memory.moment.op;
+}
+
+std::string describe_moment(const GpuMemory& memory) {
+  const GpuMemory::Moment& moment = memory.moment;
+  if (moment.op.empty()) return {};
+  std::string text = std::string{"in the "} + phase_word(moment.phase) + " pass";
+  if (moment.stage)
+    text +=
+        " of micro-batch " + std::to_string(moment.microbatch + 1) + " of stage " + std::to_string(*moment.stage + 1);
+  return text + ", as " + moment.op + " begins";
 }
 
 std::string describe_parts(const GpuMemory& memory) {
@@ -159,6 +245,8 @@ class Remedies {
 
   std::string text() {
     smaller_batch();
+    fused_loss();
+    recomputation();
     smaller_strategy();
     more_machines();
     return text_;
@@ -205,11 +293,38 @@ class Remedies {
         std::to_string(group_.batch));
   }
 
+  void fused_loss() {
+    if (scenario_.model.has_fused_loss) return;
+    if (fits([](Scenario& other, Group&) {
+          other.model.has_fused_loss = true;
+          rebuild_workloads(other, "a fused loss");
+        }))
+      add("\"fused_loss\": true in the workload");
+  }
+
+  void recomputation() {
+    const auto* net = std::get_if<Transformer>(&scenario_.model.structure);
+    if (net == nullptr || scenario_.model.again.layers) return;
+    if (fits([](Scenario& other, Group&) {
+          other.model.again = {.layers = true};
+          rebuild_workloads(other, "recomputation");
+        }))
+      add("\"recompute\": \"full\" in the workload");
+  }
+
+  /// The least of each kind: of sharding, and of layers that are split.
   void smaller_strategy() {
+    bool has_sharding = false, has_split = false;
     for (const SmallerStrategy& smaller : scenario_.training.strategy.kind->smaller(scenario_)) {
-      if (!fits([&](Scenario& other, Group&) { other.training.strategy = smaller.strategy; })) continue;
-      add(smaller.change);
-      return;
+      bool& has_one = smaller.split ? has_split : has_sharding;
+      if (has_one) continue;
+      has_one = fits([&](Scenario& other, Group&) {
+        other.training.strategy = smaller.strategy;
+        if (!smaller.split) return;
+        other.model.split = *smaller.split;
+        rebuild_workloads(other, "a split");
+      });
+      if (has_one) add(smaller.change);
     }
   }
 

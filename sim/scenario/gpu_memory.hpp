@@ -7,7 +7,9 @@
 
 #include "sim/base/json.hpp"
 #include "sim/base/named.hpp"
-#include "sim/scenario/gradient_units.hpp"
+#include "sim/base/pinned.hpp"
+#include "sim/scenario/kept_memory.hpp"
+#include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -30,14 +32,16 @@ inline constexpr Bytes kNcclChannelBuffers{(std::int64_t{4} << 20) + 120LL * 640
 /// Its rings between GPUs with NVLink of an A100 or H100; of others it has 2 to 16, so this is at the most.
 inline constexpr int kNcclChannels = 24;
 
-/// Peak of one GPU, in bytes: at the loss, when all activations are there. With P parameters of the GPU (those of its stage in
+/// Peak of one GPU, in bytes: of the moment of a step when it keeps the most for the backward pass (kept_memory.hpp), which with
+/// all activations kept is the loss, beside what is there all the time. With P parameters of the GPU (those of its stage in
 /// a pipeline), d GPUs that share states, and bytes of each state by States:
 ///   none            P weight_bytes + P gradient_bytes + P optimizer_bytes
 ///   optimizer       that of the optimizer is sharded: 1 / d of it; gradients: those besides; parameters: the weights besides
 /// What is sharded is B P / d bytes, rounded up to a byte once for all of it: no padding of units to multiples of d.
 /// Source: Rajbhandari et al., ZeRO, SC 2020, section 5; DeepSpeed's 16, 4 + 12 / d, 2 + 14 / d and 16 / d bytes.
-/// Not counted: fragmentation and workspaces of the framework's allocator; and UncountedMemory, which is not there with
-/// every framework and setting.
+/// Not counted: fragmentation and workspaces of the framework's allocator; gradients of activations, and values that no backward
+/// pass reads, while they are passed on; temporaries of the update; and UncountedMemory, which is not there with every
+/// framework and setting.
 struct GpuMemory {
   Bytes context{};  // the driver's, memory_reserved of the GPU
   Bytes weights{};  // that kernels read
@@ -46,17 +50,27 @@ struct GpuMemory {
   /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as
   /// one is in use or gathered ahead; at most the model.
   Bytes gathered_units{};
-  /// Activations kept for the backward pass, of a pipeline those of every micro-batch on its way through a chunk of the
-  /// stage's (kept_at_peak(): pipeline_schedule.hpp).
-  Bytes activations{};
-  Bytes logits{};  // Workload::logits_bytes: what the loss reads, its copy in fp32, its gradient
-  Bytes input{};   // a batch of samples
+  Bytes activations{};  // kept for the backward pass, of a pipeline those of every micro-batch on its way
+  Bytes logits{};       // Workload::logits_bytes: what the loss reads, its copy in fp32, its gradient
+  Bytes input{};        // a batch of samples
   /// The largest unit of gradients as it is sent, where it is not what is held: gradients are sharded, sent in another
   /// precision, or copied into a buffer of fusion (cycle_time).
   Bytes communication_buffers{};
   UncountedMemory uncounted{};  // not in total()
 
+  /// When that is: as the operator begins in this pass.
+  struct Moment {
+    std::optional<int> stage{};  // of a pipeline
+    PassPhase phase = PassPhase::kForward;
+    int microbatch = 0;
+    std::string op;  // empty: nothing is kept
+
+    bool operator==(const Moment&) const = default;
+  } moment{};
+
   Bytes total() const;
+  /// What is there all the time.
+  Bytes constant() const { return total() - activations - logits; }
   bool operator==(const GpuMemory&) const = default;
 };
 
@@ -82,19 +96,37 @@ GpuMemory gpu_memory(const Scenario& scenario, const Group& group);
 /// Of any workload whose states are not sharded; `slots` of the optimizer are on the GPU.
 GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots);
 
-// For strategies whose workers have parts of the model
+/// Memory of the GPUs of a group's workers, whatever of the model they have.
+class WorkerMemory : private Pinned {
+ public:
+  WorkerMemory(const Scenario& scenario, const Group& group);
 
-/// Adds the states of so many parameters, of which GPUs keep parts as the strategy says.
-void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters);
-/// Adds what is gathered of the units, and what is sent of them from buffers of its own.
-void add_units(GpuMemory& memory, const Scenario& scenario, const std::vector<GradientUnit>& units);
+  /// Of those that are this stage of a pipeline; without one there is stage 0.
+  GpuMemory of(int stage) const;
+  /// What the operators of the stage change: over the kernels of a step the sum of these is what is kept.
+  KeptChanges changes(int stage) const { return kept_changes(workload_, operators(stage)); }
+  PassOperators operators(int stage) const;
+
+ private:
+  const Scenario& scenario_;
+  const Group& group_;
+  const Workload& workload_;
+  std::optional<PipelineStages> stages_;
+};
 
 /// The group whose GPUs are the fullest, by share.
 const Group& fullest_group(const Scenario& scenario);
 
-/// Of the fullest group: its name, bytes of all parts by name, their sum and what the GPU has:
-///   "gpu_memory_needed_B", "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... }
+/// Of the fullest group: its name, bytes of all parts by name, their sum and what the GPU has, and when it has so much:
+///   "gpu_memory_needed_B", "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... },
+///   "gpu_memory_peak": { "stage": 1, "pass": "forward", "microbatch": 1, "operator": "loss" }, numbers from 1
 void add_gpu_memory(const Scenario& scenario, Json& json);
+/// Of any GPU what it needs, its parts, and when.
+void add_gpu_memory(const GpuMemory& memory, Json& json);
+
+/// "in the backward pass of micro-batch 2 of stage 1, as h0/mlp begins"; "in the forward pass, as loss begins"; empty if
+/// nothing is kept.
+std::string describe_moment(const GpuMemory& memory);
 
 /// "6.64 GiB weights, 3.2 GiB activations": the parts of 0.01 GiB and more, the largest first.
 std::string describe_parts(const GpuMemory& memory);

@@ -78,6 +78,14 @@ class Planner {
       order.push_back(block);
       members[block].push_back(variable);
     }
+    if (gathers_frozen())
+      for (std::size_t v = 0; v < variables_.size(); ++v) {
+        if (!chosen_[v] || !variables_[v].is_frozen) continue;
+        const int of = model.of_variable[v];
+        const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
+        if (members[block].empty()) order.push_back(block);
+        members[block].push_back(static_cast<int>(v));
+      }
     std::vector<GradientUnit> units;
     for (const std::size_t block : order) {
       units.push_back(unit_of(members[block]));
@@ -106,8 +114,11 @@ class Planner {
  private:
   bool is_exchanged(int variable) const {
     const auto index = static_cast<std::size_t>(variable);
-    return chosen_[index] && (servers_ > 0 || variables_[index].is_trainable);
+    return chosen_[index] && !variables_[index].is_frozen && (servers_ > 0 || variables_[index].is_trainable);
   }
+
+  /// Parameters that are sharded are gathered, trained or not.
+  bool gathers_frozen() const { return scenario_.training.strategy.kind->divided_states().weights; }
 
   int parts_of(int variable) const {
     return scenario_.training.strategy.kind->parts_of(scenario_, static_cast<std::size_t>(variable));
@@ -129,9 +140,11 @@ class Planner {
     if (members.size() > 1) unit.name += " and " + std::to_string(members.size() - 1) + " more";
     unit.first_use = std::numeric_limits<int>::max();
     for (const int variable : members) {
-      unit.gradient_bytes += gradient_bytes(variable);
       const auto index = static_cast<std::size_t>(variable);
-      if (variables_[index].is_trainable) {
+      const bool is_frozen = variables_[index].is_frozen;
+      unit.gradient_bytes += is_frozen ? Bytes{} : gradient_bytes(variable);
+      unit.gradients += is_frozen ? 0 : 1;
+      if (is_frozen || variables_[index].is_trainable) {
         unit.value_bytes += exchanged_bytes(variable);
         unit.stored_bytes += Bytes{variables_[index].bytes.value() / parts_of(variable)};
       }

@@ -45,19 +45,4 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
   return slots;
 }
 
-std::vector<int> kept_at_peak(const std::vector<PipelineSlot>& slots, const std::vector<Bytes>& bytes) {
-  std::vector<int> kept(bytes.size()), at_peak = kept;
-  Bytes sum{}, most{};
-  for (const PipelineSlot& slot : slots) {
-    const auto chunk = static_cast<std::size_t>(slot.chunk);
-    const bool is_kept = slot.phase == PassPhase::kForward;
-    kept[chunk] += is_kept ? 1 : -1;
-    sum += bytes[chunk] * (is_kept ? 1 : -1);
-    if (sum <= most) continue;
-    most = sum;
-    at_peak = kept;
-  }
-  return at_peak;
-}
-
 }  // namespace rehearse

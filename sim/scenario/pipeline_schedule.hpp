@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/base/units.hpp"
 #include "sim/scenario/strategy.hpp"
 
 namespace rehearse {
@@ -38,9 +37,5 @@ struct PipelineSlot {
 /// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
 /// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between.
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
-
-/// [chunks] micro-batches whose activations a stage keeps when it keeps the most, of `bytes` [chunks] each: from the end of a
-/// forward pass to that of its backward pass.
-std::vector<int> kept_at_peak(const std::vector<PipelineSlot>& slots, const std::vector<Bytes>& bytes);
 
 }  // namespace rehearse

@@ -254,16 +254,15 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .parts_of_variable = std::vector<std::vector<int>>(workload.variables.size()),
                         .variables = std::vector<Bytes>(count),
                         .parameters = std::vector<std::int64_t>(count),
+                        .frozen = std::vector<std::int64_t>(count),
                         .passed = {},
-                        .kept = std::vector<Bytes>(parts),
-                        .kept_again = std::vector<Bytes>(parts)};
+                        .kept = std::vector<Bytes>(parts)};
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begins[part], end = part + 1 < parts ? begins[part + 1] : forward;
     if (part > 0) stages.passed.push_back(cuts[begin].bytes);
     for (std::size_t v = begin; v < end; ++v) {
       stages.of_operator[v] = static_cast<int>(part);
       stages.kept[part] += graph[v].kept;
-      stages.kept_again[part] = std::max(stages.kept_again[part], graph[v].kept_again);
     }
   }
   for (std::size_t v = forward; v < graph.size(); ++v)
@@ -283,7 +282,9 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
         const auto of = static_cast<std::size_t>(variable);
         (void)insert(stages.parts_of_variable[of], part);
         const Variable& held = workload.variables[of];
-        if (!insert(stages.of_variable[of], stage) || !held.is_trainable) continue;
+        if (!insert(stages.of_variable[of], stage)) continue;
+        if (held.is_frozen) stages.frozen[static_cast<std::size_t>(stage)] += held.scalars();
+        if (!held.is_trainable) continue;
         stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
         stages.parameters[static_cast<std::size_t>(stage)] += held.scalars();
       }

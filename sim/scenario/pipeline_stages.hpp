@@ -18,9 +18,9 @@ struct PipelineStages {
   std::vector<std::vector<int>> parts_of_variable;  // [variables] in order: that use it
   std::vector<Bytes> variables;                     // [stages] trainable ones
   std::vector<std::int64_t> parameters;             // [stages] scalars of those
+  std::vector<std::int64_t> frozen;                 // [stages] scalars of what is frozen
   std::vector<Bytes> passed;  // [parts - 1] of a micro-batch to the next part, and as many of gradients back
   std::vector<Bytes> kept;    // [parts] of a micro-batch for its backward pass, by what first keeps it; without logits
-  std::vector<Bytes> kept_again;  // [parts] by the largest that is computed again (Operator::kept_again)
 
   int stages() const { return static_cast<int>(variables.size()); }
   int parts() const { return static_cast<int>(kept.size()); }

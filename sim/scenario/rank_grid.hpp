@@ -15,7 +15,8 @@ struct Scenario;
 enum class Axis : std::uint8_t {
   kTensor,    // the part of each product
   kPipeline,  // the stage of the model
-  kData,      // the samples
+  kData,      // the samples; of these workers each may keep its part of the states
+  kReplica,   // the samples, where those along kData share states among themselves
 };
 
 /// The workers of a cluster as a grid with an axis for each kind of parallelism. The coordinates of worker i are the

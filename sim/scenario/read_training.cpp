@@ -163,6 +163,12 @@ void read_smaller_cluster(const JsonReader& json, Training& training, Json& effe
                                  {"accumulates", SmallerCluster::kAccumulates}});
 }
 
+void read_memory_check(const JsonReader& json, Training& training) {
+  if (json.has("memory_check"))
+    training.memory_check =
+        read_word<MemoryCheck>(json, "memory_check", {{"refuse", MemoryCheck::kRefuse}, {"warn", MemoryCheck::kWarn}});
+}
+
 void read_target(const JsonReader& json, Scenario& scenario) {
   const TrainingTarget target{.loss = json.maybe<double>("loss"), .samples = json.maybe<double>("samples")};
   if (target.loss.has_value() == target.samples.has_value())
@@ -223,6 +229,7 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
   effective["start_interval"] = read_starts(json, training);
   read_recovery(json, training);
   read_smaller_cluster(json, training, effective);
+  read_memory_check(json, training);
   training.step_time_variation = json.optional<double>("step_time_variation", 0);
   if (json.has("step_time_variation"))
     json.expect(training.step_time_variation >= 0 && training.step_time_variation <= 10, "step_time_variation",

@@ -64,6 +64,33 @@ void read_recomputation(const JsonReader& json, Scenario& scenario) {
                         ", which is no transformer: what of it is computed again is not modelled");
 }
 
+constexpr int kMostRank = 65536;
+
+/// Of a transformer whose layers do not share variables.
+void read_adapters(const JsonReader& json, Scenario& scenario) {
+  constexpr const char* kKey = "lora";
+  if (!json.has(kKey)) return;
+  LowRankAdapters& adapters = scenario.model.adapters;
+  const JsonReader stated = json.child(kKey);
+  adapters.rank = stated.required<int>("rank");
+  stated.expect(adapters.rank >= 1 && adapters.rank <= kMostRank, "rank", "1 to 65536");
+  if (stated.has("modules")) {
+    adapters.attention = adapters.feed_forward = false;
+    for (const JsonReader& module : stated.children("modules")) {
+      const auto word = module.as<std::string>();
+      module.expect(word == "attention" || word == "feed_forward", "\"attention\" or \"feed_forward\"");
+      (word == "attention" ? adapters.attention : adapters.feed_forward) = true;
+    }
+    stated.expect(adapters.attention || adapters.feed_forward, "modules", "\"attention\", \"feed_forward\" or both");
+  }
+  stated.reject_unknown_keys();
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  if (net == nullptr || net->has_shared_layers || net->disentangled_positions > 0)
+    json.fail(kKey, "expected none for model " + in_quotes(scenario.model.name) +
+                        (net == nullptr ? ", which is no transformer" : ", whose layers share variables") +
+                        ": adapters of it are not modelled");
+}
+
 }  // namespace
 
 std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
@@ -98,6 +125,8 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     scenario.warnings.push_back("model " + in_quotes(name) + ": " + precision_remark(found->stored_type));
   read_states(json, scenario);
   read_recomputation(json, scenario);
+  read_adapters(json, scenario);
+  scenario.model.has_fused_loss = json.optional<bool>("fused_loss", false);
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
   std::optional<std::int64_t> samples_per_epoch;
@@ -108,7 +137,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   }
   scenario.convergence =
       json.has("convergence") ? read_convergence(json.child("convergence")) : scenario.model.convergence;
-  refuse_unmodelled_keys(json, {"recompute"});
+  refuse_unmodelled_keys(json, {"recompute", "lora"});
   json.reject_unknown_keys();
   scenario.workload =
       build_workload(scenario.model, scenario.batch, scenario.precision,

@@ -174,11 +174,15 @@ enum class Starts {
 /// batch.
 inline constexpr double kShareVariation = 1;
 
+/// What becomes of a training that needs more of a GPU's memory than there is.
+enum class MemoryCheck { kRefuse, kWarn };
+
 struct Training {
   Strategy strategy;
   std::int64_t samples = 0;  // that the job has to train on: its size (work.hpp)
   std::int64_t steps = 0;    // of the full cluster, that these samples take; set_steps() changes both
   SmallerCluster smaller_cluster = SmallerCluster::kKeepsBatchPerWorker;
+  MemoryCheck memory_check = MemoryCheck::kRefuse;
   int warmup_steps = 0;  // each worker's first steps, left out of the steady-state figures
   Starts starts = Starts::kInInterval;
   Seconds start_interval{};        // the workers start one after another

@@ -30,13 +30,19 @@ void check_memory(Scenario& scenario) {
     const GpuMemory memory = gpu_memory(scenario, group);
     const Bytes needed = memory.total();
     if (needed > gpu.memory) {
-      const std::string remedies = what_would_fit(scenario, group);
-      throw NoResultError{
-          group.place + ": GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
-          " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) +
-          " too much (" + describe_parts(memory) + "); " +
-          (remedies.empty() ? "no smaller batch, sharding or number of machines would fit" : "would fit: " + remedies) +
-          "; " + std::string{kUnmodelledRemedies} + scenario.set_by};
+      const std::string remedies = what_would_fit(scenario, group), moment = describe_moment(memory);
+      const std::string exceeded =
+          "GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " on a " + gpu.name +
+          ", which has " + gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) + " too much (" +
+          describe_parts(memory) + (moment.empty() ? "" : "; " + moment) + "); " +
+          (remedies.empty()
+               ? "no smaller batch, recomputation, sharding, tensor parallelism or number of machines would fit"
+               : "would fit: " + remedies) +
+          "; " + std::string{kUnmodelledRemedies};
+      if (scenario.training.memory_check == MemoryCheck::kRefuse)
+        throw NoResultError{group.place + ": " + exceeded + scenario.set_by};
+      scenario.warnings.push_back(exceeded);
+      continue;
     }
     if (const UncountedMemory& uncounted = memory.uncounted; needed + uncounted.total() > gpu.memory) {
       const std::string copies = uncounted.bucket_copies == Bytes{}

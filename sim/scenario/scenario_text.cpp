@@ -42,6 +42,11 @@ constexpr std::string_view kProperties = R"json({
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
         "recompute": { "description": "what of each layer of a transformer is computed again in the backward pass instead of being kept: nothing, all, or some parts: core_attention (scores, softmax, their sum of the values), feed_forward (all of it), activations (of the feed-forward layer), norms", "default": "none",
           "anyOf": [ { "enum": ["none", "full"] }, { "type": "array", "uniqueItems": true, "items": { "enum": ["core_attention", "feed_forward", "activations", "norms"] } } ] },
+        "lora": { "type": "object", "required": ["rank"], "additionalProperties": false, "description": "low-rank adapters beside products of a transformer's layers are trained, and all else is frozen: no gradients, no states, nothing sent of it",
+          "properties": {
+            "rank": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "features between the two products of an adapter" },
+            "modules": { "type": "array", "minItems": 1, "uniqueItems": true, "items": { "enum": ["attention", "feed_forward"] }, "description": "whose products have adapters: queries, keys, values and output; inner, gates and outer; default: both" } } },
+        "fused_loss": { "type": "boolean", "default": false, "description": "whether the loss is computed of 16-bit logits as they are (FlashAttention's cross-entropy, Liger, Megatron-LM's --cross-entropy-loss-fusion), or of a copy in fp32, as by PyTorch's" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
         "convergence": {}
@@ -151,6 +156,7 @@ constexpr std::string_view kProperties = R"json({
         "epochs": { "type": "number", "exclusiveMinimum": 0, "description": "instead of steps; of samples_per_epoch in the workload" },
         "smaller_cluster": { "enum": ["keeps_batch_per_worker", "larger_shares", "accumulates"], "default": "keeps_batch_per_worker",
                              "description": "what synchronous workers do when they are fewer, or more, than in the full cluster: keep their batch, so that a step has fewer samples and the job takes more steps; or keep the global batch, by a larger share of each (whose memory is checked) or by more batches whose gradients are added up" },
+        "memory_check": { "enum": ["refuse", "warn"], "default": "refuse", "description": "what becomes of a training that needs more of a GPU's memory than there is: it is refused; or only a warning says so, as its framework may save what is not modelled" },
         "warmup_steps": { "type": "integer", "minimum": 0, "default": 5, "description": "first steps of each worker, left out of steady-state figures" },
         "start_interval": { "anyOf": [{ "enum": ["random", "even"] }, { "$ref": "#/$defs/time" }], "default": "0s", "description": "between the starts of two workers; of workers that do not wait for one another (asynchronous, stale synchronous, in pairs) also random, the default: each starts at a random date within a step, drawn from the seed; or even: the same, evenly spread. Started together they stay in phase" },
         "share_variation": { "type": "number", "minimum": 0, "maximum": 2, "description": "parameter_server: standard deviation of the logarithm of a connection's share of a link against others', drawn for each of its worker's steps; 0: equal shares, as with --exact, with turns and where packets are lost. Default: 1 where workers start at random dates, otherwise 0" },

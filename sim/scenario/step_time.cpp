@@ -51,14 +51,16 @@ struct ModelledStep {
   Bytes input{};
 };
 
-/// Of a lone worker, who has the whole of each layer and computes nothing again, as measured steps are of; `batch` of one GPU.
+/// Of a lone worker, who has the whole of each layer and computes nothing again and trains all of it, as measured steps are of; `batch` of one GPU.
 ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch) {
   const Workload* workload = &scenario.workload_of(group);
   Workload other;
   ModelDescription whole = scenario.model;
   whole.split = {};
   whole.again = {};
-  if (batch != workload->batch || whole.split != scenario.model.split || whole.again != scenario.model.again) {
+  whole.adapters = {};
+  if (batch != workload->batch || whole.split != scenario.model.split || whole.again != scenario.model.again ||
+      whole.adapters != scenario.model.adapters) {
     other = build_workload(whole, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "sim/base/names.hpp"
-#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/work.hpp"

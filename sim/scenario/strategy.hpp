@@ -21,7 +21,6 @@
 namespace rehearse {
 
 struct ComputePlan;
-struct GpuMemory;
 struct Group;
 struct Refusal;
 struct Scenario;
@@ -94,7 +93,12 @@ struct CollectiveRules {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // of all-reduces
   Sharding sharding = Sharding::kNone;
   int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
-  bool only_reduces = true;  // it has no collectives but all-reduces
+  int shard_group =
+      0;  // data-parallel workers that share what is sharded, as many others do among themselves; 0: all of them
+  bool has_gradient_norm =
+      false;                  // the update waits for the norm of all gradients, of which workers have different parts
+  bool reduces_once = false;  // sharded gradients are kept whole until the last of the accumulated batches
+  bool only_reduces = true;   // it has no collectives but all-reduces
 };
 
 /// Which states of the parameters each of the GPUs that hold the same ones (sharing_gpus()) keeps only its part of.
@@ -176,7 +180,7 @@ class StrategyKind : private Pinned {
   /// How many workers hold the model together along which axes, the fastest first (rank_grid.hpp); none: each has all of it.
   virtual std::vector<RankGrid::Degree> model_axes() const { return {}; }
   /// Axes along which consecutive workers stand, the fastest first.
-  virtual std::vector<Axis> rank_order() const { return {Axis::kTensor, Axis::kPipeline, Axis::kData}; }
+  virtual std::vector<Axis> rank_order() const { return {Axis::kTensor, Axis::kPipeline, Axis::kData, Axis::kReplica}; }
   /// The product of these degrees. A step of so many workers has the samples of one.
   int workers_per_model() const { return RankGrid{model_axes()}.workers(); }
   /// Whether workers keep different parts of what is trained, so that all of them are needed.
@@ -188,8 +192,6 @@ class StrategyKind : private Pinned {
   virtual void divide(ComputePlan& plan, const Scenario& scenario) const;
   /// The stages by which workers hold the model together; null: they do not so.
   virtual const Pipeline* pipeline() const { return nullptr; }
-  /// Of the GPU of the group's workers that holds the most: gpu_memory.hpp.
-  virtual GpuMemory gpu_memory(const Scenario& scenario, const Group& group) const;
   /// Strategies by which a GPU holds less, the least change first.
   virtual std::vector<SmallerStrategy> smaller(const Scenario& scenario) const;
 
@@ -237,6 +239,7 @@ struct Strategy {
 struct SmallerStrategy {
   std::string change;  // in words
   Strategy strategy;
+  std::optional<TensorSplit> split{};  // of the model's layers, if it changes
 };
 
 inline std::string describe_strategy(const Strategy& strategy) { return strategy.kind->title(); }

@@ -64,7 +64,11 @@ WorkerCounts full_cluster(const Scenario& scenario) {
 
 RankGrid rank_grid(const Scenario& scenario) {
   std::vector<RankGrid::Degree> axes = scenario.training.strategy.kind->model_axes();
-  axes.push_back({Axis::kData, scenario.count(Role::kWorker) / workers_per_model(scenario)});
+  const int likes = scenario.count(Role::kWorker) / workers_per_model(scenario);
+  const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
+  const int sharing = rules != nullptr && rules->shard_group > 0 ? rules->shard_group : likes;
+  axes.push_back({Axis::kData, sharing});
+  axes.push_back({Axis::kReplica, likes / sharing});
   const std::vector<Axis> order = scenario.training.strategy.kind->rank_order();
   std::ranges::stable_sort(
       axes, {}, [&](const RankGrid::Degree& degree) { return std::ranges::find(order, degree.axis) - order.begin(); });
@@ -76,7 +80,14 @@ int workers_per_model(const Scenario& scenario) { return scenario.training.strat
 int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
-  return gpus / workers_per_model(scenario);
+  return gpus / workers_per_model(scenario) / rank_grid(scenario).degree(Axis::kReplica);
+}
+
+void rebuild_workloads(Scenario& scenario, const std::string& place) {
+  const auto build = [&](int batch) { return build_workload(scenario.model, batch, scenario.precision, place); };
+  for (Group& group : scenario.groups)
+    if (group.workload) group.workload = std::make_shared<const Workload>(build(group.workload->batch));
+  scenario.workload = build(scenario.workload.batch);
 }
 
 bool has_regular_steps(const Scenario& scenario) {
@@ -204,7 +215,7 @@ std::int64_t fewest_workers_for_shares(const Scenario& scenario) {
 }
 
 std::string gibibytes(Bytes bytes) {
-  const auto hundredths = std::llround(as_double(bytes) / (1024.0 * 1024 * 1024) * 100);
+  const auto hundredths = std::llround(gib(bytes) * 100);
   const std::string rest = std::to_string(hundredths % 100);
   return std::to_string(hundredths / 100) + (rest.size() == 1 ? ".0" : ".") + rest + " GiB";
 }

@@ -22,8 +22,11 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Workers that hold the model together, such as the stages of a pipeline.
 int workers_per_model(const Scenario& scenario);
 
-/// GPUs that have the same variables, and of which each keeps a part with sharding: all, or those of a stage.
+/// GPUs that have the same variables, and of which each keeps a part with sharding: all, those of a stage, or a group of these.
 int sharing_gpus(const Scenario& scenario);
+
+/// Builds all workloads anew, once their model has changed. Throws InputError, which begins with `place`.
+void rebuild_workloads(Scenario& scenario, const std::string& place);
 
 /// Whether nothing tells one step from another but what the cluster is like when it begins: no noise, no checkpoints, no
 /// cycles of the clock, no links that remember.
@@ -79,6 +82,7 @@ bool may_leave_full_cluster(const Scenario& scenario);
 /// The fewest workers of which each has memory for its larger share, groups in proportion; 1 if one is enough.
 std::int64_t fewest_workers_for_shares(const Scenario& scenario);
 
+inline double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
 /// "3.05 GiB".
 std::string gibibytes(Bytes bytes);
 

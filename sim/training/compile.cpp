@@ -71,6 +71,17 @@ Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chose
   return Bytes{scalars * gradient_bytes(scenario.states)};
 }
 
+std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std::vector<int>& groups, int label,
+                                              std::vector<OperationIndex> reduced, OperationIndex last) {
+  constexpr Bytes kSquares{4};
+  for (const int group : groups) {
+    const OperationIndex sum = builder.add(Collective{.group = group, .label = label++, .bytes = kSquares});
+    reduced.push_back(last);
+    for (const OperationIndex before : std::exchange(reduced, {sum})) builder.order(before, sum);
+  }
+  return reduced;
+}
+
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream, int group,
                                 int first_label) {
   CompiledKernels compiled;

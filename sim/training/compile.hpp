@@ -33,6 +33,12 @@ std::vector<std::string> exchange_labels(const ComputePlan& plan, const Operator
 /// as they are held.
 Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chosen);
 
+/// Adds what the update waits for where gradients are clipped by their norm, once they are `reduced` and the `last` kernel has run:
+/// a sum of 4 bytes in each of the worker's groups whose members have other parts of them, one after another, with labels from
+/// `label` on. Kernels that read and scale gradients are not modelled. Returns what the update waits for.
+std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std::vector<int>& groups, int label,
+                                              std::vector<OperationIndex> reduced, OperationIndex last);
+
 /// What workers exchange that hold each layer together.
 struct SplitLayers {
   static constexpr int kGroup = 1;  // of a worker's groups
@@ -42,9 +48,10 @@ struct SplitLayers {
 };
 
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
-/// (compile_all_reduce.cpp). Collectives are in group 0. `plan.update` is that of the part.
+/// (compile_all_reduce.cpp). Collectives are in group 0, of `sharing_workers`; those of split layers in the next, and those among
+/// replicas of what they share in the one behind. `plan.update` is that of the part.
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
-                           const SplitLayers& split = {});
+                           const SplitLayers& split = {}, int sharing_workers = 1);
 
 /// What the stages of a pipeline exchange.
 struct PipelineExchange {
@@ -62,6 +69,9 @@ struct PipelineExchange {
   /// stage has, and one for its partial gradients.
   int exchanges = 0, first_exchange = 0;
   std::vector<Bytes> partial_gradients;  // [stages]
+  bool has_replicas = false;             // of what data-parallel workers of a stage share
+  int first_norm = 0;                    // label of the sums of the gradients' norm
+  int sharing_workers = 1;               // of a stage, that share states
 };
 /// Throws RunError if a step is too long.
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);
@@ -69,8 +79,8 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
 /// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the
 /// others of its pipeline. Its connections are those to the stage before, unless it is the first, and those to the
 /// next, unless it is the last, from each of its GPUs to its like; with several chunks the first and the last are next to each
-/// other, too. Collectives are in group 0, with the same stage of other pipelines, and in 1 + i, with the stages of its
-/// pipeline that have the i-th copies.
+/// other, too. Collectives are in group 0, with the same stage of other pipelines; then, each if there is one, with those that
+/// hold its layers together, and with replicas of what group 0 shares; then with the stages of its pipeline that have the i-th copies.
 Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                          const PipelineExchange& exchange, int stage);
 

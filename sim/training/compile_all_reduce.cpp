@@ -22,6 +22,9 @@
 //   update          of the worker's part, 1 / n of the time
 //   gather          of each unit, where variables are not sharded
 //
+// Where only groups of them share the states, each adds up its part with its likes in other groups, behind the reduce-scatter
+// (Zhang et al., MiCS, VLDB 2022; hybrid sharding of Zhao et al.).
+//
 // Each sends and receives, of S bytes of variables, (n - 1) / n S in each gathering and each reduction: in all 2 of
 // them, or 3 with sharded variables. Source: Rajbhandari et al., ZeRO, SC 2020, section 7; Zhao et al., PyTorch FSDP,
 // VLDB 2023.
@@ -41,8 +44,9 @@ constexpr std::size_t kMostOperations = 20'000'000;
 }  // namespace
 
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
-                           const SplitLayers& split) {
-  const int separate = UnitExchange::reduces_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
+                           const SplitLayers& split, int sharing_workers) {
+  const int separate =
+      UnitExchange::exchanges_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
   const int written = count_exchanges(plan) > 0 ? passes : separate;
   if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(written) * plan.kernels.size() >
       kMostOperations)
@@ -52,7 +56,14 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
   const int exchanges = count_exchanges(plan), first_exchange = static_cast<int>(builder.program().labels.size());
   builder.program().labels.insert(builder.program().labels.end(), split.labels.begin(), split.labels.end());
-  UnitExchange exchange{builder, plan.kernels, units, strategy, passes, 0};
+  UnitExchange exchange{
+      builder,
+      plan.kernels,
+      units,
+      strategy,
+      passes,
+      0,
+      {.group = SplitLayers::kGroup + (split.labels.empty() ? 0 : 1), .sharing_workers = sharing_workers}};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
   const OperationIndex begin = builder.add(BeginKernels{});
@@ -70,6 +81,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     }
     exchange.wait_for_units(kernels.first, last, pass);
     if (!kernels.last.empty()) last = kernels.last.back();
+    if (!UnitExchange::reduces_each_pass(strategy, passes) && pass + 1 < separate) continue;
     of_pass = exchange.reduce(kernels.last, last, pass);
     reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
   }
@@ -80,6 +92,14 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     reduced.push_back(last);
     for (const OperationIndex before : reduced) builder.order(before, sum);
     reduced = {sum};
+  }
+  if (const CollectiveRules& rules = *strategy.kind->collectives(); rules.has_gradient_norm) {
+    std::vector<int> groups;
+    if (!split.labels.empty()) groups.push_back(SplitLayers::kGroup);
+    if (rules.sharding != Sharding::kNone) groups.push_back(0);
+    const int label = static_cast<int>(builder.program().labels.size());
+    builder.program().labels.resize(builder.program().labels.size() + groups.size(), "norm of gradients");
+    reduced = add_gradient_norm(builder, groups, label, reduced, last);
   }
   exchange.end_step(plan.update, reduced, last);
   return builder.finish();
@@ -99,7 +119,8 @@ class AllReduceCompiler final : public StrategyCompiler {
       split.partial_gradients =
           partial_gradients(scenario(), std::vector<bool>(scenario().workload.variables.size(), true));
     }
-    return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy, split);
+    return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy, split,
+                              grid().degree(Axis::kData));
   }
 
  private:

@@ -83,7 +83,7 @@ class PipelineCompiler {
     const int first_label = exchange_.first_label[static_cast<std::size_t>(stage_)];
     for (std::vector<Pass>* passes : {&forward_, &backward_})
       for (Pass& pass : *passes)
-        pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, microbatches_, first_label);
+        pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, microbatches_, first_label, replicas());
     begin();
     const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
     for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
@@ -96,9 +96,10 @@ class PipelineCompiler {
       }
       run(*slot);
     }
-    UnitExchange of_step{builder_, of_backward_, units, strategy_, microbatches_, first_label};
+    UnitExchange of_step{builder_, of_backward_, units, strategy_, microbatches_, first_label, replicas()};
     add_up_copies(of_step);
     add_up_partial_gradients();
+    add_up_norm();
     reduced_.insert(reduced_.end(), sent_.begin(), sent_.end());
     of_step.end_step(plan_.update, reduced_, last_);
     return builder_.finish();
@@ -188,7 +189,7 @@ class PipelineCompiler {
 
   /// Once the gradients of those variables are added up in all pipelines.
   void add_up_copies(const UnitExchange& of_step) {
-    int group = exchange_.exchanges > 0 ? SplitLayers::kGroup + 1 : 1, label = exchange_.first_label.back();
+    int group = replicas().group + (exchange_.has_replicas ? 1 : 0), label = exchange_.first_label.back();
     const std::vector<OperationIndex> reduced = reduced_;
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
@@ -200,6 +201,24 @@ class PipelineCompiler {
             std::find_first_of(in.begin(), in.end(), copies.variables.begin(), copies.variables.end()) != in.end())
           builder_.order(before, reduced_.back());
     }
+  }
+
+  Replicas replicas() const {
+    return {.group = SplitLayers::kGroup + (exchange_.exchanges > 0 ? 1 : 0),
+            .sharing_workers = exchange_.sharing_workers};
+  }
+
+  void add_up_norm() {
+    const CollectiveRules& rules = *strategy_.kind->collectives();
+    if (!rules.has_gradient_norm) return;
+    const auto copies = std::ranges::count_if(exchange_.copies, [&](const PipelineExchange::Copies& of) {
+      return std::ranges::find(of.stages, stage_) != of.stages.end();
+    });
+    std::vector<int> groups;
+    if (exchange_.exchanges > 0) groups.push_back(SplitLayers::kGroup);
+    groups.push_back(replicas().group + (exchange_.has_replicas ? 1 : 0) + static_cast<int>(copies));
+    if (rules.sharding != Sharding::kNone) groups.push_back(0);
+    reduced_ = add_gradient_norm(builder_, groups, exchange_.first_norm, reduced_, last_);
   }
 
   void add_up_partial_gradients() {
@@ -281,6 +300,9 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     const std::vector<std::string> labels = UnitExchange::labels(units, strategy, passes);
     exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
+  const RankGrid grid = rank_grid(scenario);
+  exchange.has_replicas = grid.degree(Axis::kReplica) > 1;
+  exchange.sharing_workers = grid.degree(Axis::kData);
   add_exchanges(scenario, stages, exchange);
   exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
   for (std::size_t v = 0; v < variables.size(); ++v) {
@@ -304,6 +326,10 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     exchange.labels.push_back(
         "copies of " + variables[static_cast<std::size_t>(copies.variables.front())].name +
         (copies.variables.size() > 1 ? " and " + std::to_string(copies.variables.size() - 1) + " more" : ""));
+  exchange.first_norm = static_cast<int>(exchange.labels.size());
+  constexpr std::size_t kMostNorms = 3;  // among layers' parts, stages and data-parallel workers
+  if (strategy.kind->collectives()->has_gradient_norm)
+    exchange.labels.resize(exchange.labels.size() + kMostNorms, "norm of gradients");
   return exchange;
 }
 
@@ -349,6 +375,7 @@ class StageCompiler final : public StrategyCompiler {
       if (grid().coordinate(first, Axis::kData) == 0)
         groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(Axis::kData, first)});
     add_split_groups(groups);
+    add_replica_groups(groups);
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
       for (int first = 0; first < workers(); ++first) {
         if (alike(first) != 0) continue;
@@ -356,6 +383,8 @@ class StageCompiler final : public StrategyCompiler {
         for (const int stage : exchange_.copies[c].stages)
           groups.back().workers.push_back(grid().moved(first, Axis::kPipeline, stage));
       }
+    if (scenario().training.strategy.kind->collectives()->has_gradient_norm)
+      add_groups_along(Axis::kPipeline, "pipeline", groups);
     return groups;
   }
 

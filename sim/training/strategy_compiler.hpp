@@ -50,11 +50,12 @@ class StrategyCompiler : private Pinned {
   /// The worker's connections, as its program numbers them.
   virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
   /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order. By default one of all
-  /// that are alike: that differ along Axis::kData alone; then those that hold each layer together.
+  /// that are alike: that differ along Axis::kData alone; then those that hold each layer together, then replicas.
   virtual std::vector<WorkerGroup> groups() const {
     std::vector<WorkerGroup> groups;
     add_groups_along(Axis::kData, "data", groups);
     add_split_groups(groups);
+    add_replica_groups(groups);
     return groups;
   }
   /// The workers that share the counters of the worker's team, itself included, in order.
@@ -80,6 +81,9 @@ class StrategyCompiler : private Pinned {
   /// Those that hold each layer together, SplitLayers::kGroup of each worker; none if layers are not split.
   void add_split_groups(std::vector<WorkerGroup>& groups) const {
     if (grid_.degree(Axis::kTensor) > 1) add_groups_along(Axis::kTensor, "tensor", groups);
+  }
+  void add_replica_groups(std::vector<WorkerGroup>& groups) const {
+    if (grid_.degree(Axis::kReplica) > 1) add_groups_along(Axis::kReplica, "replicas", groups);
   }
   int workers() const { return static_cast<int>(site_.workers.size()); }
   const std::vector<Endpoint>& gpus(int worker) const { return site_.workers[at(worker)]; }

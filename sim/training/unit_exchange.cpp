@@ -19,11 +19,13 @@ void for_units(const GradientUnits& units, const std::vector<int>& variables, co
 }  // namespace
 
 UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels,
-                           const GradientUnits& units, const Strategy& strategy, int passes, int first_label)
+                           const GradientUnits& units, const Strategy& strategy, int passes, int first_label,
+                           const Replicas& replicas)
     : builder_{builder},
       units_{units},
       exchange_{strategy.exchange},
       sharding_{rules_of(strategy).sharding},
+      replicas_{replicas},
       prefetched_units_{rules_of(strategy).prefetched_units},
       first_label_{first_label},
       first_counter_{builder.program().counters},
@@ -34,17 +36,12 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
 }
 
 UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
-  switch (rules_of(strategy).sharding) {
-    case Sharding::kNone:
-      return {.reduced = 1};
-    case Sharding::kOptimizer:
-      return {.reduced = 1, .gathered = 1};
-    case Sharding::kGradients:
-      return {.reduced = passes, .gathered = 1};
-    case Sharding::kParameters:
-      return {.reduced = passes, .gathered = passes, .gathered_for_backward = passes};
-  }
-  return {};
+  const CollectiveRules& rules = rules_of(strategy);
+  Count count{.reduced = rules.sharding >= Sharding::kGradients && !rules.reduces_once ? passes : 1};
+  if (rules.sharding != Sharding::kNone) count.gathered = 1;
+  if (rules.sharding == Sharding::kParameters) count.gathered = count.gathered_for_backward = passes;
+  if (rules.shard_group > 0) count.among_replicas = count.reduced;
+  return count;
 }
 
 std::size_t UnitExchange::count(const GradientUnits& units, const Strategy& strategy, int passes) {
@@ -58,7 +55,8 @@ std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const 
   for (const GradientUnit& unit : units.units)
     for (const auto& [what, times] :
          {std::pair{is_sharded ? ", reduced" : "", count.reduced}, std::pair{", gathered", count.gathered},
-          std::pair{", gathered for backward", count.gathered_for_backward}})
+          std::pair{", gathered for backward", count.gathered_for_backward},
+          std::pair{", added up among replicas", count.among_replicas}})
       for (int pass = 0; pass < times; ++pass)
         labels.push_back(unit.name + what + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
   return labels;
@@ -69,7 +67,7 @@ std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const 
 void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
   std::vector<bool> is_read(units_.units.size());
   std::vector<std::size_t> gradients_left;
-  for (const GradientUnit& unit : units_.units) gradients_left.push_back(unit.variables.size());
+  for (const GradientUnit& unit : units_.units) gradients_left.push_back(static_cast<std::size_t>(unit.gradients));
   std::size_t backward = 0;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     for_units(units_, kernels[k].waits_for, [&](std::size_t u) {
@@ -87,14 +85,23 @@ void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
     });
 }
 
+int UnitExchange::label(std::size_t u, int label_of_unit) const {
+  return first_label_ + static_cast<int>(u) * count_.all() + label_of_unit;
+}
+
+int UnitExchange::priority(std::size_t u) const {
+  return exchange_.order == Order::kPriority ? units_.units[u].first_use : 0;
+}
+
 OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_of_unit) {
   const GradientUnit& unit = units_.units[u];
   const OperationIndex added =
       builder_.add(Collective{.kind = kind,
-                              .label = first_label_ + static_cast<int>(u) * count_.all() + label_of_unit,
-                              .priority = exchange_.order == Order::kPriority ? unit.first_use : 0,
+                              .label = label(u, label_of_unit),
+                              .priority = priority(u),
                               .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
-  if (runs_ahead()) builder_.signal(added, {.counter = first_counter_ + static_cast<int>(u)});
+  const bool completes = sharding_ == Sharding::kNone || kind == CollectiveKind::kAllGather;
+  if (runs_ahead() && completes) builder_.signal(added, {.counter = first_counter_ + static_cast<int>(u)});
   return added;
 }
 
@@ -130,8 +137,19 @@ std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationInde
       sharding_ == Sharding::kNone ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
   std::vector<OperationIndex> reduced;
   for (const Use& unit : completed_) {
-    reduced.push_back(add(kind, unit.unit, count_.reduced > 1 ? pass : 0));
+    const int of_pass = count_.reduced > 1 ? pass : 0;
+    reduced.push_back(add(kind, unit.unit, of_pass));
     builder_.order(exchange_.overlap == Overlap::kNone ? last : kernels[unit.begin], reduced.back());
+    if (count_.among_replicas == 0) continue;
+    const OperationIndex part = std::exchange(
+        reduced.back(),
+        builder_.add(
+            Collective{.group = replicas_.group,
+                       .label = label(unit.unit, count_.all() - count_.among_replicas + of_pass),
+                       .priority = priority(unit.unit),
+                       .bytes = Bytes{(units_.units[unit.unit].gradient_bytes.value() + replicas_.sharing_workers - 1) /
+                                      replicas_.sharing_workers}}));
+    builder_.order(part, reduced.back());
   }
   return reduced;
 }
@@ -151,8 +169,12 @@ void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, O
   const Update update;
   reduced.push_back(last);
   OperationIndex end = last;
-  if (runs_ahead()) {
+  if (runs_ahead() && sharding_ == Sharding::kNone) {
     (void)add_after(reduced, update);
+  } else if (runs_ahead()) {  // each unit is gathered when the next forward pass comes to need it, in this order
+    const OperationIndex updated = add_after({add_after(reduced, optimizer)}, update);
+    for (const Use& unit : forward_)
+      builder_.order(updated, add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
   } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
     const OperationIndex updated = add_after(reduced, optimizer);
     std::vector<OperationIndex> gathered;

@@ -12,24 +12,37 @@
 
 namespace rehearse {
 
+/// Workers that have the same part of what is sharded.
+struct Replicas {
+  int group = -1;           // of a worker's groups; -1: there are none
+  int sharing_workers = 1;  // that have the other parts
+};
+
 /// In a step of `passes` passes each unit is
 ///   added up                     at all workers, once; or by a reduce-scatter, of which each keeps its part: once with
 ///                                a sharded optimizer, else in every pass
 ///   gathered                     after the update, with a sharded optimizer or sharded gradients; in every pass before
 ///                                its forward kernels, with sharded parameters
 ///   gathered for backward        then before its backward kernels, too
+///   added up among replicas      its part, after each reduce-scatter, where only some workers share what is sharded
 /// with a label for each of them, as collectives of a group have (program.hpp).
 class UnitExchange {
  public:
-  /// Adds operations in group 0 to the builder's program, whose labels from `first_label` on are labels().
+  /// Adds operations in group 0, and those among replicas in `replicas.group`, to the builder's program, whose labels from
+  /// `first_label` on are labels().
   /// `kernels` are those of a pass; or its forward or its backward ones, for one that gathers or adds up for them
   /// alone.
   UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
-               const Strategy& strategy, int passes, int first_label);
+               const Strategy& strategy, int passes, int first_label, const Replicas& replicas = {});
 
   /// Collectives of a step, and their labels: [units][collectives of a unit].
   static std::size_t count(const GradientUnits& units, const Strategy& strategy, int passes);
   static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
+  /// Whether units are gathered or added up in every pass, so that each has operations of its own.
+  static bool exchanges_each_pass(const Strategy& strategy, int passes) {
+    const Count count = count_of(strategy, passes);
+    return count.reduced == passes || count.gathered_for_backward == passes;
+  }
   /// Whether units are added up in every pass, or after the last one.
   static bool reduces_each_pass(const Strategy& strategy, int passes) {
     return count_of(strategy, passes).reduced == passes;
@@ -55,20 +68,23 @@ class UnitExchange {
   };
   /// Collectives of a unit in a step, in the order of their labels.
   struct Count {
-    int reduced = 0, gathered = 0, gathered_for_backward = 0;
-    int all() const { return reduced + gathered + gathered_for_backward; }
+    int reduced = 0, gathered = 0, gathered_for_backward = 0, among_replicas = 0;
+    int all() const { return reduced + gathered + gathered_for_backward + among_replicas; }
   };
 
   static Count count_of(const Strategy& strategy, int passes);
   void find_uses(const std::vector<PlannedKernel>& kernels);
   bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
   void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
+  int label(std::size_t unit, int label_of_unit) const;
+  int priority(std::size_t unit) const;
   OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
 
   ProgramBuilder& builder_;
   const GradientUnits& units_;
   const GradientExchange& exchange_;
   Sharding sharding_;
+  Replicas replicas_;
   int prefetched_units_;
   int first_label_;
   int first_counter_;  // of the units, with forward overlap

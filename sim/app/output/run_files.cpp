@@ -1,8 +1,10 @@
 #include "sim/app/output/run_files.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/kineto_trace.hpp"
@@ -10,6 +12,7 @@
 #include "sim/app/output/timeline.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
+#include "sim/record/memory_curve.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/work.hpp"
@@ -70,8 +73,35 @@ Section machines_of(const Summary& summary, bool has_servers) {
           .tables = {std::move(machines)}};
 }
 
+/// Over the first step that was recorded whole, of a GPU of each stage; without a pipeline of one of each group.
+Plot memory_of_a_step(const Scenario& scenario, const MemoryCurves& memory) {
+  Plot plot{.title = "GPU memory over a step", .x_label = "time, s", .y_label = "GiB"};
+  std::set<std::string> shown;
+  for (const MemoryCurves::Gpu& gpu : memory.gpus()) {
+    const bool has_stages = scenario.training.strategy.kind->pipeline() != nullptr;
+    const std::string name = has_stages ? "stage " + std::to_string(gpu.stage + 1) : memory.group_of(gpu).name;
+    if (plot.series.size() == kMostMachines || !shown.insert(name).second) continue;
+    Series line{.name = name, .x = {}, .y = {}};
+    const Span step = gpu.first_step;
+    std::vector<HeldMemory> curve = memory.of(gpu);
+    const auto first = std::ranges::upper_bound(curve, step.start, {}, &HeldMemory::from);
+    double held = first == curve.begin() ? 0 : gib(std::prev(first)->bytes);
+    const auto add = [&](Seconds date, double level) {  // a step up or down
+      line.x.insert(line.x.end(), {date.value(), date.value()});
+      line.y.insert(line.y.end(), {held, level});
+      held = level;
+    };
+    add(step.start, held);
+    for (auto change = first; change != curve.end() && change->from < step.end; ++change)
+      add(change->from, gib(change->bytes));
+    add(step.end, held);
+    plot.series.push_back(std::move(line));
+  }
+  return plot;
+}
+
 /// Bytes by part of each group's GPU that holds the most.
-Section gpu_memory_of(const Scenario& scenario) {
+Section gpu_memory_of(const Scenario& scenario, const MemoryCurves& curves) {
   const auto text = [](Bytes bytes) { return bytes > Bytes{} ? gibibytes(bytes) : std::string{"0"}; };
   Table parts{.header = {"part"}, .rows = {}};
   std::vector<std::pair<const Group*, GpuMemory>> groups;
@@ -87,11 +117,17 @@ Section gpu_memory_of(const Scenario& scenario) {
   for (const auto& [name, part] : kGpuMemoryParts)
     row(part.words, [&, bytes = part.bytes](const Group&, const GpuMemory& memory) { return memory.*bytes; });
   row("all of it", [](const Group&, const GpuMemory& memory) { return memory.total(); });
+  std::vector<std::string> paragraphs{
+      "What a GPU needs at the most, that of each group which needs the most. Fragmentation of the framework's "
+      "allocator is not modelled."};
+  for (const auto& [group, memory] : groups)
+    if (const std::string moment = describe_moment(memory); !moment.empty())
+      paragraphs.push_back((groups.size() > 1 ? "Of " + group->name + " that is " : "That is ") + moment + ".");
   row("there is", [](const Group& group, const GpuMemory&) { return group.accelerator->memory; });
   return {.title = "GPU memory",
-          .paragraphs = {"What a GPU needs at the most, that of each group which needs the most. Fragmentation of the "
-                         "framework's allocator is not modelled."},
-          .tables = {std::move(parts)}};
+          .paragraphs = std::move(paragraphs),
+          .tables = {std::move(parts)},
+          .plots = {memory_of_a_step(scenario, curves)}};
 }
 
 Section activity_of(const RunRecord& record, const ResourceProfile& profile) {
@@ -168,7 +204,7 @@ Table events_of(const RunRecord& record) {
 }
 
 Document make_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
-                       const ResourceProfile& profile) {
+                       const ResourceProfile& profile, const MemoryCurves& memory) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   Document document{
       .title = scenario.name,
@@ -196,7 +232,7 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
                         " came too late to be used."}});
   if (!scenario.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = scenario.warnings});
   document.sections.push_back(machines_of(summary, scenario.count(Role::kParameterServer) > 0));
-  document.sections.push_back(gpu_memory_of(scenario));
+  document.sections.push_back(gpu_memory_of(scenario, memory));
   document.sections.push_back(activity_of(record, profile));
   document.sections.push_back(steps_of(record, is_synchronous));
   if (Table events = events_of(record); !events.rows.empty())
@@ -211,7 +247,9 @@ Document make_document(const Scenario& scenario, const RunRecord& record, const 
 std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
                                          const RunRecord& record, const Summary& summary,
                                          TimelineFormat timeline_format, const Budget& budget) {
-  const ResourceProfile profile = resource_profile(scenario, record);
+  ResourceProfile profile = resource_profile(scenario, record);
+  const MemoryCurves memory{scenario, record};
+  add_gpu_memory(memory, profile);
   OutputFolder files{folder};
   const auto write = [&](const std::string& name, const auto& make) {
     budget.check();
@@ -232,7 +270,7 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
   } else {
     write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
   }
-  write("report.html", [&] { return render_html(make_document(scenario, record, summary, profile)); });
+  write("report.html", [&] { return render_html(make_document(scenario, record, summary, profile, memory)); });
   write("summary.json", [&] { return to_json_text(to_json(scenario, summary)); });
   budget.check();
   files.commit();

@@ -27,11 +27,13 @@ std::string iterations_csv(const RunRecord& record) {
 }
 
 std::string resources_csv(const RunRecord& record, const ResourceProfile& profile) {
-  CsvWriter csv{{"machine", "time_s", "gpu_utilization", "device_memory_busy", "nic_receive_Bps", "nic_transmit_Bps"}};
+  CsvWriter csv{{"machine", "time_s", "gpu_utilization", "device_memory_busy", "nic_receive_Bps", "nic_transmit_Bps",
+                 "gpu_memory_B"}};
   for (const ResourceSeries& series : profile.series)
     for (std::size_t i = 0; i < profile.samples; ++i)
       csv.row({machine_name(record, series.machine), profile.period.value() * static_cast<double>(i), series.gpu[i],
-               series.memory[i], series.receive[i], series.transmit[i]});
+               series.memory[i], series.receive[i], series.transmit[i],
+               series.gpu_memory.empty() ? 0.0 : series.gpu_memory[i]});
   return csv.text();
 }
 

@@ -42,8 +42,9 @@ class AllReduce final : public StrategyKind {
 
   std::string title() const override {
     return (has_split() ? title_of(parts_.split) + ", " : "") + (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
-           (parts_.rules.sharding != Sharding::kNone ? "data parallel with " + title_of(parts_.rules.sharding)
-                                                     : all_reduce_algorithm(parts_.rules.algorithm).title);
+           (parts_.rules.sharding != Sharding::kNone
+                ? "data parallel with " + title_of(parts_.rules.sharding) + shard_group_text(parts_.rules)
+                : all_reduce_algorithm(parts_.rules.algorithm).title);
   }
 
   const CollectiveRules* collectives() const override { return &parts_.rules; }
@@ -57,11 +58,8 @@ class AllReduce final : public StrategyKind {
   bool divides_model() const override {
     return parts_.rules.sharding != Sharding::kNone || parts_.stages || has_split();
   }
-  DividedStates divided_states() const override { return divided_by(parts_.rules.sharding); }
+  DividedStates divided_states() const override { return divided_by(parts_.rules); }
   const Pipeline* pipeline() const override { return parts_.stages ? &*parts_.stages : nullptr; }
-  GpuMemory gpu_memory(const Scenario& scenario, const Group& group) const override {
-    return parts_.stages ? stage_memory(*parts_.stages, scenario, group) : StrategyKind::gpu_memory(scenario, group);
-  }
 
   std::vector<SmallerStrategy> smaller(const Scenario& scenario) const override {
     std::vector<SmallerStrategy> all;
@@ -73,6 +71,15 @@ class AllReduce final : public StrategyKind {
       added.strategy.kind = std::make_shared<AllReduce>(parts);
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
+    }
+    for (const TensorSplit& split : more_split(scenario)) {
+      const char* parts_of_positions = split.has_sequence_parts ? ", \"sequence_parallel\": true" : "";
+      all.push_back(
+          {"\"tensor\": { \"degree\": " + std::to_string(split.degree) + parts_of_positions + " } in the strategy",
+           scenario.training.strategy, split});
+      AllReduceParts parts = parts_;
+      parts.split = split;
+      all.back().strategy.kind = std::make_shared<AllReduce>(parts);
     }
     return all;
   }
@@ -165,6 +172,9 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   else if (json.has("global_batch"))
     scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, parts.split.degree);
   effective.erase("global_batch");
+  parts.rules.has_gradient_norm = json.optional<bool>("clip_norm", false);
+  parts.rules.shard_group = read_shard_group(
+      json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1));
   parts.rank_order = read_rank_order(json, parts.split, effective);
   return std::make_shared<AllReduce>(parts);
 }
@@ -196,12 +206,18 @@ std::vector<Refusal> refusals_of_algorithms() {
 
 std::string schema_of_batches() {
   return R"json({ "properties": {
+    "clip_norm": { "type": "boolean", "default": false, "description": "all_reduce: the update waits for the norm of all gradients, which workers with different parts of them (stages, parts of layers, of what is sharded) add up, as for clipping" },
     "global_batch": { "type": "integer", "minimum": 1, "description": "all_reduce: samples of a step of all workers, instead of accumulation_steps, or of the microbatches of a pipeline" }
   } })json";
 }
 
 std::vector<Refusal> refusals_of_batches() {
-  return {{"a global batch that is stated twice",
+  return {{"a norm of gradients that go on into the next step",
+           [](const Refusal::Subject& s) {
+             return collective_rules_of(s).has_gradient_norm ? forward_overlap(s) : RefusedPlace{};
+           },
+           "\"none\" or \"backward\" with \"clip_norm\"", "no update begins before all gradients are there"},
+          {"a global batch that is stated twice",
            [](const Refusal::Subject& s) {
              return stated_of_strategy(s, {"global_batch"}) ? stated_of_strategy(s, {"accumulation_steps"})
                                                             : RefusedPlace{};

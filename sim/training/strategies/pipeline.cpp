@@ -233,45 +233,6 @@ std::string title_of(const Pipeline& pipeline) {
   return "pipelines of " + std::to_string(pipeline.stages) + " stages (" + schedule + ")";
 }
 
-GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const Group& group) {
-  const Workload& workload = scenario.workload_of(group);
-  const PipelineStages stages = cut_into_stages(scenario);
-  const RankGrid grid = rank_grid(scenario);
-  int first = 0;  // of its workers
-  for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
-    first += other->workers();
-  GpuMemory most;
-  std::vector<bool> is_known(static_cast<std::size_t>(pipeline.stages));
-  for (int i = 0; i < group.workers(); ++i) {
-    const int stage = grid.coordinate(first + i, Axis::kPipeline);
-    const auto s = static_cast<std::size_t>(stage);
-    if (is_known[s]) continue;
-    is_known[s] = true;
-    GpuMemory memory{.context = group.accelerator->memory_reserved};
-    const auto part_of = [&](std::size_t chunk) { return chunk * static_cast<std::size_t>(pipeline.stages) + s; };
-    const auto logits_of = [&](std::size_t chunk) {
-      return part_of(chunk) + 1 == stages.kept.size() ? workload.logits_bytes : Bytes{};
-    };
-    std::vector<Bytes> of_chunk;
-    Bytes again{};
-    for (std::size_t chunk = 0; part_of(chunk) < stages.kept.size(); ++chunk)
-      of_chunk.push_back(stages.kept[part_of(chunk)] + logits_of(chunk));
-    const std::vector<int> kept =
-        kept_at_peak(pipeline_slots(pipeline, scenario.training.strategy.exchange.accumulation_steps, stage), of_chunk);
-    for (std::size_t chunk = 0; chunk < kept.size(); ++chunk) {
-      memory.activations += kept[chunk] * stages.kept[part_of(chunk)];
-      memory.logits += kept[chunk] * logits_of(chunk);
-      again = std::max(again, stages.kept_again[part_of(chunk)]);
-    }
-    memory.activations += again;
-    if (stage == 0) memory.input = workload.input_bytes;
-    add_states(memory, scenario, stages.parameters[s]);
-    add_units(memory, scenario, plan_stage_units(scenario, stages, stage).units);
-    if (std::ranges::count(is_known, true) == 1 || memory.total() > most.total()) most = memory;
-  }
-  return most;
-}
-
 void check_pipeline(const Scenario& scenario, const JsonReader& json) {
   const JsonReader pipeline = json.child("pipeline");
   try {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -18,8 +17,6 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
 
 /// "pipelines of 4 stages (1F1B)", "pipelines of 4 stages (interleaved 1F1B, 2 chunks)".
 std::string title_of(const Pipeline& pipeline);
-/// Of the stage with the most among those of the group's workers.
-GpuMemory stage_memory(const Pipeline& pipeline, const Scenario& scenario, const Group& group);
 /// Throws InputError if the model cannot be cut so, once kernel times are known.
 void check_pipeline(const Scenario& scenario, const JsonReader& json);
 /// "stages pass on ...; in each step pipelines add up ".

@@ -1,5 +1,6 @@
 #include "sim/training/strategies/sharding.hpp"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -34,15 +35,37 @@ std::vector<Refusal> refusals_of_sharding() {
        },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
       {"forward overlap of parts",
-       [](const Refusal::Subject& s) { return is_sharded(s) ? forward_overlap(s) : RefusedPlace{}; },
-       "\"none\" or \"backward\" with sharding", "each part is updated before any is gathered"},
+       [](const Refusal::Subject& s) {
+         return collective_rules_of(s).sharding >= Sharding::kGradients ? forward_overlap(s) : RefusedPlace{};
+       },
+       "\"none\" or \"backward\" with sharded gradients or parameters", "each part is updated before any is gathered"},
+      {"groups that share nothing",
+       [](const Refusal::Subject& s) {
+         return is_sharded(s) ? RefusedPlace{} : stated_of_strategy(s, {"shard_group"});
+       },
+       "\"sharding\" beside it", "a group of workers shares the states that are sharded"},
+      {"groups of workers of several GPUs that share states",
+       [](const Refusal::Subject& s) {
+         return s.scenario->first_workers().gpus_per_worker > 1 ? stated_of_strategy(s, {"shard_group"})
+                                                                : RefusedPlace{};
+       },
+       "a worker for each GPU (\"workers_per_machine\" as many as it has)",
+       "each GPU of a group has a part of its own"},
+      {"gradients that are kept whole though they are not sharded",
+       [](const Refusal::Subject& s) {
+         return collective_rules_of(s).sharding >= Sharding::kGradients ? RefusedPlace{}
+                                                                        : stated_of_strategy(s, {"no_sync"});
+       },
+       "\"sharding\": \"gradients\" or \"parameters\" beside it", "others are added up once in a step, anyway"},
   };
 }
 
 std::string schema_of_sharding() {
   return R"json({ "properties": {
     "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
-    "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" }
+    "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" },
+    "shard_group": { "type": "integer", "minimum": 2, "description": "with sharding: so many consecutive data-parallel workers share what is sharded, and add up their parts with their likes in the other groups (hybrid sharding of FSDP, MiCS); a divisor of them; default: all" },
+    "no_sync": { "type": "boolean", "default": false, "description": "sharding of gradients or parameters: gradients are kept whole while batches are accumulated, and added up after the last one (no_sync() of FSDP), instead of each time" }
   } })json";
 }
 
@@ -56,8 +79,22 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
   const bool overlaps = !json.has("overlap") || json.required<std::string>("overlap") != "none";
   if (rules.sharding == Sharding::kParameters && !overlaps) rules.prefetched_units = 0;
   rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
+  rules.reduces_once = json.optional<bool>("no_sync", false);
   if (json.has("prefetched_units"))
     json.expect(rules.prefetched_units >= 0 && rules.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
+}
+
+int read_shard_group(const JsonReader& json, int likes) {
+  if (!json.has("shard_group")) return 0;
+  const auto group = json.required<int>("shard_group");
+  int nearest = likes;
+  const auto apart = [group](int size) { return std::max(size, group) / static_cast<double>(std::min(size, group)); };
+  for (int size = 2; size <= likes; ++size)
+    if (likes % size == 0 && group >= 1 && apart(size) < apart(nearest)) nearest = size;
+  json.expect(group >= 2 && likes % group == 0, "shard_group",
+              "2 or more workers that divide the " + std::to_string(likes) + " data-parallel ones, such as " +
+                  std::to_string(nearest));
+  return group < likes ? group : 0;
 }
 
 std::string title_of(Sharding sharding) {
@@ -67,10 +104,14 @@ std::string title_of(Sharding sharding) {
   return name_in(kTitles, sharding);
 }
 
-DividedStates divided_by(Sharding sharding) {
-  return {.optimizer = sharding >= Sharding::kOptimizer,
-          .gradients = sharding >= Sharding::kGradients,
-          .weights = sharding >= Sharding::kParameters};
+std::string shard_group_text(const CollectiveRules& rules) {
+  return rules.shard_group == 0 ? "" : ", shared by groups of " + std::to_string(rules.shard_group);
+}
+
+DividedStates divided_by(const CollectiveRules& rules) {
+  return {.optimizer = rules.sharding >= Sharding::kOptimizer,
+          .gradients = rules.sharding >= Sharding::kGradients && !rules.reduces_once,
+          .weights = rules.sharding >= Sharding::kParameters};
 }
 
 std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const CollectiveRules& rules) {

@@ -10,10 +10,14 @@ namespace rehearse {
 
 StrategyKeys sharding_keys();
 void read_sharding(const JsonReader& json, CollectiveRules& rules);
+/// How many of `likes` data-parallel workers share what is sharded; 0: all of them.
+int read_shard_group(const JsonReader& json, int likes);
 
 /// "sharded gradients".
 std::string title_of(Sharding sharding);
-DividedStates divided_by(Sharding sharding);
+/// ", shared by groups of 8"; empty if all share.
+std::string shard_group_text(const CollectiveRules& rules);
+DividedStates divided_by(const CollectiveRules& rules);
 /// Words of the levels by which a GPU would keep less, the least first, if the scenario may have them.
 std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const CollectiveRules& rules);
 

@@ -9,6 +9,7 @@
 #include "sim/base/names.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
+#include "sim/scenario/work.hpp"
 #include "sim/training/strategies/strategies.hpp"
 
 namespace rehearse {
@@ -113,21 +114,23 @@ std::int64_t nearest(const Transformer& net, TensorSplit split, int workers) {
   return best;
 }
 
-const Transformer& splittable(const JsonReader& json, const Scenario& scenario) {
-  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
-  const std::string model = "model " + in_quotes(scenario.model.name);
-  if (net == nullptr)
-    json.fail("degree",
-              "expected 1 for " + model + ", which is no transformer: how its layers are split is not modelled");
+/// Why no layer of the model can be split; empty: they can.
+std::string why_never(const Transformer& net) {
   using Head = Transformer::Head;
-  if (net->vocabulary == 0 || (net->head != Head::kLanguageModel && net->head != Head::kMaskedLanguageModel))
-    json.fail("degree",
-              "expected 1 for " + model + ", which has no logits over words: how others are split is not modelled");
-  if (net->experts > 0)
-    json.fail("degree",
-              "expected 1 for " + model + ", a mixture of experts: how experts are split is not modelled yet");
-  if (net->disentangled_positions > 0)
-    json.fail("degree", "expected 1 for " + model + ": how disentangled positions are split is not modelled");
+  if (net.vocabulary == 0 || (net.head != Head::kLanguageModel && net.head != Head::kMaskedLanguageModel))
+    return ", which has no logits over words: how others are split is not modelled";
+  if (net.experts > 0) return ", a mixture of experts: how experts are split is not modelled yet";
+  if (net.disentangled_positions > 0) return ": how disentangled positions are split is not modelled";
+  return {};
+}
+
+const Transformer& splittable(const JsonReader& json, const Scenario& scenario) {
+  if (scenario.model.adapters.rank > 0)
+    json.fail("degree", "expected 1 with \"lora\" in the workload: how adapters are split is not modelled");
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  const std::string reason =
+      net == nullptr ? ", which is no transformer: how its layers are split is not modelled" : why_never(*net);
+  if (!reason.empty()) json.fail("degree", "expected 1 for model " + in_quotes(scenario.model.name) + reason);
   return *net;
 }
 
@@ -151,12 +154,7 @@ TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effect
     json.fail("degree", "expected a degree that divides the " + reason + "; found " + std::to_string(split.degree) +
                             ", and the nearest that does is " + std::to_string(nearest(net, split, workers)));
   scenario.model.split = split;
-  const auto build = [&](int batch) {
-    return build_workload(scenario.model, batch, scenario.precision, json.file_name() + ": " + json.pointer());
-  };
-  for (Group& group : scenario.groups)
-    if (group.workload) group.workload = std::make_shared<const Workload>(build(group.workload->batch));
-  scenario.workload = build(scenario.workload.batch);
+  rebuild_workloads(scenario, json.file_name() + ": " + json.pointer());
   return split;
 }
 
@@ -166,8 +164,23 @@ std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& spl
     has_stages_first = read_word(json, "rank_order", kRankOrders);
   else if (split.degree > 1)
     effective["rank_order"] = name_in(kRankOrders, has_stages_first);
-  return has_stages_first ? std::vector{Axis::kTensor, Axis::kPipeline, Axis::kData}
-                          : std::vector{Axis::kTensor, Axis::kData, Axis::kPipeline};
+  return has_stages_first ? std::vector{Axis::kTensor, Axis::kPipeline, Axis::kData, Axis::kReplica}
+                          : std::vector{Axis::kTensor, Axis::kData, Axis::kReplica, Axis::kPipeline};
+}
+
+std::vector<TensorSplit> more_split(const Scenario& scenario) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
+  std::vector<TensorSplit> more;
+  if (net == nullptr || !why_never(*net).empty() || scenario.model.adapters.rank > 0) return more;
+  for (int degree = 2; degree <= of_machine; ++degree) {
+    TensorSplit split = scenario.model.split;
+    if (split.degree == 1) split.has_sequence_parts = true;
+    split.degree = degree;
+    if (degree > scenario.model.split.degree && of_machine % degree == 0 && why_not(*net, split, workers).empty())
+      more.push_back(split);
+  }
+  return more;
 }
 
 std::string title_of(const TensorSplit& split) {

@@ -16,6 +16,9 @@ StrategyKeys tensor_keys();
 /// degree that would do, if the model cannot be split so.
 TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effective);
 
+/// Splits over more of the workers of a machine that would do, with sequence parallelism where none is split yet.
+std::vector<TensorSplit> more_split(const Scenario& scenario);
+
 /// Axes, the fastest first. By default frameworks' order if layers are split (tensor, data, pipeline: Megatron-LM, DeepSpeed,
 /// nanotron and torchtitan), else that of consecutive stages (tensor, pipeline, data).
 std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& split, Json& effective);

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "sim/scenario/gradient_units.hpp"
 #include "tests/support/timed_cluster.hpp"
@@ -195,7 +198,18 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
   };
   const auto says = [&](const std::string& text) { return message().find(text) != std::string::npos; };
   CHECK(says("89.75 GiB master weights and moments of the optimizer, "));
-  CHECK(says("would fit: \"sharding\": \"optimizer\" in the strategy; activation recomputation, tensor parallelism"));
+  CHECK(
+      says("; in the forward pass, as loss begins); would fit: \"sharding\": \"optimizer\" in the strategy, or "
+           "\"tensor\": { "
+           "\"degree\": 2, \"sequence_parallel\": true } in the strategy; offloading to the host"));
+  Json split = scenario;
+  split["training"]["strategy"]["tensor"] = {{"degree", 2}, {"sequence_parallel", true}};
+  (void)test::resolved(split);  // as it says
+  Json warned = scenario;
+  warned["training"]["memory_check"] = "warn";
+  const std::vector<std::string> warnings = test::resolved(warned).warnings;
+  CHECK(
+      std::ranges::any_of(warnings, [](const std::string& w) { return w.starts_with("GPU memory exceeded: group"); }));
   // As it says.
   scenario["training"]["strategy"]["sharding"] = "optimizer";
   CHECK(message().empty());

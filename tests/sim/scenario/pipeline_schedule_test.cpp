@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sim/base/random.hpp"
+#include "tests/support/kept_microbatches.hpp"
 
 namespace rehearse {
 
@@ -22,8 +23,9 @@ Pipeline interleaved(int stages, int chunks, int group = 0) {
 }
 
 int most_kept(const Pipeline& pipeline, int microbatches, int stage) {
-  const std::vector<int> kept = kept_at_peak(pipeline_slots(pipeline, microbatches, stage),
-                                             std::vector<Bytes>(static_cast<std::size_t>(pipeline.chunks), Bytes{1}));
+  const std::vector<int> kept =
+      test::kept_at_peak(pipeline_slots(pipeline, microbatches, stage),
+                         std::vector<Bytes>(static_cast<std::size_t>(pipeline.chunks), Bytes{1}));
   return std::accumulate(kept.begin(), kept.end(), 0);
 }
 
@@ -149,10 +151,10 @@ TEST_CASE("chunks of unequal activations: what is kept is the most in bytes") {
   // Stage 1 of 2: F0a F1a F0b | B0b F1b B1b B0a B1a, two of the first chunk and one of the second; three more bytes are there
   // than after the warm-up if those of the second chunk are counted.
   const std::vector<PipelineSlot> slots = pipeline_slots(interleaved(2, 2), 2, 1);
-  CHECK(kept_at_peak(slots, {Bytes{5}, Bytes{3}}) == std::vector{2, 1});
-  CHECK(kept_at_peak(slots, {Bytes{5}, Bytes{0}}) == std::vector{2, 0});
+  CHECK(test::kept_at_peak(slots, {Bytes{5}, Bytes{3}}) == std::vector{2, 1});
+  CHECK(test::kept_at_peak(slots, {Bytes{5}, Bytes{0}}) == std::vector{2, 0});
   // The first stage keeps both chunks of both micro-batches.
-  CHECK(kept_at_peak(pipeline_slots(interleaved(2, 2), 2, 0), {Bytes{5}, Bytes{3}}) == std::vector{2, 2});
+  CHECK(test::kept_at_peak(pipeline_slots(interleaved(2, 2), 2, 0), {Bytes{5}, Bytes{3}}) == std::vector{2, 2});
 }
 
 }  // namespace rehearse

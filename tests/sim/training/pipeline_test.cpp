@@ -11,6 +11,7 @@
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
+#include "tests/support/kept_microbatches.hpp"
 #include "tests/support/random_scenario.hpp"
 #include "tests/support/timed_cluster.hpp"
 #include "workloads/model_blocks.hpp"
@@ -178,10 +179,20 @@ TEST_CASE("a stage keeps m micro-batches with GPipe and min(m, p - s) with 1F1B"
         for (int stage = 0; stage < p; ++stage) {
           const int expected = std::string{schedule} == "gpipe" ? m : std::min(m, p - stage);
           CHECK(most_in_flight(scenario, program_of_stage(scenario, stage)) == expected);
-          CHECK(kept_at_peak(pipeline_slots(*scenario.training.strategy.kind->pipeline(), m, stage), {Bytes{1}}) ==
-                std::vector{expected});
+          CHECK(test::kept_at_peak(pipeline_slots(*scenario.training.strategy.kind->pipeline(), m, stage),
+                                   {Bytes{1}}) == std::vector{expected});
         }
       }
+}
+
+TEST_CASE("clip_norm: the stages wait for one another before the update, with and without copies of a variable") {
+  for (const char* sharding : {"none", "optimizer"}) {
+    Json scenario = pipelined(4, {{"4B"}, {"4B"}, {"4B"}, {"4B"}}, 4, 6, "1f1b", "4B");
+    scenario["training"]["strategy"]["sharding"] = sharding;
+    const double without = test::times_of(scenario).exact;
+    scenario["training"]["strategy"]["clip_norm"] = true;
+    test::check_time(scenario, without + 2 * 3 * (kAlpha + 1 / kBeta));
+  }
 }
 
 TEST_CASE("interleaved: a step takes m + (p - 1) / v micro-batches, if p divides m") {

@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/scenario/work.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -114,6 +117,85 @@ TEST_CASE("each worker updates its part") {
   CHECK(time("none", 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 40e-3));
   for (const char* what : {"optimizer", "gradients", "parameters"})
     CHECK(time(what, 4) == exactly(3e-3 + 2 * half_ring(4, 24e6) + 10e-3));
+}
+
+TEST_CASE(
+    "groups share what is sharded: their parts are added up with those of the other groups, a z-th of the bytes") {
+  for (const auto& [p, z] : {std::pair{4, 2}, {8, 2}, {8, 4}, {6, 3}}) {
+    CAPTURE(p);
+    CAPTURE(z);
+    const int r = p / z;
+    const auto grouped = [&, workers = p, group = z](const std::vector<TimedTensor>& tensors, const char* what) {
+      Json scenario = sharded(workers, tensors, what);
+      scenario["training"]["strategy"]["shard_group"] = group;
+      return scenario;
+    };
+    for (const char* what : {"optimizer", "gradients", "parameters"})
+      check_time(grouped({{"24000000B"}}, what), 3e-3 + 2 * half_ring(z, 24e6) + 2 * half_ring(r, 24e6 / z));
+    const double inside = (z - 1) * kS / z, last = (z - 1) * kLastUnit / z, among = 2 * (r - 1) * kS / z / r;
+    CHECK(sent_by_each(grouped(kThree, "gradients"), p) == exactly(2 * inside + among));
+    CHECK(sent_by_each(grouped(kThree, "parameters"), p) == exactly(3 * inside - last + among));
+    // Each updates its part of the group's.
+    Json updated = grouped({{"24000000B"}}, "optimizer");
+    updated["workload"]["model"]["structure"]["optimizer_time"] = "40ms";
+    check_time(updated, 3e-3 + 2 * half_ring(z, 24e6) + 2 * half_ring(r, 24e6 / z) + 40e-3 / z);
+  }
+  Json all = sharded(4, kThree, "parameters");
+  const Json alone = test::simulated(all);
+  all["training"]["strategy"]["shard_group"] = 4;
+  CHECK(test::simulated(all)["time_s"] == alone["time_s"]);
+  all["training"]["strategy"]["shard_group"] = 3;
+  CHECK(test::error_of([&] { (void)test::resolved(all); }).find("divide the 4 data-parallel ones, such as 4") !=
+        std::string::npos);
+}
+
+TEST_CASE("no_sync: gradients are added up once in a step, and gathered parameters in every pass") {
+  constexpr int p = 4;
+  const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
+  const auto with = [&](const char* what) {
+    Json scenario = sharded(p, kThree, what);
+    scenario["training"]["strategy"].update({{"accumulation_steps", 5}, {"no_sync", true}});
+    return scenario;
+  };
+  CHECK(sent_by_each(with("gradients"), p) == exactly(2 * once));
+  CHECK(sent_by_each(with("parameters"), p) == exactly(5 * (2 * once - last) + once));
+  Json memory = with("parameters");
+  memory["workload"]["optimizer"] = "adam";
+  const auto needed = [&] {
+    const Scenario scenario = test::resolved(memory);
+    return as_double(gpu_memory_needed(scenario, scenario.groups.front()));
+  };
+  const double whole = needed();
+  memory["training"]["strategy"]["no_sync"] = false;
+  CHECK(whole == exactly(needed() + 0.75 * kS - 48e6));  // all gradients, and none of a unit besides
+}
+
+TEST_CASE("clip_norm: the update waits until those with other parts of the gradients have added up 4 bytes") {
+  constexpr int p = 4;
+  const auto with = [&](Json scenario) {
+    scenario["training"]["strategy"]["clip_norm"] = true;
+    return scenario;
+  };
+  const Json plain = timed_scenario(p, {{"24000000B"}}, {{"kind", "all_reduce"}});
+  check_time(with(plain), 3e-3 + 2 * half_ring(p, 24e6));  // all have all gradients
+  const double norm = 2 * half_ring(p, 4), gathered = 3e-3 + 2 * half_ring(p, 24e6);
+  for (const char* what : {"optimizer", "gradients", "parameters"})
+    check_time(with(sharded(p, {{"24000000B"}}, what)), gathered + norm);
+}
+
+TEST_CASE("forward overlap of a sharded optimizer: each unit is gathered before the kernels that read it") {
+  constexpr int p = 4;
+  const double first = half_ring(p, 24e6), second = half_ring(p, 48e6);
+  Json scenario = sharded(p, kThree, "optimizer");
+  scenario["training"]["strategy"]["overlap"] = "forward";
+  const auto time = [&](int steps) {
+    scenario["training"]["steps"] = steps;
+    const test::Times times = test::times_of(scenario);
+    CHECK(times.by_default == exactly(times.exact));
+    return times.exact;
+  };
+  CHECK((time(40) - time(20)) / 20 == exactly(first + first + std::max(second, 1e-3) + 0.5));
+  CHECK(sent_by_each(scenario, p) / 20 == exactly(2 * (p - 1) * kS / p));
 }
 
 TEST_CASE("memory: what is sharded is held in parts; gathered units come besides") {

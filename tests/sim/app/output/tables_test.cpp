@@ -38,10 +38,11 @@ TEST_CASE("every table of a hand-made run, to the byte") {
         "ps,receive,,300,150,0.3\nps,receive,\"w,1\",300,150,0.3\n"
         "ps,transmit,,100,50,0.1\nps,transmit,\"w,1\",100,50,0.1\n");
   CHECK(events_csv(record) == "time_s,machine,kind,duration_s,detail\n0,\"w,1\",start,0,\n");
-  const ResourceProfile profile = resource_profile(record, Seconds{1});
+  ResourceProfile profile = resource_profile(record, Seconds{1});
+  profile.series[0].gpu_memory = {7, 8};
   CHECK(resources_csv(record, profile) ==
-        "machine,time_s,gpu_utilization,device_memory_busy,nic_receive_Bps,nic_transmit_Bps\n"
-        "\"w,1\",0,0,0,100,100\n\"w,1\",1,0,0,0,200\nps,0,0,0,100,100\nps,1,0,0,200,0\n");
+        "machine,time_s,gpu_utilization,device_memory_busy,nic_receive_Bps,nic_transmit_Bps,gpu_memory_B\n"
+        "\"w,1\",0,0,0,100,100,7\n\"w,1\",1,0,0,0,200,8\nps,0,0,0,100,100,0\nps,1,0,0,200,0,0\n");
   Scenario scenario;
   scenario.groups = {{.name = "w", .count = 2},
                      {.name = "ps", .role = Role::kParameterServer, .market = Market::kSpot}};

@@ -1,0 +1,131 @@
+#include "sim/scenario/kept_memory.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace rehearse {
+
+namespace {
+
+std::size_t at(int vertex) { return static_cast<std::size_t>(vertex); }
+
+/// Of the operators of a chunk.
+class ChunkChanges {
+ public:
+  ChunkChanges(const Workload& workload, const std::array<std::vector<int>, 2>& operators, KeptChanges& changes)
+      : graph_{workload.graph}, forward_{operators[0]}, backward_{operators[1]}, changes_{changes} {
+    for (const int v : backward_)
+      if (graph_[at(v)].backward_of >= 0 && !graph_[at(v)].is_again) last_[graph_[at(v)].backward_of] = v;
+    end_ = backward_.empty() ? (forward_.empty() ? -1 : forward_.back()) : backward_.back();
+  }
+
+  void add_activations() {
+    int last =
+        end_;  // of an operator without backward pass it is that of the one before, which comes after all that follow it
+    for (const int v : forward_) {
+      if (const auto own = last_.find(v); own != last_.end()) last = own->second;
+      add(v, last, {.activations = graph_[at(v)].kept});
+    }
+  }
+
+  void add_parts() {
+    std::vector<int> parts;
+    for (const int v : forward_)
+      if (graph_[at(v)].kept_again > Bytes{}) parts.push_back(v);
+    std::map<int, std::pair<int, int>> ran;  // by part: its first and its last operator
+    for (const int v : backward_) {
+      const int of = graph_[at(v)].backward_of;
+      if (!graph_[at(v)].is_again) continue;
+      const auto behind = std::ranges::upper_bound(parts, of);
+      if (behind == parts.begin()) continue;
+      const auto own = last_.find(of);
+      int& last = ran.try_emplace(*std::prev(behind), v, v).first->second.second;
+      last = std::max({last, v, own == last_.end() ? v : own->second});
+    }
+    for (const auto& [part, span] : ran) add(span.first, span.second, {.activations = graph_[at(part)].kept_again});
+  }
+
+  void add_logits(Bytes bytes, const std::vector<int>& readers_of_loss) {
+    const auto is_loss = [&](int v) { return graph_[at(v)].kind == OperatorKind::kSoftmaxLoss; };
+    const auto first = std::ranges::find_if(forward_, is_loss);
+    if (first == forward_.end()) return;
+    int last = forward_.back();
+    for (const int reader : readers_of_loss)
+      if (std::ranges::binary_search(backward_, reader)) last = std::max(last, reader);
+    add(*first, last, {.logits = bytes});
+  }
+
+ private:
+  void add(int from, int until, const KeptBytes& bytes) {
+    changes_.taken[at(from)] += bytes;
+    changes_.given_back[at(until)] += bytes;
+  }
+
+  const OperatorGraph& graph_;
+  const std::vector<int>&forward_, &backward_;
+  KeptChanges& changes_;
+  std::map<int, int> last_;  // by forward operator, of its backward pass
+  int end_ = -1;             // of both passes
+};
+
+}  // namespace
+
+KeptChanges kept_changes(const Workload& workload, const PassOperators& operators) {
+  const OperatorGraph& graph = workload.graph;
+  KeptChanges changes{std::vector<KeptBytes>(graph.size()), std::vector<KeptBytes>(graph.size())};
+  std::vector<int> readers_of_loss;
+  for (const OperatorEdge& edge : graph.edges())
+    if (graph[edge.from].kind == OperatorKind::kSoftmaxLoss) readers_of_loss.push_back(static_cast<int>(edge.to));
+  for (const auto& of_chunk : operators) {
+    ChunkChanges chunk{workload, of_chunk, changes};
+    chunk.add_activations();
+    chunk.add_parts();
+    chunk.add_logits(workload.logits_bytes, readers_of_loss);
+  }
+  return changes;
+}
+
+PassOperators pass_operators(const OperatorGraph& graph) {
+  PassOperators operators(1);
+  for (std::size_t v = 0; v < graph.size(); ++v)
+    if (graph[v].phase != Phase::kUpdate)
+      operators[0][graph[v].is_of_forward_pass() ? 0 : 1].push_back(static_cast<int>(v));
+  return operators;
+}
+
+FullestMoment fullest_moment(const KeptChanges& changes, const std::vector<PipelineSlot>& slots,
+                             const PassOperators& operators) {
+  struct Pass {
+    KeptBytes most{}, change{};  // at the moment of it with the most, and when it has ended
+    int vertex = -1;
+  };
+  const auto walk = [&](const std::vector<int>& vertices) {
+    Pass pass;
+    for (const int vertex : vertices) {
+      pass.change += changes.taken[at(vertex)];
+      if (pass.vertex < 0 || pass.change.total() > pass.most.total()) {
+        pass.most = pass.change;
+        pass.vertex = vertex;
+      }
+      pass.change -= changes.given_back[at(vertex)];
+    }
+    return pass;
+  };
+  std::vector<std::array<Pass, 2>> passes;
+  for (const auto& of_chunk : operators) passes.push_back({walk(of_chunk[0]), walk(of_chunk[1])});
+  FullestMoment fullest;
+  KeptBytes kept;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const Pass& pass = passes[at(slots[slot].chunk)][slots[slot].phase == PassPhase::kForward ? 0 : 1];
+    if (pass.vertex >= 0 && kept.total() + pass.most.total() > fullest.kept.total()) {
+      fullest = {.kept = kept, .slot = slot, .vertex = pass.vertex};
+      fullest.kept += pass.most;
+    }
+    kept += pass.change;
+  }
+  return fullest;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,58 @@
+#pragma once
+// What a GPU keeps for the backward pass, over the kernels of a step.
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/scenario/pipeline_schedule.hpp"
+#include "workloads/operator_graph.hpp"
+
+namespace rehearse {
+
+struct KeptBytes {
+  Bytes activations{};  // what is computed again included
+  Bytes logits{};       // Workload::logits_bytes
+
+  Bytes total() const { return activations + logits; }
+  KeptBytes& operator+=(const KeptBytes& more) {
+    activations += more.activations;
+    logits += more.logits;
+    return *this;
+  }
+  KeptBytes& operator-=(const KeptBytes& less) {
+    activations -= less.activations;
+    logits -= less.logits;
+    return *this;
+  }
+  bool operator==(const KeptBytes&) const = default;
+};
+
+/// [chunks][phases] operators of the passes of a GPU's parts of a model, in the order in which they run.
+using PassOperators = std::vector<std::array<std::vector<int>, 2>>;
+/// Those of a worker that has all of it.
+PassOperators pass_operators(const OperatorGraph& graph);
+
+/// [vertices] of a workload's graph: what each operator needs for the first time as it begins, and what is of no use any more
+/// when it has ended. Of the two passes of a chunk all that is taken is given back:
+///   activations        from the forward operator that keeps them to the last one of its backward pass
+///   what is computed   from the first operator of its part that runs again to the last one of the part's backward pass
+///     again
+///   logits             from the first loss to the last operator that reads a loss
+struct KeptChanges {
+  std::vector<KeptBytes> taken, given_back;
+};
+KeptChanges kept_changes(const Workload& workload, const PassOperators& operators);
+
+/// When a stage keeps the most.
+struct FullestMoment {
+  KeptBytes kept;
+  std::size_t slot = 0;  // of its list
+  int vertex = -1;       // that begins then; -1: nothing is kept
+};
+/// Walks the slots of a stage, each the operators of its chunk and phase: the first of the moments with the most.
+FullestMoment fullest_moment(const KeptChanges& changes, const std::vector<PipelineSlot>& slots,
+                             const PassOperators& operators);
+
+}  // namespace rehearse

@@ -1,0 +1,127 @@
+#include "sim/scenario/kept_memory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/scenario/gpu_memory.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// A transformer of four layers with logits of 1 MB and layers of far more, or the reverse.
+Json transformer(const std::string& recompute, int vocabulary = 256) {
+  Json scenario = test::timed_scenario(1, {{"4B"}}, {{"kind", "all_reduce"}}, 1);
+  scenario["training"]["strategy"].erase("bucket_size");
+  scenario["workload"]["model"]["structure"] = {{"family", "transformer"},
+                                                {"layers", 4},
+                                                {"width", 64},
+                                                {"heads", 4},
+                                                {"feed_forward", 256},
+                                                {"vocabulary", vocabulary},
+                                                {"sequence_length", 64},
+                                                {"causal", true},
+                                                {"normalisation", "pre"},
+                                                {"head", "language_model"}};
+  scenario["workload"]["recompute"] = recompute;
+  return scenario;
+}
+
+/// Sum of what is taken and not given back after each operator of both passes.
+std::vector<std::int64_t> curve(const Workload& workload) {
+  const PassOperators operators = pass_operators(workload.graph);
+  const KeptChanges changes = kept_changes(workload, operators);
+  std::vector<std::int64_t> kept;
+  KeptBytes now;
+  for (const auto& of_phase : operators.front())
+    for (const int v : of_phase) {
+      now += changes.taken[static_cast<std::size_t>(v)];
+      kept.push_back(now.total().value());
+      now -= changes.given_back[static_cast<std::size_t>(v)];
+    }
+  kept.push_back(now.total().value());
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("what is kept of any model is given back by the end of its backward pass, and never more than that") {
+  const std::vector<std::pair<const char*, const char*>> cases{{"resnet50", "none"},  {"bert_base", "none"},
+                                                               {"bert_base", "full"}, {"gpt2", "none"},
+                                                               {"gpt2", "full"},      {"lstm_language_model", "none"},
+                                                               {"vgg16", "none"},     {"transformer_base", "full"},
+                                                               {"yolov3", "none"},    {"dlrm", "none"}};
+  for (const auto& [model, recompute] : cases) {
+    CAPTURE(model);
+    CAPTURE(recompute);
+    Json scenario = test::timed_scenario(1, {{"4B"}}, {{"kind", "all_reduce"}}, 1);
+    scenario["training"]["strategy"].erase("bucket_size");
+    scenario["workload"]["model"] = model;
+    scenario["workload"]["recompute"] = recompute;
+    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = "4TiB";
+    const Workload workload = test::resolved(scenario).workload;
+    const std::vector<std::int64_t> kept = curve(workload);
+    CHECK(kept.back() == 0);
+    CHECK(*std::ranges::min_element(kept) >= 0);
+    const std::int64_t all = (workload.activation_bytes + workload.logits_bytes).value();
+    if (std::string{recompute} == "none")
+      CHECK(*std::ranges::max_element(kept) == all);
+    else
+      CHECK(*std::ranges::max_element(kept) <= all + workload.recomputed_bytes.value());
+  }
+}
+
+TEST_CASE("the fullest moment is the loss, or the backward pass of a layer that is computed again") {
+  const auto peak = [](const Json& json) {
+    const Scenario scenario = test::resolved(json);
+    return gpu_memory(scenario, scenario.first_workers());
+  };
+  const GpuMemory kept = peak(transformer("none"));
+  CHECK(kept.moment.phase == PassPhase::kForward);
+  CHECK(kept.moment.op == "loss");
+  CHECK(describe_moment(kept) == "in the forward pass, as loss begins");
+
+  const Scenario again = test::resolved(transformer("full"));
+  const GpuMemory memory = gpu_memory(again, again.first_workers());
+  CHECK(memory.moment.phase == PassPhase::kBackward);
+  CHECK(memory.logits == Bytes{});  // are gone by then
+  // All but what the head and the last norm keep, whose backward pass has ended.
+  CHECK(memory.activations < again.workload.activation_bytes + again.workload.recomputed_bytes);
+  CHECK(as_double(memory.activations) >
+        0.7 * as_double(again.workload.activation_bytes) + as_double(again.workload.recomputed_bytes));
+
+  const GpuMemory wide = peak(transformer("full", 262'144));
+  CHECK(wide.moment.op == "loss");
+  CHECK(wide.activations < memory.activations);
+  CHECK(wide.logits > Bytes{});
+}
+
+TEST_CASE("a pass that has ended keeps nothing, one on its way what it has come to") {
+  // One chunk of two operators forward and two backward: 5 and 3 bytes, 7 more in the last backward operator.
+  KeptChanges changes{std::vector<KeptBytes>(4), std::vector<KeptBytes>(4)};
+  changes.taken[0].activations = changes.given_back[3].activations = Bytes{5};
+  changes.taken[1].logits = changes.given_back[2].logits = Bytes{3};
+  changes.taken[3].activations += Bytes{7};
+  changes.given_back[3].activations += Bytes{7};
+  const PassOperators operators{{std::vector{0, 1}, std::vector{2, 3}}};
+  const std::vector<PipelineSlot> one{{.phase = PassPhase::kForward}, {.phase = PassPhase::kBackward}};
+  const FullestMoment alone = fullest_moment(changes, one, operators);
+  CHECK(alone.kept == KeptBytes{.activations = Bytes{12}});
+  CHECK(alone.slot == 1);
+  CHECK(alone.vertex == 3);
+  // Two micro-batches forward, then backward: the first backward pass has the second one beside it.
+  const std::vector<PipelineSlot> two{{.microbatch = 0},
+                                      {.microbatch = 1},
+                                      {.phase = PassPhase::kBackward, .microbatch = 0},
+                                      {.phase = PassPhase::kBackward, .microbatch = 1}};
+  const FullestMoment both = fullest_moment(changes, two, operators);
+  CHECK(both.kept == KeptBytes{.activations = Bytes{17}, .logits = Bytes{3}});
+  CHECK(both.slot == 2);
+  CHECK(both.vertex == 3);
+}
+
+}  // namespace rehearse
