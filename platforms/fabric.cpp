@@ -123,4 +123,10 @@ std::vector<std::pair<std::string, std::string>> list_fabrics() {
           {"rail", "NIC r of every machine on switch r, a spine between the switches; oversubscription"}};
 }
 
+bool is_nonblocking(const Fabric& fabric) {
+  if (const auto* tree = std::get_if<FatTree>(&fabric)) return tree->uplinks == 1 && tree->oversubscription <= 1;
+  if (const auto* rail = std::get_if<Rail>(&fabric)) return rail->oversubscription <= 1;
+  return std::holds_alternative<Star>(fabric);
+}
+
 }  // namespace rehearse

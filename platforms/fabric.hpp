@@ -55,6 +55,10 @@ struct Rail {
 /// What connects the machines of a region.
 using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
 
+/// Whether no link between the machines' NICs can hold up what these send: one switch, or trees and rails whose links carry what
+/// all NICs behind them do.
+bool is_nonblocking(const Fabric& fabric);
+
 /// Reads "topology" and its sizes from a scenario's network object. Throws InputError. The sizes of other fabrics are
 /// left unread, for the caller's reject_unknown_keys().
 Fabric read_fabric(const JsonReader& json);

@@ -357,8 +357,10 @@ void Topology::add_links(RegionLinks& region, const FatTree& tree) {
     region.down.emplace_back();
     for (int i = 0; i < tree.uplinks; ++i) {
       const std::string name = "uplink " + std::to_string(i) + " of leaf " + std::to_string(leaf) + region.of;
-      region.up.back().push_back(add_link(name + ", up", rate));
-      region.down.back().push_back(add_link(name + ", down", rate));
+      for (auto& [ways, direction] : {std::pair{&region.up, ", up"}, std::pair{&region.down, ", down"}}) {
+        ways->back().push_back(add_link(name + direction, rate));
+        links_.back().never_binds = is_nonblocking(tree);
+      }
     }
   }
 }
@@ -476,8 +478,11 @@ void Topology::add_links(RegionLinks& region, const Rail& rail) {
   }
   for (std::size_t r = 0; r < rates.size(); ++r) {
     const std::string name = "rail " + std::to_string(r) + region.of;
-    region.up.push_back({add_link(name + " to the spine", rates[r] / rail.oversubscription)});
-    region.down.push_back({add_link(name + " from the spine", rates[r] / rail.oversubscription)});
+    for (auto& [ways, direction] :
+         {std::pair{&region.up, " to the spine"}, std::pair{&region.down, " from the spine"}}) {
+      ways->push_back({add_link(name + direction, rates[r] / rail.oversubscription)});
+      links_.back().never_binds = is_nonblocking(rail);
+    }
   }
 }
 

@@ -41,8 +41,9 @@ struct TopologyMachine {
 struct TopologyLink {
   std::string name;
   BytesPerSecond rate{};
-  Bytes burst{};     // that passes at once after the link has been idle
-  int machine = -1;  // that it is a part of; -1: of the network
+  Bytes burst{};             // that passes at once after the link has been idle
+  int machine = -1;          // that it is a part of; -1: of the network
+  bool never_binds = false;  // it carries what all NICs behind it send or receive at once
 };
 
 /// What a path crosses: the network, NVLinks inside a machine, or only its PCIe.

@@ -627,7 +627,8 @@ bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const
     std::vector<Edge> edges, shifted;
     for (const PathIndex edge : phase.edges) {
       for (const int link : network.path(edge).links)
-        if (links[static_cast<std::size_t>(link)].machine < 0) return false;
+        if (links[static_cast<std::size_t>(link)].machine < 0 && !links[static_cast<std::size_t>(link)].never_binds)
+          return false;
       const Endpoint from = network.source(edge), to = network.destination(edge);
       edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
       shifted.push_back(

@@ -113,7 +113,7 @@ CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgori
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
 /// Whether all phases are the same again if machines are counted a block further in their circles, and cross no links but those
-/// of the machines. Then keep_folded() leaves what starts at machines that stand for others.
+/// of the machines, and such as never bind. Then keep_folded() leaves what starts at machines that stand for others.
 bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold);
 void keep_folded(CollectivePlan& plan, const Network& network);
 

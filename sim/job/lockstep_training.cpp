@@ -246,6 +246,7 @@ class LockstepTraining final : public ProgramSession {
     const auto cross = [&](PathIndex path, int worker) {
       const int coordinate = grid_.coordinate(worker, Axis::kTensor);
       return std::ranges::all_of(cluster_.network.path(path).links, [&](int link) {
+        if (cluster_.network.topology().links()[static_cast<std::size_t>(link)].never_binds) return true;
         return users.try_emplace(link, coordinate).first->second == coordinate;
       });
     };

@@ -18,10 +18,10 @@ bool is_one_machine(const Scenario& scenario) {
 
 /// Blocks of the fewest machines that hold what data-parallel workers have their likes of: the whole model; or a stage of it, if
 /// all workers of a stage come before those of the next. None if not all machines can be counted in such blocks, which have nothing but
-/// their NICs between them, or if there is one.
+/// their NICs between them that could hold them up, or if there is one.
 MachineFold blocks_of_likes(const Scenario& scenario) {
-  if (scenario.groups.size() != 1 || scenario.has_changing_membership() ||
-      !std::holds_alternative<Star>(scenario.fabric))
+  if (scenario.groups.size() != 1 || scenario.has_changing_membership() || !is_nonblocking(scenario.fabric) ||
+      scenario.hop_latency)
     return {};
   const Group& group = scenario.groups.front();
   if (group.machines_per_domain > 1) return {};

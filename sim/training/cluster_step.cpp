@@ -1,6 +1,7 @@
 #include "sim/training/cluster_step.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -117,13 +118,15 @@ std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
 }
 
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
-  std::map<int, int> users;  // by link: groups, and connections of workers
+  std::map<int, int> users;  // by link that may bind: groups, and connections of workers
+  const auto may_bind = [&](int link) { return !network.topology().links()[at(link)].never_binds; };
   // Those for which others stand have links of their own, as these have.
   const auto stands = [&](int worker) { return network.fold().stands(site_.workers[at(worker)].front().machine); };
   for (const WorkerStep& worker : step.workers)
     if (stands(worker.worker))
       for (const PathIndex path : paths(worker.worker, network))
-        for (const int link : network.path(path).links) ++users[link];
+        for (const int link : network.path(path).links)
+          if (may_bind(link)) ++users[link];
   if (step.groups.size() == 1 && users.empty()) return {true};
   std::vector<std::set<int>> crossed(step.groups.size());  // links
   for (std::size_t g = 0; g < step.groups.size(); ++g) {
@@ -140,7 +143,7 @@ std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, N
         for (const CollectivePhase& phase : method.plan)
           for (const PathIndex edge : phase.edges)
             if (network.fold().stands(network.source(edge).machine))
-              crossed[g].insert(network.path(edge).links.begin(), network.path(edge).links.end());
+              std::ranges::copy_if(network.path(edge).links, std::inserter(crossed[g], crossed[g].end()), may_bind);
     for (const int link : crossed[g]) ++users[link];
   }
   std::vector<bool> have_own;

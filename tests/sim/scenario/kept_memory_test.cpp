@@ -91,8 +91,7 @@ TEST_CASE("the fullest moment is the loss, or the backward pass of a layer that 
   CHECK(memory.logits == Bytes{});  // are gone by then
   // All but what the head and the last norm keep, whose backward pass has ended.
   CHECK(memory.activations < again.workload.activation_bytes + again.workload.recomputed_bytes);
-  CHECK(as_double(memory.activations) >
-        0.7 * as_double(again.workload.activation_bytes) + as_double(again.workload.recomputed_bytes));
+  CHECK(memory.activations > again.workload.recomputed_bytes + Bytes{again.workload.activation_bytes.value() / 2});
 
   const GpuMemory wide = peak(transformer("full", 262'144));
   CHECK(wide.moment.op == "loss");

@@ -29,7 +29,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"states\", \"recompute\", \"framework\", \"copies_input\", \"samples_per_epoch\", "
+        "\"precision\", \"states\", \"recompute\", \"lora\", \"fused_loss\", \"framework\", \"copies_input\", "
+        "\"samples_per_epoch\", "
         "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
@@ -51,12 +52,12 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "[\"norm\"]"}})
             .find("/workload/recompute/0: expected \"core_attention\", ") != std::string::npos);
   CHECK(refusal({{"/workload/recompute", "\"full\""}}).find("which is no transformer") != std::string::npos);
-  for (const char* key : {"offload", "expert_parallel", "context-parallel", "HSDP", "lora"})
+  for (const char* key : {"offload", "expert_parallel", "context-parallel", "hpz", "qlora"})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
   for (const char* words : {"hybrid", "hybrid_shard"})
     CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
-              .find("hybrid sharding, among the GPUs of a group with replicas of it, is not modelled") !=
-          std::string::npos);
+              .find("hybrid sharding, among the GPUs of a group with replicas of it, has another name here: "
+                    "\"shard_group\"") != std::string::npos);
   CHECK(refusal({{"/cluster/groups/1/count", "0"}}) ==
         "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
   CHECK(refusal({{"/cluster/groups/1/instance", "gce-custom-4"}}) ==

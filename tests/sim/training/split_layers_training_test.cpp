@@ -82,7 +82,7 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
   int runs = 0;
-  while (runs < 24) {
+  while (runs < 40) {
     const int machines = one_of(std::vector{1, 2, 4}), gpus = one_of(std::vector{2, 4}),
               degree = one_of(std::vector{1, 2, 4}), stages = one_of(std::vector{1, 2, 4});
     if (machines * gpus % (degree * stages) != 0) continue;
@@ -97,10 +97,20 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
           {"microbatches", microbatches},
           {"schedule", is_interleaved ? "interleaved" : one_of(std::vector<std::string>{"gpipe", "1f1b"})}};
     if (is_interleaved) strategy["pipeline"]["chunks"] = 2;
+    strategy["clip_norm"] = one_of(std::vector<bool>{false, true});
+    const int likes = machines * gpus / degree / stages;
+    if (strategy["sharding"] != "none" && likes % 2 == 0) strategy["shard_group"] = one_of(std::vector{2, likes});
     Json scenario = split(machines, gpus, strategy, 8);
+    scenario["cluster"]["groups"][0]["instance"]["nics"] = one_of(std::vector{1, gpus});
+    scenario["cluster"]["network"].update(
+        one_of(std::vector<Json>{{{"topology", "star"}},
+                                 {{"topology", "fat_tree"}, {"machines_per_leaf", 2}},
+                                 {{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}},
+                                 {{"topology", "rail"}}}));
     scenario["workload"]["recompute"] = one_of(std::vector<Json>{"none", "full", Json{"core_attention", "norms"}});
     scenario["training"]["steps"] = 3;
     CAPTURE(scenario["training"]["strategy"].dump());
+    CAPTURE(scenario["cluster"]["network"].dump());
     CAPTURE(machines);
     CAPTURE(gpus);
     ++runs;
