@@ -8,6 +8,15 @@ import chakra
 kAllReduce = 0  # of Chakra's kinds of collectives
 
 
+def read(folder, rank):
+    """Nodes of the rank's trace, and the ranks of each group that is not of all."""
+    groups = {}
+    if os.path.exists(path := os.path.join(folder, "step.groups.json")):
+        with open(path) as file:
+            groups = json.load(file)
+    return chakra.read(os.path.join(folder, f"step.{rank}.et")), groups
+
+
 def work_of(nodes, groups):
     """What takes time, by its number, each with all such work that it waits for: kernels, messages, collectives of several ranks."""
     def takes_time(node):
@@ -74,12 +83,9 @@ class Replay:
         torch.set_num_threads(1)
         self.distributed, self.rank, self.steps = distributed, order["rank"], order["steps"]
         distributed.init_process_group("gloo", init_method=f"tcp://{order['addresses'][0]}:{order['port']}", rank=self.rank, world_size=order["nodes"])
-        groups = {}
-        if os.path.exists(path := os.path.join(order["traces"], "step.groups.json")):  # without it all collectives are of all ranks
-            with open(path) as file:
-                groups = json.load(file)
+        nodes, groups = read(order["traces"], self.rank)
         self.groups = {name: distributed.new_group(ranks) for name, ranks in groups.items() if len(ranks) > 1}
-        self.work = work_of(chakra.read(os.path.join(order["traces"], f"step.{self.rank}.et")), groups)
+        self.work = work_of(nodes, groups)
         self.actions = actions_of(self.work)
         self.tensors = {number: torch.zeros(-(-node["comm_size"] // 4)) for number, node in self.work.items() if node["type"] != chakra.kCompute}
         self.under_way = {}

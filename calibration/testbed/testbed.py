@@ -137,13 +137,16 @@ def changes_of(study, setting):
     return changes
 
 
+def read_study(workload):
+    with open(os.path.join(kStudies, kReplayed[workload])) as file:
+        return json.loads(re.sub(r"^\s*//.*$", "", file.read(), flags=re.M))
+
+
 def export(setting, rehearse, folder):
     """Writes traces of the step that the setting's study simulates, `step.RANK.et`, into a new folder."""
-    path = os.path.join(kStudies, kReplayed[setting["workload"]])
-    with open(path) as file:
-        study = json.loads(re.sub(r"^\s*//.*$", "", file.read(), flags=re.M))
+    study = read_study(setting["workload"])
     changes = [f"--set={place}={value if isinstance(value, str) else json.dumps(value)}" for place, value in changes_of(study, setting).items()]
-    result = subprocess.run([rehearse, "export", os.path.join(os.path.dirname(path), study["scenario"]), "--name", "step", "-o", folder, *changes],
+    result = subprocess.run([rehearse, "export", os.path.join(kStudies, study["scenario"]), "--name", "step", "-o", folder, *changes],
                             capture_output=True, text=True)
     if result.returncode:
         raise TestbedError(result.stderr.strip().splitlines()[-1])
