@@ -11,6 +11,7 @@ import threading
 import time
 
 from open_mpi import MpiAllReduce
+from replay import Replay
 
 kChunk = 1 << 20
 
@@ -298,7 +299,7 @@ def close(workload):
         link.close()
 
 
-kWorkloads = {"transfer": Transfer, "all_reduce_gloo": GlooAllReduce, "all_reduce_mpi": MpiAllReduce, "server": Server, "iperf3": Iperf3}
+kWorkloads = {"transfer": Transfer, "all_reduce_gloo": GlooAllReduce, "all_reduce_mpi": MpiAllReduce, "server": Server, "iperf3": Iperf3, "tensor": Replay, "pipeline": Replay}
 
 
 def main():

@@ -22,6 +22,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -42,6 +43,8 @@ kSeries = ("times_s", "timed_out", "receive_Bps", "transmit_Bps", "processor")  
 kTools = {"iperf3": {"iperf3": "iperf3"}, "all_reduce_mpi": {"mpirun": "openmpi-bin", "cc": "gcc"}}  # of workloads, with their packages
 kOneThread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # else a thread of OpenBLAS spins for 100 ms after each product
 kMostComputing = 2  # nodes that compute for real, on a processor each; more wait instead, for as long as one alone takes
+kStudies = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scenarios", "studies"))
+kReplayed = {"tensor": "testbed-training-tensor.json", "pipeline": "testbed-training-pipeline.json"}  # workloads, with the study whose scenario they run
 kDefaults = {"servers": 0, "mode": "", "connections": 1, "layers": 0, "batch": 0, "mtu": 1500, "loss": 0.0}
 
 
@@ -71,11 +74,14 @@ class Node:
         self.process.wait()
 
 
-def processor_times():
-    """Idle and total time of all processors, in ticks."""
+def processor_times(nodes):
+    """Idle and total time of all processors, in ticks. Where the nodes go before other programs (nice -n -15), what these use is idle time, too."""
     with open("/proc/stat") as file:
         times = [int(word) for word in file.readline().split()[1:9]]
-    return times[3] + times[4], sum(times)
+    if os.getpriority(os.PRIO_PROCESS, 0) >= 0:
+        return times[3] + times[4], sum(times)
+    used = sum(time.clock_gettime(rates.processor_clock(node.process.pid)) for node in nodes) * os.sysconf("SC_CLK_TCK")
+    return sum(times[:5]) - used, sum(times)  # interrupts are behind these
 
 
 def bits_per_second(rate):
@@ -100,11 +106,13 @@ def settings_of(plan):
                             "seconds": part.get("seconds", 10)}
 
 
-def check_tools(plan, captures):
+def check_tools(plan, captures, rehearse=""):
     """Throws if a program is missing that the plan's workloads need, or captures."""
     tools = {"tcpdump": "tcpdump"} if captures else {}
     for part in plan["parts"]:
         tools |= kTools.get(part["workload"], {})
+        if part["workload"] in kReplayed and not os.access(rehearse, os.X_OK):
+            raise TestbedError(f"{rehearse}: build it first, or name another with --rehearse")
     if missing := network.missing_tools(tools):
         raise TestbedError("install " + " ".join(missing))
 
@@ -116,6 +124,32 @@ def start_interval(setting):
         return 0.0
     exchange = 2 * 8 * setting["bytes"] / setting["servers"] / bits_per_second(setting["rate"])
     return exchange / setting["workers"]
+
+
+def changes_of(study, setting):
+    """What a study changes in its scenario for a setting, by JSON pointers, as for a measured row."""
+    changes = dict(study.get("set", {}))
+    for column, places in study["columns"].items():
+        if isinstance(places, dict):
+            changes |= places[str(setting[column])]
+        else:
+            changes |= dict.fromkeys(places if isinstance(places, list) else [places], setting[column])
+    return changes
+
+
+def read_study(workload):
+    with open(os.path.join(kStudies, kReplayed[workload])) as file:
+        return json.loads(re.sub(r"^\s*//.*$", "", file.read(), flags=re.M))
+
+
+def export(setting, rehearse, folder):
+    """Writes traces of the step that the setting's study simulates, `step.RANK.et`, into a new folder."""
+    study = read_study(setting["workload"])
+    changes = [f"--set={place}={value if isinstance(value, str) else json.dumps(value)}" for place, value in changes_of(study, setting).items()]
+    result = subprocess.run([rehearse, "export", os.path.join(kStudies, study["scenario"]), "--name", "step", "-o", folder, *changes],
+                            capture_output=True, text=True)
+    if result.returncode:
+        raise TestbedError(result.stderr.strip().splitlines()[-1])
 
 
 class Lab:
@@ -137,7 +171,7 @@ class Lab:
             node.tell({**order, "rank": node.rank})
         return [node.answer(seconds) for node in self.nodes]
 
-    def prepare(self, setting, steps):
+    def prepare(self, setting, effort):
         self.network.shape(bits_per_second(setting["rate"]), 0)  # connections are made without loss
         self.port += 1
         times = {}
@@ -145,8 +179,8 @@ class Lab:
             self.nodes[0].tell({"do": "compute", **setting})
             times = self.nodes[0].answer(120)
         waits = {"times": times} if setting["workers"] > kMostComputing else {}
-        self.tell({"do": "prepare", "port": self.port, "addresses": [self.network.address(node.rank) for node in self.nodes], "steps": steps,
-                   "nodes": len(self.nodes), "start_interval": start_interval(setting),
+        self.tell({"do": "prepare", "port": self.port, "addresses": [self.network.address(node.rank) for node in self.nodes],
+                   "steps": effort["steps"], "traces": effort.get("traces"), "nodes": len(self.nodes), "start_interval": start_interval(setting),
                    **waits, **setting}, 120)
         self.network.shape(bits_per_second(setting["rate"]), setting["loss"])
         if not times:
@@ -184,7 +218,7 @@ def measure(lab, setting, effort, captures=None):
     """One row, and its series: the setting repeated until it has taken `seconds`, at least `fewest` and at most `repetitions` times.
     `captures`: a folder for what crosses the nodes' NICs meanwhile."""
     times, timed_out, total, idle, ticks, bursts, series = [], [], {}, 0, 0, [], {name: [] for name in rates.kSeries}
-    computation = lab.prepare(setting, effort["steps"])
+    computation = lab.prepare(setting, effort)
     begun = time.monotonic()
     with contextlib.ExitStack() as cleanup:
         for repetition in itertools.count(-1):  # the first opens windows and is not counted
@@ -192,11 +226,11 @@ def measure(lab, setting, effort, captures=None):
                 break
             if repetition == 0 and captures:
                 cleanup.enter_context(capture.Captures(lab.network, captures))
-            counted, before = lab.tell({"do": "count"}, 60), processor_times()
+            counted, before = lab.tell({"do": "count"}, 60), processor_times(lab.nodes)
             at = time.monotonic() + 0.005
             with rates.Sampler(f"v{setting['servers']}", lab.nodes[setting["servers"]].process.pid) if setting["layers"] else contextlib.nullcontext() as sampler:
                 ends = [answer["end"] for answer in lab.tell({"do": "run", "at": at}, 300)]
-            after = processor_times()
+            after = processor_times(lab.nodes)
             if repetition < 0:
                 continue
             idle, ticks = idle + after[0] - before[0], ticks + after[1] - before[1]
@@ -293,18 +327,22 @@ def name_of(setting):
     return " ".join(f"{key}={value}" for key, value in setting.items() if value not in ("", 0, kDefaults.get(key)))
 
 
-def measure_plan(plan, path, python, again=False, captures=None, minutes=math.inf):
+def measure_plan(plan, path, python, again=False, captures=None, minutes=math.inf, rehearse=""):
     """How many settings failed, and how many rows do not count."""
     results, settings = Results(path), list(settings_of(plan))
     todo = list(in_labs([(setting, effort) for setting, effort in settings if again or results.lacks(setting, effort)]))
     print(f"{len(todo)} of {len(settings)} settings to measure", file=sys.stderr)
     begun, failed, lab, lab_shape = time.monotonic(), 0, None, None
+    traces = tempfile.TemporaryDirectory()
     try:
         for number, (shape, setting, effort) in enumerate(todo, 1):
             if time.monotonic() - begun > 60 * minutes:
                 print(f"{len(todo) - number + 1} are left; the same command goes on", file=sys.stderr)
                 break
             try:
+                if setting["workload"] in kReplayed:
+                    effort["traces"] = os.path.join(traces.name, str(number))
+                    export({**setting, "steps": effort["steps"]}, rehearse, effort["traces"])
                 if lab is None or shape != lab_shape:
                     if lab is not None:
                         lab.close()
@@ -323,6 +361,7 @@ def measure_plan(plan, path, python, again=False, captures=None, minutes=math.in
     finally:
         if lab is not None:
             lab.close()
+        traces.cleanup()
     return failed, sum(row["counts"] != "1" for row in results.rows.values())
 
 
@@ -331,6 +370,7 @@ def main():
     parser.add_argument("plan", help="what to measure: a file of plans/")
     parser.add_argument("--output", "-o", required=True, help="CSV of results; goes on there if it exists")
     parser.add_argument("--python", default="/usr/bin/python3", help="interpreter of the nodes, one that has torch (default: Debian's)")
+    parser.add_argument("--rehearse", default=os.path.join(kStudies, *[".."] * 2, "build", "rehearse"), help="the program, which compiles what is replayed (default: build/rehearse)")
     parser.add_argument("--again", action="store_true", help="measure also what counts already")
     parser.add_argument("--captures", metavar="DIR", help="folder of captures: for each setting a folder with a file of each node's NIC, for rehearse traffic")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no setting after so many minutes")
@@ -338,10 +378,11 @@ def main():
     try:
         with open(options.plan) as file:
             plan = json.load(file)
-        check_tools(plan, options.captures)
+        check_tools(plan, options.captures, options.rehearse)
         network.enter()
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # which the first process of a namespace would not feel
-        failed, left_out = measure_plan(plan, options.output, options.python, options.again, options.captures, options.minutes)
+        failed, left_out = measure_plan(plan, options.output, options.python, options.again, options.captures, options.minutes,
+                                        options.rehearse)
     except (TestbedError, OSError, ValueError, KeyError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 2

@@ -14,13 +14,16 @@ from unittest import mock
 
 TESTBED = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "calibration", "testbed"))
 sys.path.insert(0, TESTBED)
+import chakra  # noqa: E402
 import dataset  # noqa: E402
 import network  # noqa: E402
 import rates  # noqa: E402
+import replay  # noqa: E402
 import testbed  # noqa: E402
 
 REHEARSE = sys.argv.pop(sys.argv.index("--rehearse") + 1) if "--rehearse" in sys.argv else ""  # the program, for tests that run it
 sys.argv = [word for word in sys.argv if word != "--rehearse"]
+HAS_TORCH = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode == 0
 SETTING = {"workload": "transfer", "workers": 2, "bytes": 65536, "rate": "100Mbps"}
 
 
@@ -61,6 +64,13 @@ class Plans(unittest.TestCase):
         now, long_ago = time.monotonic(), time.monotonic() - 6
         self.assertEqual([testbed.is_enough(number, effort, now) for number in (2, 9, 10)], [False, False, True])
         self.assertEqual([testbed.is_enough(number, effort, long_ago) for number in (2, 3)], [False, True])
+
+    def test_what_others_use_is_idle_time_for_nodes_that_go_before_them(self):
+        nodes = [mock.Mock(**{"process.pid": 1}), mock.Mock(**{"process.pid": 2})]
+        for niceness, times in ((0, (45, 110)), (-15, (85, 110))):
+            with mock.patch("builtins.open", mock.mock_open(read_data="cpu 10 20 30 40 5 0 3 2 0 0\n")), mock.patch.object(testbed.os, "sysconf", lambda name: 100), \
+                    mock.patch.object(testbed.os, "getpriority", lambda which, who: niceness), mock.patch.object(testbed.time, "clock_gettime", lambda clock: 0.1):
+                self.assertEqual(testbed.processor_times(nodes), times)
 
     def test_missing_programs_are_named_before_anything_is_made(self):
         with mock.patch.object(network.shutil, "which", lambda tool, path: None):
@@ -204,6 +214,60 @@ class Dataset(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
 
 
+def exported(workload, mode, workers, size):
+    """Work of each rank, of the step that a study has for a setting."""
+    setting = {**testbed.kDefaults, "workload": workload, "mode": mode, "workers": workers, "bytes": size, "rate": "100Mbps", "steps": 2}
+    with tempfile.TemporaryDirectory() as folder:
+        testbed.export(setting, REHEARSE, os.path.join(folder, "traces"))
+        return [replay.work_of(*replay.read(os.path.join(folder, "traces"), rank)) for rank in range(workers)]
+
+
+class Replays(unittest.TestCase):
+    def test_fields_of_each_kind_are_read(self):
+        self.assertEqual(list(chakra.fields_of(b"\x08\x96\x01\x12\x02ab\x19" + struct.pack("<d", 1.5) + b"\x25" + struct.pack("<f", 2.5))),
+                         [(1, 150), (2, b"ab"), (3, 1.5), (4, 2.5)])
+        text, whole = b"\x52\x0a\x0a\x03abc\xea\x01\x02de", b"\x52\x07\x0a\x03fgh\x48\x11"
+        self.assertEqual(chakra.node_of(b"\x08\x07\x12\x01n\x18\x04\x22\x01\x05\x2a\x02\x01\x03\x38\x09" + text + whole),
+                         {"id": 7, "name": "n", "type": 4, "after": [5, 1, 3], "seconds": 9e-6, "abc": "de", "fgh": 17})
+
+    def test_exchanges_begin_when_they_can_and_are_waited_for_when_they_must(self):
+        kinds = {2: chakra.kCompute, 3: chakra.kCollective, 4: chakra.kCompute, 6: chakra.kCompute, 7: chakra.kCollective, 8: chakra.kSend,
+                 9: chakra.kReceive, 10: chakra.kCompute}
+        after = {1: [0], 2: [1], 3: [2], 4: [2], 5: [3], 6: [4, 5], 7: [6], 8: [6], 10: [9, 7]}
+        nodes = {i: {"type": kinds.get(i, 1), "after": after.get(i, []), "seconds": i * 1.0} for i in range(11)}
+        nodes[7]["pg_name"] = "1"  # a group of one rank
+        work = replay.work_of(nodes, {"1": [0], "2": [0, 1]})
+        self.assertEqual({number: node["after"] for number, node in work.items()}, {2: [], 3: [2], 4: [2], 6: [3, 4], 8: [6], 9: [], 10: [6, 9]})
+        self.assertEqual(replay.actions_of(work), [("start", 9), ("compute", 2), ("start", 3), ("compute", 4), ("wait", 3), ("compute", 6), ("start", 8),
+                                                   ("wait", 9), ("compute", 10)])
+
+    def test_shipped_plans_have_the_values_of_their_studies(self):
+        for workload in testbed.kReplayed:
+            with open(os.path.join(TESTBED, "plans", f"{workload}.json")) as file:
+                settings = list(testbed.settings_of(json.load(file)))
+            study = testbed.read_study(workload)
+            changes = {json.dumps(testbed.changes_of(study, {**setting, "steps": 1})) for setting, _ in settings}
+            self.assertEqual(len(changes), len(settings))
+
+    @unittest.skipUnless(os.path.exists(REHEARSE), "no program")
+    def test_each_layer_is_summed_twice_forward_and_twice_backward(self):
+        layers, size = 4, 256 * 256 * 4  # positions, width, bytes
+        for mode, of_gradients in (("degree 4", 0), ("degree 2", 2)):
+            for work in exported("tensor", mode, 4, size):
+                sizes = [node["comm_size"] for node in work.values() if node["type"] == chakra.kCollective]
+                self.assertEqual(sizes.count(size), 4 * layers + 2)  # of words, and of the gradient of what logits are made from
+                self.assertEqual(sum(of > size for of in sizes), of_gradients, sizes)
+
+    @unittest.skipUnless(os.path.exists(REHEARSE), "no program")
+    def test_a_stage_sends_each_micro_batch_on_in_the_order_of_its_schedule(self):
+        for mode, order in (("2 stages 1f1b 4", "ffbfbfbb"), ("2 stages gpipe 4", "ffffbbbb")):
+            first = exported("pipeline", mode, 2, 65536)[0]
+            messages = {number: node for number, node in first.items() if node["type"] in (chakra.kSend, chakra.kReceive)}
+            self.assertEqual([node["comm_size"] for node in messages.values()], 8 * [65536])
+            passes = {("start", chakra.kSend): "f", ("wait", chakra.kReceive): "b"}
+            self.assertEqual("".join(passes.get((action, messages[what]["type"]), "") for action, what in replay.actions_of(first) if what in messages), order)
+
+
 def can_make_networks():
     if network.missing_tools(network.TOOLS):
         return False
@@ -311,8 +375,15 @@ class RealNetwork(unittest.TestCase):
         self.assertGreater(sent, payload * (1 + 66 / 1448))
         self.assertLess(sent, 1.15 * payload)  # headers, acknowledgements, messages of OpenMPI
 
+    @unittest.skipUnless(HAS_TORCH and os.path.exists(REHEARSE), "no PyTorch, or no program")
+    def test_a_replay_sends_what_the_program_says(self):
+        process = self.start(plan({"workload": "tensor", "mode": "degree 2", "steps": 2, "repetitions": 2}), "--python", "/usr/bin/python3", "--rehearse", REHEARSE)
+        row = self.measured(process)[0]
+        payload = 4 * 2 * sum(node["comm_size"] for node in exported("tensor", "degree 2", 2, 65536)[0].values() if node["type"] == chakra.kCollective)
+        self.assertGreater(int(row["sent_bytes"]), payload * (1 + 66 / 1448))  # of two nodes in four steps, each of which sends all bytes once
+        self.assertLess(int(row["sent_bytes"]), 1.2 * payload)
 
-    @unittest.skipUnless(subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode == 0, "no PyTorch")
+    @unittest.skipUnless(HAS_TORCH, "no PyTorch")
     def test_a_training_computes_on_one_thread_and_becomes_a_job(self):
         process = self.start(plan({"workload": "all_reduce_gloo", "bytes": 1048576, "layers": 4, "batch": 512, "steps": 3, "repetitions": 2}), "--python", "/usr/bin/python3")
         row, series = self.measured(process)[0], list(testbed.Results(self.rows).series.values())[0]
