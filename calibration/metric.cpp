@@ -45,6 +45,11 @@ double gpu_memory_bytes(const Scenario& scenario) {
   return as_double(gpu_memory_needed(scenario, fullest_group(scenario)));
 }
 
+double gpu_memory_allocated_bytes(const Scenario& scenario) {
+  const GpuMemory memory = gpu_memory(scenario, fullest_group(scenario));
+  return as_double(memory.total() - memory.context);
+}
+
 double memory_fits(const Scenario& scenario) {
   return gpu_memory_bytes(scenario) <= as_double(fullest_group(scenario).accelerator->memory) ? 1 : 0;
 }
@@ -89,6 +94,7 @@ const std::map<std::string, ClosedForm>& closed_forms() {
       {"collective_time_s",
        {{}, [](const Scenario& scenario) { return collective_time(scenario).value(); }, {"network", "collectives"}}},
       {"gpu_memory_bytes", {{}, gpu_memory_bytes, {}}},
+      {"gpu_memory_allocated_bytes", {{}, gpu_memory_allocated_bytes, {}}},
       {"memory_fits", {{}, memory_fits, {}}},
       {"checkpoint_time_s", {{}, checkpoint_seconds, {"checkpoint"}}},
       {"checkpoint_write_time_s", {{}, checkpoint_write_seconds, {"checkpoint"}}},

@@ -109,6 +109,10 @@ void GraphBuilder::append_backward(const Layer& layer) {
 }
 
 void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradient) {
+  if (layer.passes_gradient) {
+    for (const Tensor& x : layer.inputs) give(x, gradient);
+    return;
+  }
   // One kernel gives the gradients of all inputs. Pooling reads its input again, an activation its output, of the same
   // size, a product its factors, dropout its mask; sums nothing.
   const bool rereads =

@@ -248,6 +248,12 @@ GraphBuilder::Tensor GraphBuilder::add(const std::string& name, std::span<const 
                      {terms[0].height, terms[0].width, terms[0].channels});
 }
 
+GraphBuilder::Tensor GraphBuilder::add_in_place(const std::string& name, std::span<const Tensor> terms) {
+  const Tensor sum = add(name, terms);
+  layers_.back().passes_gradient = true;
+  return sum;
+}
+
 GraphBuilder::Tensor GraphBuilder::multiply(const std::string& name, std::span<const Tensor> factors,
                                             std::span<const Table> tables, const Tensor& output) {
   const Tensor y = combine(name, factors, tables, output);

@@ -143,6 +143,8 @@ class GraphBuilder {
   Tensor activation(const std::string& name, const Tensor& x, bool is_composite, bool keeps_input);
   Tensor dropout(const std::string& name, const Tensor& x);
   Tensor add(const std::string& name, std::span<const Tensor> terms);
+  /// The same, whose terms have the gradient of the sum without a kernel, as in PyTorch.
+  Tensor add_in_place(const std::string& name, std::span<const Tensor> terms);
   /// Element-wise product of inputs and tables, whose factors are kept.
   Tensor multiply(const std::string& name, std::span<const Tensor> factors, std::span<const Table> tables,
                   const Tensor& output);
@@ -248,8 +250,9 @@ class GraphBuilder {
     RecurrentCell cell{};
     bool is_composite = false;
     bool has_bias = false;
-    bool rereads_inputs = false;  // in its backward pass
-    bool is_transposed = false;   // of a convolution
+    bool rereads_inputs = false;   // in its backward pass
+    bool is_transposed = false;    // of a convolution
+    bool passes_gradient = false;  // as it is, to all inputs
   };
 
   /// What a kernel adds to the gradient of a value.

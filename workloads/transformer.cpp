@@ -79,7 +79,7 @@ class Stack {
     const Tensor narrow = graph_.linear(name + "/adapter_a", x, adapters_.rank, false);
     const Tensor added = graph_.linear(name + "/adapter_b", narrow, features, false);
     graph_.freeze(true);
-    return graph_.add(name + "/adapted", std::array{y, added});
+    return graph_.add_in_place(name + "/adapted", std::array{y, added});
   }
 
   /// The layer `name` has the variables of the layer `of`.

@@ -1,6 +1,7 @@
 #include "sim/app/program.hpp"
 
 #include <poll.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,14 @@ namespace rehearse {
 
 namespace {
 
+/// A command that has come to its end is not ended by the alarm of its budget (setup.cpp) as well, however busy the machine is.
+void cancel_alarm() {
+  const itimerval none{};
+  ::setitimer(ITIMER_REAL, &none, nullptr);
+}
+
 int report(const char* name, const std::string& message, int exit_code) {
+  cancel_alarm();
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", name, shortened(message, 2000).c_str());
   return exit_code;
@@ -47,6 +55,7 @@ int run_program(const char* name, int (*command_line)(int argc, char** argv), in
   std::signal(SIGXFSZ, SIG_IGN);  // as does a limit on the size of files
   try {
     const int exit_code = command_line(argc, argv);
+    cancel_alarm();
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone())
       return report(name, "cannot write to standard output", kBadInput);
     return exit_code;

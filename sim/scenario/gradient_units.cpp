@@ -143,7 +143,7 @@ class Planner {
       const auto index = static_cast<std::size_t>(variable);
       const bool is_frozen = variables_[index].is_frozen;
       unit.gradient_bytes += is_frozen ? Bytes{} : gradient_bytes(variable);
-      unit.gradients += is_frozen ? 0 : 1;
+      unit.frozen += is_frozen ? 1 : 0;
       if (is_frozen || variables_[index].is_trainable) {
         unit.value_bytes += exchanged_bytes(variable);
         unit.stored_bytes += Bytes{variables_[index].bytes.value() / parts_of(variable)};

@@ -14,7 +14,7 @@ namespace rehearse {
 struct GradientUnit {
   std::string name;
   std::vector<int> variables;  // indices into Workload::variables
-  int gradients = 0;           // of them have any
+  int frozen = 0;              // of them have no gradients
   Bytes gradient_bytes{};      // sent by a worker: moving averages included, at the exchange's precision
   Bytes value_bytes{};         // sent to a worker: trainable variables at the workload's precision
   Bytes stored_bytes{};        // the same, with the rows of sparse tables that are not sent

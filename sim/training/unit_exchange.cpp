@@ -67,7 +67,8 @@ std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const 
 void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
   std::vector<bool> is_read(units_.units.size());
   std::vector<std::size_t> gradients_left;
-  for (const GradientUnit& unit : units_.units) gradients_left.push_back(static_cast<std::size_t>(unit.gradients));
+  for (const GradientUnit& unit : units_.units)
+    gradients_left.push_back(unit.variables.size() - static_cast<std::size_t>(unit.frozen));
   std::size_t backward = 0;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     for_units(units_, kernels[k].waits_for, [&](std::size_t u) {

@@ -419,10 +419,12 @@ TEST_CASE("of alike pipelines those of a block of machines run, for all") {
   struct Case {
     int machines, gpus, stages, workers_that_run;
     std::string algorithm = "ring", topology = "star";
+    double oversubscription = 1;
   };
-  for (const auto& [machines, gpus, stages, workers_that_run, algorithm, topology] :
+  for (const auto& [machines, gpus, stages, workers_that_run, algorithm, topology, oversubscription] :
        {Case{8, 1, 4, 4}, Case{4, 2, 4, 4}, Case{6, 4, 2, 4}, Case{6, 2, 3, 6}, Case{4, 1, 2, 2, "clique"},
-        Case{4, 2, 8, 8}, Case{4, 1, 2, 4, "binary_tree"}, Case{4, 1, 2, 4, "ring", "fat_tree"}}) {
+        Case{4, 2, 8, 8}, Case{4, 1, 2, 4, "binary_tree"}, Case{4, 1, 2, 2, "ring", "fat_tree"},
+        Case{4, 1, 2, 4, "ring", "fat_tree", 2}}) {
     CAPTURE(machines);
     CAPTURE(stages);
     Json scenario = pipelined(
@@ -430,7 +432,8 @@ TEST_CASE("of alike pipelines those of a block of machines run, for all") {
         stages, 3, "1f1b", "1000000B", gpus);
     scenario["training"]["strategy"]["algorithm"] = algorithm;
     if (topology == "fat_tree")
-      scenario["cluster"]["network"].update({{"topology", topology}, {"machines_per_leaf", 2}, {"uplinks", 1}});
+      scenario["cluster"]["network"].update(
+          {{"topology", topology}, {"machines_per_leaf", 2}, {"oversubscription", oversubscription}});
     scenario["training"]["steps"] = 3;
     scenario["training"]["warmup_steps"] = 1;
     const auto traffic = [&](bool is_exact) {
