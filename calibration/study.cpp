@@ -286,9 +286,10 @@ struct BaseScenario {
 };
 BaseScenario read_base(const JsonReader& json, Study& study) {
   BaseScenario base{.json = load_json_file(study.scenario_file), .set = {}};
+  JsonOrigins origins;
   if (json.has("set"))
     for (const auto& [pointer, value] : json.child("set").items()) {
-      JsonOrigins{}.set(base.json, pointer, value.value().dump(), value.place());
+      origins.set(base.json, pointer, value.value().dump(), value.place());
       base.set.emplace_back(pointer, value.place());
     }
   const Json* profile = json_pointer_find(base.json, "/calibration");

@@ -23,6 +23,12 @@ void erase(Json& value, std::string_view pointer) {
 
 }  // namespace
 
+void expect_few_places(std::size_t count, const std::string& place) {
+  if (count > kMostPlacesSet)
+    throw InputError{place + ": expected at most " + std::to_string(kMostPlacesSet) +
+                     " places that are set; found more"};
+}
+
 void JsonOrigins::set(Json& value, std::string_view pointer, std::string_view value_text, const std::string& place) {
   try {
     if (value_text == "null")
@@ -35,6 +41,7 @@ void JsonOrigins::set(Json& value, std::string_view pointer, std::string_view va
   }
   add(pointer, place);
   by_pointer_.find(pointer)->second.value = shortened(value_text, 40);
+  expect_few_places(by_pointer_.size(), place);
 }
 
 void JsonOrigins::add(std::string_view pointer, std::string place) {

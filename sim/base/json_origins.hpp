@@ -2,6 +2,7 @@
 // Who has set the values of a JSON file's value that the file does not hold: an option, a study's column, a sweep's
 // grid. Mistakes there name the place that the user can change, instead of the file that says something else.
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,6 +13,12 @@
 
 namespace rehearse {
 
+/// Places of one value that may be set. Each is looked for among its siblings, and remembered for each run.
+inline constexpr std::size_t kMostPlacesSet = 1000;
+
+/// InputError, at `place`, if `count` is more.
+void expect_few_places(std::size_t count, const std::string& place);
+
 class JsonOrigins {
  public:
   JsonOrigins() = default;
@@ -19,7 +26,7 @@ class JsonOrigins {
   explicit JsonOrigins(std::string with) : with_{std::move(with)} {}
 
   /// Sets what lies at `pointer` as set_json_pointer() does, or takes it away if the text is null, and remembers that `place` ("--set /training/steps",
-  /// "sweep.json: /grid/~1seed/0") asked for it. InputError, at `place`, if it cannot be set.
+  /// "sweep.json: /grid/~1seed/0") asked for it. InputError, at `place`, if it cannot be set, or kMostPlacesSet are already.
   void set(Json& value, std::string_view pointer, std::string_view value_text, const std::string& place);
   /// Remembers the place of what lies at `pointer` already.
   void add(std::string_view pointer, std::string place);

@@ -216,27 +216,27 @@ void add_data(Hints& hints, std::string unit, bool is_rate) {
   const bool has_capitals = std::ranges::any_of(unit, [](unsigned char c) { return std::isupper(c) != 0; });
   const bool is_per_second = take_ending(unit, {"persecond", "persec", "/second", "/sec", "/s", "psec", "ps"});
   if (is_per_second && !is_rate) return;
-  enum class Base { kBit, kByte, kEither } base = Base::kEither;
+  enum class Base { kBits, kBytes, kEither } base = Base::kEither;
   if (is_rate && take_ending(unit, {"gige", "gbe", "ge"})) {  // Ethernet is named after its bits
     unit += 'G';
-    base = Base::kBit;
+    base = Base::kBits;
   } else if (take_ending(unit, {"bits", "bit"})) {
-    base = Base::kBit;
+    base = Base::kBits;
   } else if (take_ending(unit, {"bytes", "byte", "octets", "octet"})) {
-    base = Base::kByte;
+    base = Base::kBytes;
   } else if (unit.ends_with('b') || unit.ends_with('B')) {
     const bool is_small = unit.back() == 'b';
     unit.pop_back();
     const bool is_unclear = is_rate ? !has_small && is_per_second && unit.size() < 2 : is_small && !has_capitals;
-    if (!is_unclear) base = is_small ? Base::kBit : Base::kByte;
+    if (!is_unclear) base = is_small ? Base::kBits : Base::kBytes;
   }
   const auto prefix = unit_of(kPrefixes, in_lower_case(unit));
   if (!prefix) return;
   const bool has_base = unit.size() < written.size();
-  if (base != Base::kBit) hints.add(*prefix + "B" + suffix, "bytes");
+  if (base != Base::kBits) hints.add(*prefix + "B" + suffix, "bytes");
   const bool is_power_of_two = !is_rate && prefix->size() == 1 && (!has_base || unit == "K");
-  if (is_power_of_two && base != Base::kBit) hints.add(in_capitals(*prefix) + "iB", "powers of 1024");
-  if (base == Base::kBit || (base == Base::kEither && (is_rate || has_base))) hints.add(*prefix + "b" + suffix, "bits");
+  if (is_power_of_two && base != Base::kBits) hints.add(in_capitals(*prefix) + "iB", "powers of 1024");
+  if (base == Base::kBits || (base == Base::kEither && (is_rate || has_base))) hints.add(*prefix + "b" + suffix, "bits");
 }
 
 /// Floating-point operations, in all or per second.

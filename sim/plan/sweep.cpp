@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/csv.hpp"
@@ -154,6 +156,11 @@ struct Sweep::State {
   void find_places(const Json& schema) {
     std::vector<std::pair<std::string, std::string>> known;  // pointer, origin
     for (const Setting& setting : request.set) expect_place(schema, setting.place, setting.pointer);
+    std::set<std::string_view> distinct_places;
+    for (const SweepAxis& axis : request.axes)
+      for (const std::vector<Setting>& choice : axis.choices)
+        for (const Setting& setting : choice)
+          if (distinct_places.insert(setting.pointer).second) expect_few_places(distinct_places.size(), setting.place);
     for (const SweepAxis& axis : request.axes) {
       std::vector<std::string> own;
       for (const std::vector<Setting>& choice : axis.choices)

@@ -142,6 +142,7 @@ std::size_t count_combinations(const SweepRequest& request) {
 
 void add_axis(SweepRequest& request, SweepAxis axis) {
   if (axis.choices.empty()) throw InputError{axis.origin + ": expected at least one value"};
+  expect_few_places(request.axes.size() + 1, axis.origin);
   const std::size_t count = count_combinations(request);
   if (axis.choices.size() > kMaxCombinations / count)
     throw InputError{axis.origin + ": expected at most " + std::to_string(kMaxCombinations) +

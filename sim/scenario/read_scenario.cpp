@@ -111,10 +111,16 @@ JsonReader resolve(const JsonReader& value, Json& effective, std::string& name, 
   }
   name = value.as<std::string>();
   JsonReader found = find(name, value);
-  Json copy;
-  copy["name"] = name;
-  for (const auto& [entry_key, entry] : found.value().items()) copy[entry_key] = entry;
-  effective = std::move(copy);
+  // Members are appended: to look for each key among the others first takes quadratic time.
+  effective = Json::object();
+  std::vector<Json::object_t::value_type>& members = effective.get_ref<Json::object_t&>();
+  members.emplace_back("name", name);
+  for (const auto& [entry_key, entry] : found.value().get_ref<const Json::object_t&>()) {
+    if (entry_key == "name")
+      members.front().second = entry;
+    else
+      members.emplace_back(entry_key, entry);
+  }
   return found;
 }
 

@@ -44,8 +44,16 @@ void require_sound(const Workload& workload) {
 void run_model(std::string_view input) {
   try {
     const Json json = parse_json(input, "input");
-    const ModelDescription model = read_model("model", JsonReader{json, "input"});
+    ModelDescription model = read_model("model", JsonReader{json, "input"});
     for (const int batch : {1, 65536}) require_sound(build_workload(model, batch, Precision::kFp32, "input"));
+    if (!std::holds_alternative<Transformer>(model.structure)) return;
+    for (bool Recomputation::*const part :
+         {&Recomputation::layers, &Recomputation::core_attention, &Recomputation::feed_forward,
+          &Recomputation::activations, &Recomputation::norms}) {
+      model.again = {};
+      model.again.*part = true;
+      require_sound(build_workload(model, 2, Precision::kFp16, "input"));
+    }
   } catch (const InputError& error) { require_one_line(error.what()); }
 }
 

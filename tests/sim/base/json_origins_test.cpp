@@ -77,6 +77,15 @@ TEST_CASE("what is set above places takes them away, and no others; 200 000 plac
   CHECK(origins.place_of("/many/77/y") == "x/y");
 }
 
+TEST_CASE("at most 1000 places can be set, some of them again") {
+  Json json = Json::object();
+  JsonOrigins origins;
+  for (int i = 0; i < 1000; ++i) origins.set(json, "/a" + std::to_string(i), "1", "study.json: /set");
+  origins.set(json, "/a7", "2", "study.json: /set");
+  CHECK(error_of([&] { origins.set(json, "/b", "1", "study.json: /set/~1b"); }) ==
+        "study.json: /set/~1b: expected at most 1000 places that are set; found more");
+}
+
 TEST_CASE("null takes a key or an element away, and is remembered") {
   Json json = parse_json(R"({"training": {"steps": 5, "seed": 1}, "groups": [1, 2, 3]})", "s.json");
   JsonOrigins origins;

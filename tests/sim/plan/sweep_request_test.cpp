@@ -106,6 +106,9 @@ TEST_CASE("a malformed sweep file is refused with one line") {
         "s.json: /grid/~1a: \"8..1\": expected a range that ends above its begin");
   CHECK(file_refusal(R"({"format": 1, "scenario": "x", "grid": {"/a": "1..1000", "/b": "1..1001"}})") ==
         "s.json: /grid/~1b: expected at most 1000000 combinations; found at least 1001000");
+  std::string axes = R"({"format": 1, "scenario": "x", "grid": {"/a": [1])";
+  for (int i = 0; i < 1000; ++i) axes += ", \"/b" + std::to_string(i) + "\": [1]";
+  CHECK(file_refusal(axes + "}}") == "s.json: /grid/~1b999: expected at most 1000 places that are set; found more");
   CHECK(file_refusal(R"({"format": 1, "scenario": "x", "list": []})")
             .find("s.json: /list: expected at least one entry") == 0);
   CHECK(file_refusal(R"({"format": 1, "scenario": "x", "seeds": 0})") ==

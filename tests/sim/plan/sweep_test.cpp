@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/csv.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/reversed_executor.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -69,6 +70,12 @@ TEST_CASE("places that are not there are found before anything is read") {
         std::string::npos);
   CHECK(refusal({"/training/steps=9"})
             .find("--set /training/steps: expected a place that nothing else sets; --grid /training/steps does") == 0);
+  SweepRequest many = request({});
+  std::string choice = "/training/steps=1";
+  for (int i = 0; i < 1000; ++i) choice += ";/a" + std::to_string(i) + "=1";
+  add_axis(many, read_list_options({choice}));
+  CHECK(test::error_of([&] { (void)sweep_of(std::move(many)); }) ==
+        "--list /a999: expected at most 1000 places that are set; found more");
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "workers > 1").find("--constraint: expected JSON pointers") == 0);
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "/training/stepz > 1").find("did you mean \"steps\"?") !=
         std::string::npos);
