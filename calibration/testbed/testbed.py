@@ -11,6 +11,7 @@ Needs root, or a kernel that lets users make namespaces; Debian's iproute2, etht
 import argparse
 import contextlib
 import csv
+import glob
 import itertools
 import json
 import math
@@ -74,14 +75,24 @@ class Node:
         self.process.wait()
 
 
+def waiting_time(process):
+    """For which threads of a process, named by its id, were ready and waited for a processor, in s."""
+    waited = 0
+    for path in glob.glob(f"/proc/{process}/task/*/schedstat"):
+        with contextlib.suppress(OSError), open(path) as file:  # a thread may end meanwhile
+            waited += int(file.read().split()[1])
+    return waited * 1e-9
+
+
 def processor_times(nodes):
-    """Idle and total time of all processors, in ticks. Where the nodes go before other programs (nice -n -15), what these use is idle time, too."""
+    """Idle and total time of all processors, in ticks. Where the nodes go before other programs (nice -n -15), what these use is idle time, too,
+    but for what the nodes waited."""
     with open("/proc/stat") as file:
         times = [int(word) for word in file.readline().split()[1:9]]
     if os.getpriority(os.PRIO_PROCESS, 0) >= 0:
         return times[3] + times[4], sum(times)
-    used = sum(time.clock_gettime(rates.processor_clock(node.process.pid)) for node in nodes) * os.sysconf("SC_CLK_TCK")
-    return sum(times[:5]) - used, sum(times)  # interrupts are behind these
+    needed = sum(time.clock_gettime(rates.processor_clock(node.process.pid)) + waiting_time(node.process.pid) for node in nodes)
+    return sum(times[:5]) - needed * os.sysconf("SC_CLK_TCK"), sum(times)  # interrupts are behind these
 
 
 def bits_per_second(rate):

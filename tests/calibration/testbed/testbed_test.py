@@ -65,12 +65,19 @@ class Plans(unittest.TestCase):
         self.assertEqual([testbed.is_enough(number, effort, now) for number in (2, 9, 10)], [False, False, True])
         self.assertEqual([testbed.is_enough(number, effort, long_ago) for number in (2, 3)], [False, True])
 
-    def test_what_others_use_is_idle_time_for_nodes_that_go_before_them(self):
+    def test_what_others_use_is_idle_time_for_nodes_that_go_before_them_and_need_not_wait(self):
         nodes = [mock.Mock(**{"process.pid": 1}), mock.Mock(**{"process.pid": 2})]
-        for niceness, times in ((0, (45, 110)), (-15, (85, 110))):
-            with mock.patch("builtins.open", mock.mock_open(read_data="cpu 10 20 30 40 5 0 3 2 0 0\n")), mock.patch.object(testbed.os, "sysconf", lambda name: 100), \
+        for niceness, times in ((0, (45, 110)), (-15, (65, 110))):
+            with mock.patch("builtins.open", mock.mock_open(read_data="cpu 10 20 30 40 5 0 3 2 0 0\n")), mock.patch.object(testbed.os, "sysconf", lambda name: 100), mock.patch.object(testbed, "waiting_time", lambda process: 0.1), \
                     mock.patch.object(testbed.os, "getpriority", lambda which, who: niceness), mock.patch.object(testbed.time, "clock_gettime", lambda clock: 0.1):
                 self.assertEqual(testbed.processor_times(nodes), times)
+
+    def test_a_thread_that_is_ready_waits_for_a_processor(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(testbed.glob, "glob", lambda pattern: [os.path.join(folder, name) for name in ("a", "b", "ended")]):
+            for name, waited in (("a", 1500000000), ("b", 250000000)):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(f"7 {waited} 3\n")
+            self.assertAlmostEqual(testbed.waiting_time(7), 1.75)
 
     def test_missing_programs_are_named_before_anything_is_made(self):
         with mock.patch.object(network.shutil, "which", lambda tool, path: None):
