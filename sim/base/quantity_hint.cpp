@@ -236,7 +236,8 @@ void add_data(Hints& hints, std::string unit, bool is_rate) {
   if (base != Base::kBits) hints.add(*prefix + "B" + suffix, "bytes");
   const bool is_power_of_two = !is_rate && prefix->size() == 1 && (!has_base || unit == "K");
   if (is_power_of_two && base != Base::kBits) hints.add(in_capitals(*prefix) + "iB", "powers of 1024");
-  if (base == Base::kBits || (base == Base::kEither && (is_rate || has_base))) hints.add(*prefix + "b" + suffix, "bits");
+  if (base == Base::kBits || (base == Base::kEither && (is_rate || has_base)))
+    hints.add(*prefix + "b" + suffix, "bits");
 }
 
 /// Floating-point operations, in all or per second.
