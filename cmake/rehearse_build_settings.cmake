@@ -22,7 +22,7 @@ if(NOT DEFINED CMAKE_UNITY_BUILD)
   set(CMAKE_UNITY_BUILD ON)
 endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
-if(CMAKE_UNITY_BUILD)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # clang has no such warning
   add_compile_options(-Wno-subobject-linkage)  # of a type with a member of an unnamed namespace: each is in one source
 endif()
 
