@@ -21,8 +21,8 @@ struct MachineUse {
   Bytes received{};
 };
 
-/// A link that is no NIC and may hold up those behind it, or a connection whose rate is limited by itself (RegionLink::per_flow_rate). Copies over a
-/// PCIe link that a GPU has for itself are left out.
+/// A link that is no NIC and may hold up those behind it, or a connection whose rate is limited by itself
+/// (RegionLink::per_flow_rate). Copies over a PCIe link that a GPU has for itself are left out.
 struct LinkUse {
   std::string name;
   bool is_connection = false;

@@ -71,14 +71,19 @@ Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chose
   return Bytes{scalars * gradient_bytes(scenario.states)};
 }
 
+std::vector<OperationIndex> add_behind(ProgramBuilder& builder, const Collective& collective,
+                                       std::vector<OperationIndex> reduced, OperationIndex last) {
+  const OperationIndex added = builder.add(collective);
+  reduced.push_back(last);
+  for (const OperationIndex before : reduced) builder.order(before, added);
+  return {added};
+}
+
 std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std::vector<int>& groups, int label,
                                               std::vector<OperationIndex> reduced, OperationIndex last) {
   constexpr Bytes kSquares{4};
-  for (const int group : groups) {
-    const OperationIndex sum = builder.add(Collective{.group = group, .label = label++, .bytes = kSquares});
-    reduced.push_back(last);
-    for (const OperationIndex before : std::exchange(reduced, {sum})) builder.order(before, sum);
-  }
+  for (const int group : groups)
+    reduced = add_behind(builder, {.group = group, .label = label++, .bytes = kSquares}, std::move(reduced), last);
   return reduced;
 }
 

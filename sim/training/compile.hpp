@@ -33,6 +33,10 @@ std::vector<std::string> exchange_labels(const ComputePlan& plan, const Operator
 /// as they are held.
 Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chosen);
 
+/// Adds the collective behind all of `reduced` and the `last` kernel, and returns what comes behind it: itself.
+std::vector<OperationIndex> add_behind(ProgramBuilder& builder, const Collective& collective,
+                                       std::vector<OperationIndex> reduced, OperationIndex last);
+
 /// Adds what the update waits for where gradients are clipped by their norm, once they are `reduced` and the `last` kernel has run:
 /// a sum of 4 bytes in each of the worker's groups whose members have other parts of them, one after another, with labels from
 /// `label` on. Kernels that read and scale gradients are not modelled. Returns what the update waits for.

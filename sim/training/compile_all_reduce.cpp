@@ -85,14 +85,12 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     of_pass = exchange.reduce(kernels.last, last, pass);
     reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
   }
-  if (split.partial_gradients > Bytes{}) {
-    const OperationIndex sum = builder.add(Collective{.group = SplitLayers::kGroup,
-                                                      .label = static_cast<int>(builder.program().labels.size()) - 1,
-                                                      .bytes = split.partial_gradients});
-    reduced.push_back(last);
-    for (const OperationIndex before : reduced) builder.order(before, sum);
-    reduced = {sum};
-  }
+  if (split.partial_gradients > Bytes{})
+    reduced = add_behind(builder,
+                         {.group = SplitLayers::kGroup,
+                          .label = static_cast<int>(builder.program().labels.size()) - 1,
+                          .bytes = split.partial_gradients},
+                         reduced, last);
   if (const CollectiveRules& rules = *strategy.kind->collectives(); rules.has_gradient_norm) {
     std::vector<int> groups;
     if (!split.labels.empty()) groups.push_back(SplitLayers::kGroup);

@@ -189,7 +189,7 @@ class PipelineCompiler {
 
   /// Once the gradients of those variables are added up in all pipelines.
   void add_up_copies(const UnitExchange& of_step) {
-    int group = replicas().group + (exchange_.has_replicas ? 1 : 0), label = exchange_.first_label.back();
+    int group = first_group_of_copies(), label = exchange_.first_label.back();
     const std::vector<OperationIndex> reduced = reduced_;
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
@@ -208,6 +208,8 @@ class PipelineCompiler {
             .sharing_workers = exchange_.sharing_workers};
   }
 
+  int first_group_of_copies() const { return replicas().group + (exchange_.has_replicas ? 1 : 0); }
+
   void add_up_norm() {
     const CollectiveRules& rules = *strategy_.kind->collectives();
     if (!rules.has_gradient_norm) return;
@@ -216,7 +218,7 @@ class PipelineCompiler {
     });
     std::vector<int> groups;
     if (exchange_.exchanges > 0) groups.push_back(SplitLayers::kGroup);
-    groups.push_back(replicas().group + (exchange_.has_replicas ? 1 : 0) + static_cast<int>(copies));
+    groups.push_back(first_group_of_copies() + static_cast<int>(copies));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     reduced_ = add_gradient_norm(builder_, groups, exchange_.first_norm, reduced_, last_);
   }
@@ -225,9 +227,7 @@ class PipelineCompiler {
     const Bytes bytes = exchange_.partial_gradients[static_cast<std::size_t>(stage_)];
     if (bytes == Bytes{}) return;
     const int label = exchange_.first_exchange + microbatches_ * exchange_.exchanges;
-    const OperationIndex sum = builder_.add(Collective{.group = SplitLayers::kGroup, .label = label, .bytes = bytes});
-    reduced_.push_back(last_);
-    for (const OperationIndex before : std::exchange(reduced_, {sum})) builder_.order(before, sum);
+    reduced_ = add_behind(builder_, {.group = SplitLayers::kGroup, .label = label, .bytes = bytes}, reduced_, last_);
   }
 
   const ComputePlan& plan_;

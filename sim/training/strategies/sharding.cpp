@@ -87,10 +87,8 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
 int read_shard_group(const JsonReader& json, int likes) {
   if (!json.has("shard_group")) return 0;
   const auto group = json.required<int>("shard_group");
-  int nearest = likes;
-  const auto apart = [group](int size) { return std::max(size, group) / static_cast<double>(std::min(size, group)); };
-  for (int size = 2; size <= likes; ++size)
-    if (likes % size == 0 && group >= 1 && apart(size) < apart(nearest)) nearest = size;
+  const int nearest =
+      group < 1 ? likes : nearest_by_ratio(group, 2, likes, [likes](int size) { return likes % size == 0; });
   json.expect(group >= 2 && likes % group == 0, "shard_group",
               "2 or more workers that divide the " + std::to_string(likes) + " data-parallel ones, such as " +
                   std::to_string(nearest));

@@ -1,6 +1,8 @@
 #pragma once
 // The strategies of Rehearse: each in a file of its own, listed in strategies.cpp.
 
+#include <algorithm>
+
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/strategy.hpp"
 
@@ -24,6 +26,18 @@ RefusedPlace forward_overlap(const Refusal::Subject& subject);
 /// "global_batch" of the strategy, samples of a step of all workers, of which so many hold the model together: how many batches
 /// each of them has in a step. Throws InputError at the key, with the nearest ones, if that is not whole.
 int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model);
+
+/// The one of `from` to `to` nearest to `asked` by ratio, the first of such, of which the condition is true; `to` if it is of none.
+template <class Condition>
+int nearest_by_ratio(int asked, int from, int to, const Condition& is_valid) {
+  const auto apart = [asked](int value) {
+    return std::max(value, asked) / static_cast<double>(std::min(value, asked));
+  };
+  int best = 0;
+  for (int value = from; value <= to; ++value)
+    if (is_valid(value) && (best == 0 || apart(value) < apart(best))) best = value;
+  return best == 0 ? to : best;
+}
 
 // For strategies whose all-reduces may be by any algorithm
 

@@ -102,16 +102,11 @@ std::string why_not(const Transformer& net, const TensorSplit& split, int worker
   return {};
 }
 
-/// By ratio; at least 1.
-std::int64_t nearest(const Transformer& net, TensorSplit split, int workers) {
-  const std::int64_t wanted = split.degree;
-  std::int64_t best = 1;
-  const auto apart = [wanted](std::int64_t degree) {
-    return static_cast<double>(std::max(degree, wanted)) / static_cast<double>(std::min(degree, wanted));
-  };
-  for (split.degree = 1; split.degree <= std::min(net.heads, workers); ++split.degree)
-    if (why_not(net, split, workers).empty() && apart(split.degree) < apart(best)) best = split.degree;
-  return best;
+int nearest(const Transformer& net, TensorSplit split, int workers) {
+  return nearest_by_ratio(split.degree, 1, std::min(net.heads, workers), [&](int degree) {
+    split.degree = degree;
+    return why_not(net, split, workers).empty();
+  });
 }
 
 /// Why no layer of the model can be split; empty: they can.
