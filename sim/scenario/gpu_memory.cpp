@@ -121,7 +121,7 @@ WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
 }
 
 PassOperators WorkerMemory::operators(int stage) const {
-  const PassOperators all = pass_operators(workload_.graph);
+  PassOperators all = pass_operators(workload_.graph);
   if (!stages_) return all;
   PassOperators its(stages_->parts() / stages_->stages());
   for (std::size_t phase = 0; phase < 2; ++phase)

@@ -17,6 +17,7 @@
 #include "sim/base/pinned.hpp"
 #include "sim/base/units.hpp"
 #include "sim/scenario/rank_grid.hpp"
+#include "workloads/graph_builder.hpp"
 
 namespace rehearse {
 
@@ -28,7 +29,6 @@ struct Site;
 struct Strategy;
 class StrategyCompiler;
 struct StrategyEntry;
-enum class Precision;
 
 /// Who waits for whom at parameter servers. All three are one rule: a worker may start its step k when all but
 /// `backup_workers` of the workers have completed step k - 1 - `staleness_bound`.
