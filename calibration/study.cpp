@@ -46,6 +46,13 @@ struct ColumnMapping {
   std::optional<PlanMapping> plan;
 };
 
+/// A value that is computed for the place at a pointer, from the row's columns and from what is at pointers by then.
+struct Derivation {
+  std::string pointer;
+  std::string place;
+  Expression formula;
+};
+
 std::string scalar_text(const JsonReader& json) {
   if (json.is_string()) return json.as<std::string>();
   if (json.is_number()) return json.value().dump();
@@ -57,14 +64,42 @@ void expect_column(const JsonReader& json, const std::string& column, const CsvT
     json.fail(unknown_name_message("column", column, table.columns()) + ", of " + table.file_name());
 }
 
+Expression read_formula(const JsonReader& json, const CsvTable& table, bool may_point) {
+  const auto text = json.as<std::string>();
+  try {
+    Expression formula = Expression::parse(text);
+    for (const std::string& name : formula.names()) {
+      if (name.starts_with('/'))
+        json.expect(may_point, "names of columns alone");
+      else
+        expect_column(json, name, table);
+    }
+    return formula;
+  } catch (const InputError& error) {
+    if (std::string_view{error.what()}.starts_with(json.file_name())) throw;
+    json.fail(error.what());
+  }
+}
+
+/// What a column says in a formula: a number if it is one, nothing if it is empty.
+ExpressionValue value_of(const CsvRow& row, const std::string& column) {
+  const std::string_view text = row.text(column);
+  if (text.empty()) return {};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(number)) return number;
+  return std::string{text};
+}
+
 RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
+  if (json.is_string()) return {.condition = read_formula(json, table, false)};
   RowFilter filter;
   for (const auto& [column, value] : json.items()) {
     expect_column(value, column, table);
     if (value.is_array())
-      for (const JsonReader& one : value.elements()) filter[column].push_back(scalar_text(one));
+      for (const JsonReader& one : value.elements()) filter.values[column].push_back(scalar_text(one));
     else
-      filter[column].push_back(scalar_text(value));
+      filter.values[column].push_back(scalar_text(value));
   }
   return filter;
 }
@@ -177,9 +212,33 @@ std::string add_plan(Json& scenario, JsonOrigins& origins, const PlanMapping& ma
   return {};
 }
 
+/// Sets what is derived, in the study's order; returns what has no value, or nothing.
+std::string derive(Json& scenario, const std::vector<Derivation>& derivations, const std::string& row_place,
+                   StudyRow& row) {
+  for (const auto& [pointer, place, formula] : derivations) {
+    const ExpressionValue value = formula.evaluate([&](const std::string& name) -> ExpressionValue {
+      if (!name.starts_with('/')) return value_of(row.row, name);
+      const Json* found = json_pointer_find(scenario, name);
+      return found == nullptr ? ExpressionValue{} : to_expression_value(*found, name);
+    });
+    if (std::holds_alternative<std::monostate>(value)) return in_quotes(formula.text(), 200) + " has no value";
+    std::string text;
+    if (const auto* number = std::get_if<double>(&value))
+      text = *number == std::floor(*number) && std::abs(*number) < 1e15
+                 ? std::to_string(static_cast<std::int64_t>(*number))
+                 : CsvField{*number}.text();
+    else if (const auto* truth = std::get_if<bool>(&value))
+      text = *truth ? "true" : "false";
+    else
+      text = std::get<std::string>(value);
+    row.origins.set(scenario, pointer, text, place + " (" + row_place + ")");
+  }
+  return {};
+}
+
 /// The scenario of a row, whose place is `row_place`; sets its problem if a value is not mapped.
-std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings, const std::string& row_place,
-                          StudyRow& row) {
+std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& mappings,
+                          const std::vector<Derivation>& derivations, const std::string& row_place, StudyRow& row) {
   Json scenario = base;
   for (const ColumnMapping& mapping : mappings) {
     const std::string value{row.row.text(mapping.column)};
@@ -203,7 +262,8 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
           scenario, pointer, text,
           mapping.place + extend_json_pointer(extend_json_pointer("", value), pointer) + " (" + row_place + ")");
   }
-  return to_json_text(scenario);
+  row.problem = derive(scenario, derivations, row_place, row);
+  return row.problem.empty() ? to_json_text(scenario) : std::string{};
 }
 
 /// How the rows are put together in tables and curves, and what is said of them.
@@ -250,6 +310,15 @@ void read_fit(const JsonReader& json, const CsvTable& table, Study& study) {
   json.reject_unknown_keys();
 }
 
+/// The target, or each of a list of them.
+std::vector<JsonReader> targets_of(const JsonReader& json) {
+  const JsonReader target = json.child("target");
+  if (!target.is_array()) return {target};
+  std::vector<JsonReader> targets = json.children("target");
+  target.expect(!targets.empty(), "at least one target");
+  return targets;
+}
+
 /// Whoever needs a column learns why it is empty.
 void require_stated(const JsonReader& json, const Measurements& measurements) {
   const auto require = [&](const std::string& column) {
@@ -257,8 +326,8 @@ void require_stated(const JsonReader& json, const Measurements& measurements) {
       throw InputError{found->second + "; column " + in_quotes(column) + " is needed"};
   };
   for (const auto& [column, mapping] : json.child("columns").items()) require(column);
-  const JsonReader target = json.child("target");
-  if (target.has("column")) require(target.required<std::string>("column"));
+  for (const JsonReader& target : targets_of(json))
+    if (target.has("column")) require(target.required<std::string>("column"));
 }
 
 MeasurementFormat load_table(const JsonReader& json, const std::optional<fs::path>& measurements, Study& study) {
@@ -309,11 +378,21 @@ std::vector<ColumnMapping> read_mappings(const JsonReader& columns, const CsvTab
   return mappings;
 }
 
+std::vector<Derivation> read_derivations(const JsonReader& json, const CsvTable& table) {
+  std::vector<Derivation> derivations;
+  if (json.has("derive"))
+    for (const auto& [pointer, formula] : json.child("derive").items())
+      derivations.push_back(
+          {.pointer = pointer, .place = formula.place(), .formula = read_formula(formula, table, true)});
+  return derivations;
+}
+
 /// How measured values are written.
 struct TargetUnit {
   double scale = 1;          // in the metric's unit
   std::string noise_column;  // with their standard deviations; empty: none
   std::string trials;        // column with the number of trials that counts are out of; empty: no counts
+  bool may_be_empty = false;  // then a row is not one of this target's
 };
 TargetUnit read_target(const JsonReader& target, Study& study) {
   const CsvTable& table = *study.table;
@@ -321,8 +400,10 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   study.metric = target.required<std::string>("metric");
   const auto noise_column = target.optional<std::string>("noise_column", "");
   const auto unit = target.optional<std::string>("unit", "");
-  const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
-  target.expect(units.contains(unit), "unit", "\"s\", \"ms\" or \"us\", that of the column, for a metric in seconds");
+  const std::map<std::string, double> units{{"", 1},      {"s", 1},    {"ms", 1e-3},
+                                            {"us", 1e-6}, {"GB", 1e9}, {"GiB", 1024.0 * kMiB}};
+  target.expect(units.contains(unit), "unit",
+                "\"s\", \"ms\" or \"us\" for a metric in seconds, \"GB\" or \"GiB\" for one in bytes");
   expect_column(target.child("column"), study.target_column, table);
   if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
   const auto trials = target.optional<std::string>("trials", "");
@@ -383,20 +464,19 @@ void read_logged_job(const CsvRow& row, StudyRow& entry) {
   entry.logged_gpus = number("gpus");
 }
 
-Study read_study(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
-  const JsonReader json{file, path.string()};
-  json.begin_file(study_schema);
-  refuse_missing_keys(json, study_schema);
-  Study study;
-  study.name = path.stem().string();
-  study.file_name = path.string();
-  study.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
-  const MeasurementFormat format = load_table(json, measurements, study);
+/// The study of one of its targets, with the table and whatever else is the same for all of them in `study`.
+Study with_target(const JsonReader& json, const JsonReader& target, Study study, MeasurementFormat format) {
   const CsvTable& table = *study.table;
   const BaseScenario base = read_base(json, study);
   const std::vector<ColumnMapping> mappings = read_mappings(json.child("columns"), table);
-  const TargetUnit unit = read_target(json.child("target"), study);
+  const std::vector<Derivation> derivations = read_derivations(json, table);
+  TargetUnit unit = read_target(target, study);
   const std::vector<RowFilter> exclusions = read_exclusions(json, study);
+  ExcludedRows without_value{.reason = in_quotes(study.target_column) + " is empty", .lines = {}};
+  if (json.child("target").is_array()) {
+    study.name += " " + study.metric;
+    unit.may_be_empty = true;
+  }
 
   for (const CsvRow row : table.rows()) {
     const std::string row_place = table.file_name() + ":" + std::to_string(row.line());
@@ -412,11 +492,16 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
       study.excluded[static_cast<std::size_t>(excluded - exclusions.begin())].lines.push_back(row.line());
       continue;
     }
+    if (unit.may_be_empty && row.text(study.target_column).empty()) {
+      without_value.lines.push_back(row.line());
+      continue;
+    }
     read_measured(row, unit, study.target_column, entry);
     if (format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
-    entry.scenario = make_scenario(base.json, mappings, row_place, entry);
+    entry.scenario = make_scenario(base.json, mappings, derivations, row_place, entry);
     study.rows.push_back(std::move(entry));
   }
+  if (!without_value.lines.empty()) study.excluded.push_back(std::move(without_value));
   if (study.rows.empty())
     json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
 
@@ -431,12 +516,28 @@ Study read_study(const fs::path& path, const Json& file, const std::optional<fs:
   return study;
 }
 
+std::vector<Study> read_studies(const fs::path& path, const Json& file, const std::optional<fs::path>& measurements) {
+  const JsonReader json{file, path.string()};
+  json.begin_file(study_schema);
+  refuse_missing_keys(json, study_schema);
+  Study common;
+  common.name = path.stem().string();
+  common.file_name = path.string();
+  common.scenario_file = json.resolve(json.required<std::string>("scenario")).lexically_normal().string();
+  const MeasurementFormat format = load_table(json, measurements, common);
+  std::vector<Study> studies;
+  for (const JsonReader& target : targets_of(json)) studies.push_back(with_target(json, target, common, format));
+  return studies;
+}
+
 }  // namespace
 
 bool StudyRow::fits(const RowFilter& filter) const {
-  return std::all_of(filter.begin(), filter.end(), [this](const auto& condition) {
-    const std::string_view found = row.text(condition.first);
-    return std::find(condition.second.begin(), condition.second.end(), found) != condition.second.end();
+  if (filter.condition && !filter.condition->holds([this](const std::string& name) { return value_of(row, name); }))
+    return false;
+  return std::all_of(filter.values.begin(), filter.values.end(), [this](const auto& column) {
+    const std::string_view found = row.text(column.first);
+    return std::find(column.second.begin(), column.second.end(), found) != column.second.end();
   });
 }
 
@@ -466,15 +567,19 @@ std::string study_kind(const Json& file) {
 StudySet load_study_set(const fs::path& path, const std::optional<fs::path>& measurements) {
   const Json file = load_json_file(path);
   const JsonReader json{file, path.string()};
-  if (!json.has("studies")) return {.studies = {read_study(path, file, measurements)}, .headlines = {}};
+  if (!json.has("studies")) return {.studies = read_studies(path, file, measurements), .headlines = {}};
   json.begin_file(study_set_schema);
   if (measurements) throw InputError{path.string() + ": is a set of studies; --measurements goes with a single one"};
   StudySet set;
   const auto files = json.required<std::vector<std::string>>("studies");
   if (files.empty()) json.fail("studies", "expected at least one study");
+  std::map<std::string, std::vector<std::string>> names;  // by file, those of the studies that it became
   for (const std::string& name : files) {
     const fs::path member = json.resolve(name);
-    set.studies.push_back(read_study(member, load_json_file(member), {}));
+    for (Study& study : read_studies(member, load_json_file(member), {})) {
+      names[name].push_back(study.name);
+      set.studies.push_back(std::move(study));
+    }
   }
   if (json.has("headlines"))
     for (const JsonReader& entry : json.children("headlines")) {
@@ -482,7 +587,7 @@ StudySet load_study_set(const fs::path& path, const std::optional<fs::path>& mea
       for (const auto& name : entry.required<std::vector<std::string>>("studies")) {
         const auto found = std::find(files.begin(), files.end(), name);
         if (found == files.end()) entry.fail("studies", unknown_name_message("study of this set", name, files));
-        headline.studies.push_back(set.studies[static_cast<std::size_t>(found - files.begin())].name);
+        for (const std::string& study : names.at(name)) headline.studies.push_back(study);
       }
       entry.expect(!headline.studies.empty(), "studies", "at least one study");
       entry.reject_unknown_keys();

@@ -14,14 +14,18 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/budget.hpp"
 #include "sim/base/csv.hpp"
+#include "sim/base/expression.hpp"
 #include "sim/base/json.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
-/// Conditions on columns: a row fits if each column has one of the values.
-using RowFilter = std::map<std::string, std::vector<std::string>>;
+/// Which rows: those of which each of these columns has one of its values, and for which the condition over columns holds.
+struct RowFilter {
+  std::map<std::string, std::vector<std::string>> values{};
+  std::optional<Expression> condition{};
+};
 
 /// What a row is for.
 enum class RowUse {
@@ -76,7 +80,7 @@ struct ExcludedRows {
 };
 
 struct Study {
-  std::string name;  // the file's name without folder and ending
+  std::string name;  // the file's name without folder and ending; of one of several targets followed by its metric
   std::string file_name;
   std::string scenario_file;
   std::string measurements_file;
@@ -135,7 +139,8 @@ std::string study_set_schema();
 /// studies of this header.
 std::string study_kind(const Json& file);
 
-/// Reads a study, or each study of a set, with its measurements and base scenario. `measurements` replaces the file of
+/// Reads a study, or each study of a set, with its measurements and base scenario; one with a list of targets becomes a
+/// study of each. `measurements` replaces the file of
 /// measurements by another of the same format. Throws InputError.
 StudySet load_study_set(const std::filesystem::path& path,
                         const std::optional<std::filesystem::path>& measurements = {});

@@ -14,8 +14,19 @@ std::string study_schema() {
                       .required = {"scenario", "measurements", "columns", "target"},
                       .definitions = R"json({
     "columns": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
-    "filter": { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
-      "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } }
+    "filter": { "anyOf": [
+      { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
+        "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } },
+      { "type": "string", "description": "a condition over columns, such as tp > 8 and pp == 1" }] },
+    "target": { "type": "object", "required": ["column", "metric"], "additionalProperties": false, "properties": {
+      "column": { "type": "string", "description": "measured values" },
+      "metric": { "type": "string", "description": "of the simulation, to be compared with them" },
+      "traces": { "type": "string", "description": "trace, or folder of those of all ranks, relative to this file, that is replayed on the scenario; for replayed_step_s and replayed_after_first_collective_s" },
+      "unit": { "enum": ["", "s", "ms", "us", "GB", "GiB"], "description": "of the column, for a metric in seconds or bytes" },
+      "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
+      "quantile": { "type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "below 1: the column has this quantile of a random value; default: its mean" },
+      "trials": { "type": "string", "description": "column with the number of trials of which the target's column counts those with an outcome; errors are differences of shares, in percentage points" },
+      "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } }
   })json"},
                      R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file" },
@@ -36,15 +47,9 @@ std::string study_schema() {
           "group": { "type": "object", "description": "fields of each group" },
           "instances": { "type": "object", "description": "fields by instance; no others are known", "additionalProperties": { "type": "object" } } } },
       { "type": "object", "description": "by value of the column: new values by JSON pointer", "additionalProperties": { "type": "object", "propertyNames": { "pattern": "^/" } } }] } },
-    "target": { "type": "object", "required": ["column", "metric"], "additionalProperties": false, "properties": {
-      "column": { "type": "string", "description": "measured values" },
-      "metric": { "type": "string", "description": "of the simulation, to be compared with them" },
-      "traces": { "type": "string", "description": "trace, or folder of those of all ranks, relative to this file, that is replayed on the scenario; for replayed_step_s and replayed_after_first_collective_s" },
-      "unit": { "enum": ["", "s", "ms", "us"], "description": "of the column, for a metric in seconds" },
-      "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
-      "quantile": { "type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "below 1: the column has this quantile of a random value; default: its mean" },
-      "trials": { "type": "string", "description": "column with the number of trials of which the target's column counts those with an outcome; errors are differences of shares, in percentage points" },
-      "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } },
+    "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
+    "target": { "description": "or a list: each is a study of its own, of the rows that have its value", "anyOf": [
+      { "$ref": "#/$defs/target" }, { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/target" } }] },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "predicted_framework": { "type": "string", "description": "label of the framework whose costs validate --computation predicted takes; default: the workload's" },

@@ -2,7 +2,6 @@
 // What-if work on top of the engine. Read in this order:
 //   sweep_request.hpp  what a sweep should run: a file, the command line, or both
 //   sweep.hpp          every combination: checked first, then simulated into a result store, then a table
-//   expression.hpp     conditions and formulas that users type, for constraints and --where
 //   provision_run.hpp  the cheapest machines for a loss and a deadline: planners in closed form, checked by simulation
 //   diff.hpp           what differs between two runs, and which difference made which effect
 //   remaining_time.hpp how long a training still takes after machines of it were lost
@@ -10,7 +9,6 @@
 
 #include "sim/plan/diagnosis.hpp"
 #include "sim/plan/diff.hpp"
-#include "sim/plan/expression.hpp"
 #include "sim/plan/provision_run.hpp"
 #include "sim/plan/remaining_time.hpp"
 #include "sim/plan/sweep.hpp"

@@ -39,16 +39,6 @@ bool starts_with_pointer(std::string_view pointer, std::string_view prefix) {
   return pointer.starts_with(prefix) && (pointer.size() == prefix.size() || pointer[prefix.size()] == '/');
 }
 
-ExpressionValue to_expression_value(const Json& value, const std::string& name) {
-  if (value.is_null()) return {};
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>();
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() && value.contains("name") && value["name"].is_string()) return value["name"].get<std::string>();
-  throw InputError{name + ": expected a number, a text, true or false to compare; found " +
-                   (value.is_object() ? "an object" : "an array")};
-}
-
 bool is_plain(const Json& value) { return !value.is_object() && !value.is_array(); }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
-#include "sim/plan/expression.hpp"
+#include "sim/base/expression.hpp"
 #include "sim/plan/sweep_request.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/pool/result_store.hpp"

@@ -36,7 +36,7 @@ const BaselineResult& result_of(const BaselineComparison& comparison, StudyBasel
 }
 
 bool is_in_fold(const StudyRow& row) {
-  return row.fits({{"gpu", {"K80"}}, {"model", {"resnet32"}}, {"num_ps", {"1"}}});
+  return row.fits({.values = {{"gpu", {"K80"}}, {"model", {"resnet32"}}, {"num_ps", {"1"}}}});
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ TEST_CASE("linear scaling is the speed of one worker, as often as there are work
   // the first counts.
   double single = 0;
   for (const StudyRow& row : shipped_study("cm-dare-single-worker").rows)
-    if (row.fits({{"gpu", {"K80"}}, {"model", {"resnet32"}}}) && single == 0) single = row.measured;
+    if (row.fits({.values = {{"gpu", {"K80"}}, {"model", {"resnet32"}}}}) && single == 0) single = row.measured;
   REQUIRE(single > 0);
   for (std::size_t i = 0; i < study.rows.size(); ++i)
     if (is_in_fold(study.rows[i]))

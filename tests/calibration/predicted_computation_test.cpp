@@ -45,10 +45,10 @@ TEST_CASE("computation by kernels replaces host, GPUs and step times, and leaves
 
 TEST_CASE("rows that only step times tell of are not predicted") {
   Study study = loaded_study("cm-dare-latency");
-  study.only_by_step_times = {{{{"gpu", {"K80"}}}, "another model ran"}};
+  study.only_by_step_times = {{{.values = {{"gpu", {"K80"}}}}, "another model ran"}};
   const Study predicted = with_predicted_computation(study, test::shipped_catalog());
   for (const StudyRow& row : predicted.rows) {
-    CHECK(row.scenario.empty() == row.fits({{"gpu", {"K80"}}}));
+    CHECK(row.scenario.empty() == row.fits({.values = {{"gpu", {"K80"}}}}));
     CHECK(row.problem == (row.scenario.empty() ? "another model ran" : ""));
   }
   const Study shipped = loaded_study("nvidia-deeplearningexamples");

@@ -5,7 +5,7 @@
 
 #include "sim/base/base.hpp"
 #include "sim/base/unpacked_file.hpp"
-#include "sim/plan/expression.hpp"
+#include "sim/base/expression.hpp"
 #include "tests/fuzz/targets/require.hpp"
 #include "tests/fuzz/targets/targets.hpp"
 

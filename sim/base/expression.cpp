@@ -1,10 +1,11 @@
-#include "sim/plan/expression.hpp"
+#include "sim/base/expression.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -17,11 +18,11 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kMaxSize = 4096;
-constexpr int kMaxDepth = 100;  // of parentheses, not and minus
+constexpr int kMostNested = 100;  // of parentheses, not and minus
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_digit(c); }
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
+bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_decimal(c); }
 bool ends_pointer(char c) { return is_blank(c) || std::string_view{"()<>=!+*\"'"}.find(c) != std::string_view::npos; }
 
 enum class TokenKind { kEnd, kNumber, kText, kName, kOperator };
@@ -78,7 +79,7 @@ class ExpressionParser {
     token_ = {.position = at_};
     if (at_ == text_.size()) return;
     const char c = text_[at_];
-    if (is_digit(c) || (c == '.' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1]))) return read_number();
+    if (is_decimal(c) || (c == '.' && at_ + 1 < text_.size() && is_decimal(text_[at_ + 1]))) return read_number();
     if (c == '\'' || c == '"') return read_text(c);
     const bool is_pointer = c == '/' && expects_value;
     if (is_pointer || is_name(c)) {
@@ -117,7 +118,7 @@ class ExpressionParser {
   void emit(ExpressionValue constant) { result_.instructions_.push_back({.constant = std::move(constant)}); }
 
   void parse_or() {
-    if (++depth_ > kMaxDepth) fail("at most " + std::to_string(kMaxDepth) + " nested levels");
+    if (++depth_ > kMostNested) fail("at most " + std::to_string(kMostNested) + " nested levels");
     parse_and();
     while (is_word(token_, "or")) {
       advance(true);
@@ -138,7 +139,7 @@ class ExpressionParser {
 
   void parse_not() {
     if (!is_word(token_, "not")) return parse_comparison();
-    if (++depth_ > kMaxDepth) fail("at most " + std::to_string(kMaxDepth) + " nested levels");
+    if (++depth_ > kMostNested) fail("at most " + std::to_string(kMostNested) + " nested levels");
     advance(true);
     parse_not();
     emit(Operation::kNot);
@@ -186,7 +187,7 @@ class ExpressionParser {
 
   void parse_factor() {
     if (is_operator(token_, "-")) {
-      if (++depth_ > kMaxDepth) fail("at most " + std::to_string(kMaxDepth) + " nested levels");
+      if (++depth_ > kMostNested) fail("at most " + std::to_string(kMostNested) + " nested levels");
       advance(true);
       parse_factor();
       --depth_;
@@ -279,6 +280,16 @@ ExpressionValue Expression::combine(Operation operation, const ExpressionValue& 
                        : operation == Operation::kMultiply ? a * b
                                                            : a / b;
   return std::isfinite(value) ? ExpressionValue{value} : ExpressionValue{};
+}
+
+ExpressionValue to_expression_value(const Json& value, const std::string& name) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) return value["name"].get<std::string>();
+  throw InputError{name + ": expected a number, a text, true or false to compare; found " +
+                   (value.is_object() ? "an object" : "an array")};
 }
 
 ExpressionValue Expression::evaluate(const std::function<ExpressionValue(const std::string&)>& look_up) const {

@@ -1,6 +1,6 @@
 // Conditions and formulas: values by hand, refusals by their whole line.
 
-#include "sim/plan/expression.hpp"
+#include "sim/base/expression.hpp"
 
 #include <doctest/doctest.h>
 

@@ -18,10 +18,15 @@
 #include <variant>
 #include <vector>
 
+#include "sim/base/json.hpp"
+
 namespace rehearse {
 
 /// monostate: no value.
 using ExpressionValue = std::variant<std::monostate, bool, double, std::string>;
+
+/// null has no value; an object stands for its "name". Throws InputError, which begins with `name`, of other objects and arrays.
+ExpressionValue to_expression_value(const Json& value, const std::string& name);
 
 class Expression {
  public:
