@@ -36,14 +36,15 @@ struct PlanMapping {
   std::map<std::string, Json> instances;  // if there are any, no others are known
 };
 
-/// How a column's value changes the scenario: the value goes to each of `pointers`, a known value stands for several
-/// changes, or it is a plan.
+/// How a column's value changes the scenario: the value goes to each of `pointers`, unless it is empty, a known value stands
+/// for several changes, or it is a plan.
 struct ColumnMapping {
   std::string column;
   std::string place;  // "study.json: /columns/gpu", for messages
   std::vector<std::string> pointers;
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> changes;  // value -> (pointer, JSON text)
   std::optional<PlanMapping> plan;
+  bool is_list = false;  // numbers that blanks separate, as an array
 };
 
 /// A value that is computed for the place at a pointer, from the row's columns and from what is at pointers by then.
@@ -167,6 +168,12 @@ ColumnMapping read_mapping(const std::string& column, const JsonReader& json) {
     json.reject_unknown_keys();
     return mapping;
   }
+  if (json.has("list") && json.child("list").is_string()) {
+    mapping.pointers = {json.required<std::string>("list")};
+    mapping.is_list = true;
+    json.reject_unknown_keys();
+    return mapping;
+  }
   for (const auto& [value, changes] : json.items()) {
     auto& list = mapping.changes[value];  // may stay empty: a value that changes nothing
     for (const auto& [pointer, replacement] : changes.items()) list.emplace_back(pointer, replacement.value().dump());
@@ -241,10 +248,17 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
                           const std::vector<Derivation>& derivations, const std::string& row_place, StudyRow& row) {
   Json scenario = base;
   for (const ColumnMapping& mapping : mappings) {
-    const std::string value{row.row.text(mapping.column)};
+    std::string value{row.row.text(mapping.column)};
+    if (mapping.is_list) {
+      std::ranges::replace(value, ' ', ',');
+      value = "[" + value + "]";
+    }
     const std::string place = mapping.place + " (" + row_place + ")";
-    for (const std::string& pointer : mapping.pointers) row.origins.set(scenario, pointer, value, place);
-    if (!mapping.pointers.empty()) continue;
+    if (!mapping.pointers.empty()) {
+      if (!value.empty())  // or the measurement does not state it
+        for (const std::string& pointer : mapping.pointers) row.origins.set(scenario, pointer, value, place);
+      continue;
+    }
     if (mapping.plan) {
       row.problem = add_plan(scenario, row.origins, *mapping.plan, value, place);
       if (!row.problem.empty()) return {};

@@ -40,12 +40,14 @@ std::string study_schema() {
           "sequence_length": { "type": "integer", "minimum": 1, "maximum": 1000000000, "description": "training-log: tokens of a sample, if the log does not say it" } } }] },
     "set": { "type": "object", "description": "values by JSON pointer, the same for every row", "propertyNames": { "pattern": "^/" } },
     "columns": { "type": "object", "description": "what a column's value changes in the scenario", "additionalProperties": { "anyOf": [
-      { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer" },
+      { "type": "string", "pattern": "^/", "description": "the value goes to this JSON pointer; an empty one leaves what is there" },
       { "type": "array", "minItems": 1, "items": { "type": "string", "pattern": "^/" }, "description": "the value goes to each of these" },
       { "type": "object", "required": ["plan", "group"], "additionalProperties": false, "description": "values such as 5*g3.8xlarge;3*g3.16xlarge", "properties": {
           "plan": { "type": "string", "pattern": "^/", "description": "array of groups to which each part is added" },
           "group": { "type": "object", "description": "fields of each group" },
           "instances": { "type": "object", "description": "fields by instance; no others are known", "additionalProperties": { "type": "object" } } } },
+      { "type": "object", "required": ["list"], "additionalProperties": false, "description": "numbers that blanks separate, 7 9 9 9", "properties": {
+          "list": { "type": "string", "pattern": "^/", "description": "they go there as an array" } } },
       { "type": "object", "description": "by value of the column: new values by JSON pointer", "additionalProperties": { "type": "object", "propertyNames": { "pattern": "^/" } } }] } },
     "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
     "target": { "description": "or a list: each is a study of its own, of the rows that have its value", "anyOf": [

@@ -105,6 +105,10 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.copies = json.optional<double>("copies", framework.copies);
   framework.mixed_scalars = json.optional<double>("mixed_scalars", framework.mixed_scalars);
   framework.fusion = json.optional<double>("fusion", framework.fusion);
+  framework.collective_dispatch = json.optional<Seconds>(
+      "collective_dispatch", otherwise != nullptr ? otherwise->collective_dispatch : framework.dispatch);
+  framework.batch_overhead = json.optional<Seconds>("batch_overhead", framework.batch_overhead);
+  framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
   framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);
   framework.transforms_weight_gradients =
@@ -116,6 +120,10 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   json.expect(framework.kernel_overhead <= Seconds{1}, "kernel_overhead", "at most 1s");
   json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
   json.expect(framework.update_dispatch <= Seconds{1}, "update_dispatch", "at most 1s");
+  json.expect(framework.collective_dispatch <= Seconds{1}, "collective_dispatch", "at most 1s");
+  json.expect(framework.batch_overhead <= Seconds{10}, "batch_overhead", "at most 10s");
+  json.expect(framework.attention_rate >= 0.01 && framework.attention_rate <= 10, "attention_rate",
+              "a rate of 0.01 to 10 times FlashAttention-2's");
   json.expect(framework.copies >= 0 && framework.copies <= 100, "copies", "0 to 100 kernels");
   json.expect(framework.mixed_scalars >= 1 && framework.mixed_scalars <= 100, "mixed_scalars", "a factor of 1 to 100");
   json.expect(framework.fusion >= 0 && framework.fusion <= 0.99, "fusion", "a share of 0 to 0.99");
@@ -508,6 +516,10 @@ Profile read_profile(JsonReader json) {
       .network = json.has("network") ? read_network(json.child("network")) : NetworkParameters{},
       .collectives = json.has("collectives") ? read_collectives(json.child("collectives")) : CollectiveLibrary{},
   };
+  if (json.has("sustained_power"))
+    for (const auto& [architecture, value] : json.child("sustained_power").items())
+      if (architecture != "source")
+        profile.sustained_power[architecture] = share(json.child("sustained_power"), architecture);
   if (json.has("kernels"))
     profile.kernels = std::make_shared<const kernels::Model>(kernels::read_model(json.child("kernels")));
   if (json.has("frameworks")) profile.frameworks = read_frameworks(json.child("frameworks"));

@@ -68,6 +68,11 @@ struct Framework {
   /// fp32; more: with conversions.
   double mixed_scalars = 1;
   double fusion = 0;  // share of activations and sums that are part of the kernel before them
+  Seconds collective_dispatch{};  // host time per collective within a layer
+  Seconds batch_overhead{};       // host time per batch, or micro-batch, before its first kernel
+  /// Rate of fused attention by that of FlashAttention-2. FlashAttention takes about twice as long. Source: Dao,
+  /// FlashAttention-2, ICLR 2024, section 4.1.
+  double attention_rate = 1;
   /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
   /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
   bool transposes_images = false;
@@ -310,6 +315,9 @@ struct Profile {
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
+  /// By architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
+  /// kernels are measured, and memory and links draw, too. kernels::limited_by_power() gives their clock. 1 of others.
+  std::map<std::string, double> sustained_power;
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out
   ServerParameters servers;
   NetworkParameters network;

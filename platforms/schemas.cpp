@@ -294,6 +294,7 @@ constexpr std::string_view kProfileCompute = R"json({
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
+    "sustained_power": { "type": "object", "description": "with kernels: share of a board's power that is left for products in a training of hours, by architecture", "properties": { "source": { "type": "string" } }, "additionalProperties": { "anyOf": [{ "$ref": "#/$defs/share" }, { "type": "string" }] } },
     "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise, which also has what another leaves out", "additionalProperties": {
       "type": "object", "additionalProperties": false, "properties": {
         "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },
@@ -304,6 +305,9 @@ constexpr std::string_view kProfileCompute = R"json({
         "copies": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "kernels that read and write a product's output once more" },
         "mixed_scalars": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "time of losses, layer normalisations, dropouts and GELU in mixed precision by that in fp16" },
         "fusion": { "type": "number", "minimum": 0, "maximum": 0.99, "default": 0, "description": "share of activations and sums that are part of the kernel before them" },
+        "collective_dispatch": { "$ref": "#/$defs/time", "description": "of a collective within a layer; default: as a kernel's" },
+        "batch_overhead": { "$ref": "#/$defs/time", "default": "0s", "description": "of the host, for a batch or micro-batch, before its first kernel" },
+        "attention_rate": { "type": "number", "minimum": 0.01, "maximum": 10, "default": 1, "description": "of fused attention, by that of FlashAttention-2" },
         "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },
         "convolution_workspace": { "$ref": "#/$defs/size", "default": "4GiB", "description": "of a convolution's transforms: none that need more" },
         "transforms_weight_gradients": { "type": "boolean", "default": true, "description": "weights' gradients of large kernels by Fourier transforms of tiles, as from cuDNN 6 on" },

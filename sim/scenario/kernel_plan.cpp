@@ -58,7 +58,8 @@ Seconds attention_time(const Operator& op, const KernelSetting& setting) {
                                   .is_backward = op.phase != Phase::kForward,
                                   .is_fused = !setting.gpu.is_processor(),
                                   .precision = setting.products},
-                                 setting.gpu, setting.values);
+                                 setting.gpu, setting.values) /
+         setting.framework.attention_rate;
 }
 
 kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
@@ -179,6 +180,8 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
                         .values = {},
                         .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
+  if (const auto share = profile.sustained_power.find(setting.gpu.architecture); share != profile.sustained_power.end())
+    setting.gpu.power *= share->second;
   if (is_half(precision)) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;
@@ -263,7 +266,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     if (op.phase == Phase::kUpdate) continue;
     if (op.exchange) {
       plan.kernels.push_back(
-          plan_exchange(workload.graph, vertex, std::move(readers[vertex]), setting.framework.dispatch));
+          plan_exchange(workload.graph, vertex, std::move(readers[vertex]), setting.framework.collective_dispatch));
       continue;
     }
     const KernelTime time =
@@ -278,6 +281,10 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
                             op.reads_variables,
                             op.produces_gradients,
                             {}});
+  }
+  if (!workload.is_whole_step && !plan.kernels.empty()) {
+    plan.batch_overhead = setting.framework.batch_overhead;
+    plan.kernels.front().dispatch += plan.batch_overhead;
   }
   return plan;
 }

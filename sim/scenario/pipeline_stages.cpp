@@ -93,24 +93,11 @@ std::vector<std::size_t> balance(const std::vector<double>& until, std::size_t s
   return begins;
 }
 
-/// [parts] the operator with which each begins, by time.
-std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
+/// [parts] the operator with which each begins, 0 or one of `places`, so that the longest takes as short as can be, forward
+/// and backward.
+std::vector<std::size_t> balanced_begins(const Scenario& scenario, std::vector<std::size_t> places, std::size_t forward,
+                                         std::size_t parts) {
   const OperatorGraph& graph = scenario.workload_of(scenario.first_workers()).graph;
-  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
-  const auto parts = static_cast<std::size_t>(pipeline.parts());
-  std::vector<std::size_t> places = list_places(cuts, forward, parts);
-  if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts()) {
-    const bool has_chunks = pipeline.chunks > 1, fits_stages = most >= pipeline.stages;
-    throw UncutModel{
-        has_chunks && fits_stages ? "chunks" : "stages",
-        "expected at most " + std::to_string(has_chunks && fits_stages ? most / pipeline.stages : most) +
-            (has_chunks && fits_stages ? " in each of " + std::to_string(pipeline.stages) + " stages" : "") +
-            " for model " + in_quotes(scenario.model.name) +
-            ", which can be cut after layers with an output of known size (\"output\" of timed layers) that a later "
-            "one "
-            "reads; found " +
-            std::to_string(has_chunks && fits_stages ? pipeline.chunks : pipeline.stages)};
-  }
   std::vector<double> time(forward);
   for (const PlannedKernel& kernel : plan_step(scenario, scenario.first_workers()).kernels) {
     const int layer = graph[static_cast<std::size_t>(kernel.vertex)].backward_of;
@@ -126,6 +113,26 @@ std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector
   std::vector<std::size_t> begins;
   for (const std::size_t part : balance(until, parts)) begins.push_back(places[part]);
   return begins;
+}
+
+/// [parts] the operator with which each begins, by time.
+std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const auto parts = static_cast<std::size_t>(pipeline.parts());
+  std::vector<std::size_t> places = list_places(cuts, forward, parts);
+  if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts()) {
+    const bool has_chunks = pipeline.chunks > 1, fits_stages = most >= pipeline.stages;
+    throw UncutModel{
+        has_chunks && fits_stages ? "chunks" : "stages",
+        "expected at most " + std::to_string(has_chunks && fits_stages ? most / pipeline.stages : most) +
+            (has_chunks && fits_stages ? " in each of " + std::to_string(pipeline.stages) + " stages" : "") +
+            " for model " + in_quotes(scenario.model.name) +
+            ", which can be cut after layers with an output of known size (\"output\" of timed layers) that a later "
+            "one "
+            "reads; found " +
+            std::to_string(has_chunks && fits_stages ? pipeline.chunks : pipeline.stages)};
+  }
+  return balanced_begins(scenario, std::move(places), forward, parts);
 }
 
 /// The layers of a model.
@@ -179,21 +186,24 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
   const LayerCut& cut = *pipeline.layers;
   const int parts = pipeline.parts();
   const std::string model = std::to_string(layers) + " layers of model " + in_quotes(scenario.model.name);
-  if (!cut.per_part.empty()) {
-    const int sum = std::accumulate(cut.per_part.begin(), cut.per_part.end(), 0);
-    if (sum != layers)
-      throw UncutModel{"layers_per_stage", "expected the " + model + " in all; found " + std::to_string(sum)};
-    return cut.per_part;
-  }
   const int extra = (cut.counts_embedding ? 1 : 0) + (cut.counts_loss ? 1 : 0), counted = layers + extra;
-  if (counted % parts == 0) {
-    std::vector<int> per_part(static_cast<std::size_t>(parts), counted / parts);
+  const std::string all =
+      "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
+  std::vector<int> per_part = cut.per_part;
+  if (!per_part.empty()) {
+    const int sum = std::accumulate(per_part.begin(), per_part.end(), 0);
+    if (sum != counted)
+      throw UncutModel{"layers_per_stage", "expected " + all + " in all; found " + std::to_string(sum)};
+    if ((cut.counts_embedding && per_part.front() == 0) || (cut.counts_loss && per_part.back() == 0))
+      throw UncutModel{"layers_per_stage", "expected 1 or more in the parts with the embedding and the loss, which count"};
+  } else if (counted % parts == 0) {
+    per_part.assign(static_cast<std::size_t>(parts), counted / parts);
+  }
+  if (!per_part.empty()) {
     per_part.front() -= cut.counts_embedding ? 1 : 0;
     per_part.back() -= cut.counts_loss ? 1 : 0;
     return per_part;
   }
-  const std::string all =
-      "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
   if (const int of_stage = counted / pipeline.stages; pipeline.chunks > 1 && counted % pipeline.stages == 0)
     throw UncutModel{"chunks", "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " +
                                    all + ", such as " +
@@ -215,8 +225,18 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
   const std::string model = " for model " + in_quotes(scenario.model.name);
   if (layers.begins.empty())
     throw UncutModel{"cut", "expected \"time\"" + model + ", which has no layers that repeat; found \"layers\""};
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  if (pipeline.layers->is_balanced) {
+    std::vector<std::size_t> places(layers.begins.begin() + 1, layers.begins.end());
+    if (layers.end < forward) places.push_back(layers.end);
+    std::erase_if(places, [&](std::size_t place) { return cuts[place].unknown > 0; });
+    if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts())
+      throw UncutModel{"stages", "expected at most " + std::to_string(most) + " parts of whole layers" + model +
+                                     "; found " + std::to_string(pipeline.parts())};
+    return balanced_begins(scenario, std::move(places), forward, static_cast<std::size_t>(pipeline.parts()));
+  }
   const std::vector<int> per_part = layers_of_parts(scenario, static_cast<int>(layers.begins.size()));
-  const bool is_listed = !scenario.training.strategy.kind->pipeline()->layers->per_part.empty();
+  const bool is_listed = !pipeline.layers->per_part.empty();
   std::vector<std::size_t> begins;
   std::size_t layer = 0;
   for (std::size_t part = 0; part < per_part.size(); ++part) {
@@ -325,6 +345,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   ComputePlan plan{.kernels = {},
                    .step_overhead = whole.step_overhead,
                    .host_copies = whole.host_copies,
+                   .batch_overhead = whole.batch_overhead,
                    .input = stage == 0 ? whole.input : Bytes{}};
   for (const PlannedKernel& kernel : whole.kernels) {
     const int part = stages.of_operator[static_cast<std::size_t>(kernel.vertex)];
@@ -334,6 +355,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
     plan.memory_time += kernel.time.memory;
     plan.launch_time += kernel.time.launch;
   }
+  if (stage > 0 && !plan.kernels.empty()) plan.kernels.front().dispatch += whole.batch_overhead;
   complete_shares(plan, stages, stage, workload);
   const double share =
       as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());

@@ -97,13 +97,6 @@ std::vector<Refusal> refusals_of_pipelines() {
                     : place_in_pipeline(s, {"counts_embedding", "counts_loss", "layers_per_stage"});
        },
        "\"cut\": \"layers\" beside it", "a cut by time counts no layers"},
-      {"layers that are counted and listed",
-       [](const Refusal::Subject& s) {
-         return stated_in_pipeline(s, "layers_per_stage") == nullptr
-                    ? RefusedPlace{}
-                    : place_in_pipeline(s, {"counts_embedding", "counts_loss"});
-       },
-       "none with \"layers_per_stage\"", "the list says how many layers are with the embedding and the loss"},
   };
 }
 
@@ -121,10 +114,10 @@ std::string schema_of_pipelines() {
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
-        "cut": { "enum": ["time", "layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage" },
+        "cut": { "enum": ["time", "layers", "balanced_layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as nanotron and DeepSpeed cut" },
         "counts_embedding": { "type": "boolean", "default": false, "description": "cut in layers: what comes before the first layer counts as one (account_for_embedding_in_pipeline_split of Megatron-LM)" },
         "counts_loss": { "type": "boolean", "default": false, "description": "cut in layers: what comes after the last layer counts as one (account_for_loss_in_pipeline_split)" },
-        "layers_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "description": "cut in layers: those of each stage, or of each part where stages have chunks, in the order of the model" } } }
+        "layers_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "description": "cut in layers: those of each stage, or of each part where stages have chunks, in the order of the model, with those that are counted besides" } } }
   } })json";
 }
 
@@ -154,12 +147,15 @@ void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbat
 }
 
 std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
-  bool is_in_layers = false;
+  enum class Cut { kTime, kLayers, kBalancedLayers };
+  Cut by = Cut::kTime;
   if (json.has("cut"))
-    is_in_layers = read_word<bool>(json, "cut", {{"time", false}, {"layers", true}});
+    by = read_word<Cut>(
+        json, "cut", {{"time", Cut::kTime}, {"layers", Cut::kLayers}, {"balanced_layers", Cut::kBalancedLayers}});
   else
     effective["cut"] = "time";
-  LayerCut cut{.counts_embedding = json.optional<bool>("counts_embedding", false),
+  LayerCut cut{.is_balanced = by == Cut::kBalancedLayers,
+               .counts_embedding = json.optional<bool>("counts_embedding", false),
                .counts_loss = json.optional<bool>("counts_loss", false)};
   if (json.has("layers_per_stage")) {
     cut.per_part = json.required<std::vector<int>>("layers_per_stage");
@@ -172,7 +168,7 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
     for (const JsonReader& layers : json.children("layers_per_stage"))
       layers.expect(layers.as<int>() >= 0 && layers.as<int>() <= kMostLayers, "0 or more layers");
   }
-  return is_in_layers ? std::optional{cut} : std::nullopt;
+  return by != Cut::kTime ? std::optional{cut} : std::nullopt;
 }
 
 }  // namespace

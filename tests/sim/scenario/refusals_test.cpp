@@ -139,8 +139,6 @@ std::map<std::string, Json> examples() {
       {"chunks of a model that is on one worker",
        pipeline_with({{"stages", 1}, {"schedule", "interleaved"}, {"chunks", 2}})},
       {"layers of a pipeline that is cut by time", pipeline_with({{"counts_loss", true}})},
-      {"layers that are counted and listed",
-       pipeline_with({{"cut", "layers"}, {"counts_embedding", true}, {"layers_per_stage", {1, 1}}})},
       {"layers that are split over machines of other groups", split({{second + "instance/accelerator/name", "other"}})},
       {"layers that are split over workers of several GPUs", split({{first + "workers_per_machine", 1},
                                                                     {first + "batch_per_worker", 2},
