@@ -280,6 +280,23 @@ std::string make_scenario(const Json& base, const std::vector<ColumnMapping>& ma
   return row.problem.empty() ? to_json_text(scenario) : std::string{};
 }
 
+/// What the table at `path` states of others on the study's metric.
+std::vector<PeerErrors> read_peers(const fs::path& path, const Study& study) {
+  const CsvTable table = load_csv_file(path);
+  const auto maybe = [](const CsvRow& row, const char* column) {
+    return row.text(column).empty() ? std::nullopt : std::optional{row.number(column)};
+  };
+  std::vector<PeerErrors> peers;
+  for (const CsvRow row : table.rows())
+    if (row.text("study") == fs::path{study.file_name}.stem().string() && row.text("metric") == study.metric)
+      peers.push_back({.peer = std::string{row.text("peer")},
+                       .rows = static_cast<std::size_t>(std::max<std::int64_t>(row.integer("rows"), 0)),
+                       .mape = row.number("mape"),
+                       .median = maybe(row, "median"),
+                       .p90 = maybe(row, "p90")});
+  return peers;
+}
+
 /// How the rows are put together in tables and curves, and what is said of them.
 void read_report(const JsonReader& json, const CsvTable& table, Study& study) {
   study.group_by = read_columns(json, "group_by", table);
@@ -301,6 +318,7 @@ void read_report(const JsonReader& json, const CsvTable& table, Study& study) {
     study.about = {.source = about.required<std::string>("source"),
                    .hardware = about.required<std::string>("hardware"),
                    .best_published = about.optional<std::string>("best_published", "")};
+    if (about.has("peers")) study.peers = read_peers(about.resolve(about.required<std::string>("peers")), study);
     about.reject_unknown_keys();
   }
 }
@@ -478,7 +496,8 @@ void read_logged_job(const CsvRow& row, StudyRow& entry) {
   entry.logged_gpus = number("gpus");
 }
 
-/// The study of one of its targets, with the table and whatever else is the same for all of them in `study`.
+/// The study of one of its targets, with the table and whatever else is the same for all of them in `study`. Values are
+/// fitted to the first one.
 Study with_target(const JsonReader& json, const JsonReader& target, Study study, MeasurementFormat format) {
   const CsvTable& table = *study.table;
   const BaseScenario base = read_base(json, study);
@@ -487,8 +506,9 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
   TargetUnit unit = read_target(target, study);
   const std::vector<RowFilter> exclusions = read_exclusions(json, study);
   ExcludedRows without_value{.reason = in_quotes(study.target_column) + " is empty", .lines = {}};
-  if (json.child("target").is_array()) {
-    study.name += " " + study.metric;
+  const bool is_listed = json.child("target").is_array();
+  if (is_listed) {
+    study.name += "." + study.metric;
     unit.may_be_empty = true;
   }
 
@@ -522,7 +542,8 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
   read_only_by_step_times(json, study);
   study.predicted_framework = json.optional<std::string>("predicted_framework", "");
   read_report(json, table, study);
-  if (json.has("fit")) read_fit(json.child("fit"), table, study);
+  if (json.has("fit") && (!is_listed || target.pointer() == json.pointer() + "/target/0"))
+    read_fit(json.child("fit"), table, study);
   if (!study.sample_of.empty()) rank_samples(study);
   if (study.quantile)
     for (StudyRow& row : study.rows) row.probability = study.quantile;
@@ -617,9 +638,13 @@ std::vector<Study> load_studies(const fs::path& path, const std::optional<fs::pa
 
 Json profile_of(const Study& study, const Catalog& catalog) {
   if (study.profile_name == kAutomaticProfile) return Json::object();
+  if (study.profile_name.empty()) {
+    const auto mapped = std::ranges::find_if(study.rows, [](const StudyRow& row) { return !row.scenario.empty(); });
+    return mapped == study.rows.end() ? Json::object()
+                                      : parse_json(mapped->scenario, study.scenario_file).at("calibration");
+  }
   const Json base = load_json_file(study.scenario_file);
   const JsonReader scenario{base, study.scenario_file};
-  if (study.profile_name.empty()) return scenario.child("calibration").value();
   return catalog.profile(study.profile_name, scenario.has("calibration") ? scenario.child("calibration") : scenario)
       .value();
 }

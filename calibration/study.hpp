@@ -68,6 +68,14 @@ struct FreeValue {
   std::string place;        // "study.json: /fit/free/3", for messages
 };
 
+/// Errors of another tool on rows of the study, in percent, as calibration/data/peers has them; absent: not stated.
+struct PeerErrors {
+  std::string peer;
+  std::size_t rows = 0;  // that it answered
+  double mape = 0;
+  std::optional<double> median, p90;
+};
+
 /// What the table over all studies says.
 struct StudyAbout {
   std::string source, hardware, best_published;  // the last: error that others state on like data, and where
@@ -103,6 +111,7 @@ struct Study {
   std::vector<std::string> curve_by;
   std::vector<StudyRatio> ratios;
   StudyAbout about;
+  std::vector<PeerErrors> peers;
   std::vector<FreeValue> free;
   /// Rows whose computation only step times tell, such as those of another sequence length than the model's, and why.
   std::vector<std::pair<RowFilter, std::string>> only_by_step_times;

@@ -50,7 +50,7 @@ std::string study_schema() {
           "list": { "type": "string", "pattern": "^/", "description": "they go there as an array" } } },
       { "type": "object", "description": "by value of the column: new values by JSON pointer", "additionalProperties": { "type": "object", "propertyNames": { "pattern": "^/" } } }] } },
     "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
-    "target": { "description": "or a list: each is a study of its own, of the rows that have its value", "anyOf": [
+    "target": { "description": "or a list: each is a study of its own, of the rows that have its value, and the first one is that which \"fit\" is about", "anyOf": [
       { "$ref": "#/$defs/target" }, { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/target" } }] },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
@@ -63,7 +63,8 @@ std::string study_schema() {
     "ratios": { "type": "array", "items": { "type": "object", "required": ["label", "numerator", "denominator"], "additionalProperties": false, "properties": {
       "label": { "type": "string" }, "numerator": { "$ref": "#/$defs/filter" }, "denominator": { "$ref": "#/$defs/filter" } } } },
     "about": { "type": "object", "required": ["source", "hardware"], "additionalProperties": false, "description": "for the table of a set of studies", "properties": {
-      "source": { "type": "string" }, "hardware": { "type": "string" }, "best_published": { "type": "string" } } },
+      "source": { "type": "string" }, "hardware": { "type": "string" }, "best_published": { "type": "string" },
+      "peers": { "type": "string", "description": "CSV, relative to this file, with errors of other tools on these rows: study, metric, peer, rows, mape, median, p90" } } },
     "fit": { "type": "object", "additionalProperties": false, "properties": {
       "free": { "type": "array", "description": "values of the profile, by JSON pointer", "items": { "anyOf": [
         { "type": "string" },

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tables of READMEs, as commands print their figures.
 
-  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, nccl, lifetimes, peers,
+  cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, large (5 min), nccl, lifetimes, peers,
                                            prediction-models, -clusters, -testbed, -measured, -studies, -choices
   cmake/readme_tables.py PROGRAM --check [TABLE...]
                                            compares the rows in the READMEs with what the program says now (default: all but
@@ -116,8 +116,6 @@ UNSEEN = [
      ["activation_checkpointing 0", "activation_checkpointing 1", "gpu a100_40gb", "gpu h100_80gb", "gpus 128"]),
     ("the same, by length of sequences", "llm-foundry-fsdp", None,
      ["seq_len 512", "seq_len 1024", "seq_len 2048", "seq_len 4096", "seq_len 8192", "seq_len 32768"]),
-    ("`simumax-b200-memory`, bytes of GPU memory", "simumax-b200-memory", None,
-     ["hidden 8192", "hidden 16384", "tp 1", "tp 2", "tp 4", "tp 8"]),
 ]
 
 
@@ -130,6 +128,44 @@ def unseen(program, is_quick=False):
         medians = [f"{name.replace(' ', '=', 1)}: {summary['groups'][name]['median_ape']:.1f}" for name in groups]
         lines.append(row([label, str(of["rows"]), f"{of['median_ape']:.1f}", f"{of['mape']:.1f}", f"{of['p90_ape']:.1f}",
                           f"{of['bias']:+.1f}", ", ".join(medians)]))
+    return lines
+
+
+# Studies of large models: study and target; is it of many rows, which take a minute.
+LARGE = [
+    ("vtrain-a100-megatron", None, True),
+    ("vtrain-a100-megatron-one-machine", None, True),
+    ("bigscience-bloom", "iteration_time_s", True),
+    ("bigscience-bloom", "gpu_memory_bytes", True),
+    ("megatron-lm-recompute", None, True),
+    ("internevo", None, True),
+    ("nanotron-ultrascale", "iteration_time_s", True),
+    ("nanotron-ultrascale", "gpu_memory_allocated_bytes", True),
+    ("simumax-b200", "iteration_time_s", False),
+    ("simumax-b200", "gpu_memory_allocated_bytes", False),
+    ("sailor-validation", "iteration_time_s", False),
+    ("sailor-validation", "gpu_memory_bytes", False),
+    ("dgx-cloud-benchmarking", None, True),
+]
+
+
+def large(program, is_quick=False):
+    """Steps and memory of large models beside the best of other tools; some minutes."""
+    lines = header(["study", "rows", "median", "MAPE", "p90", "bias", "rows seen by the fit", "MAPE of the others", "best of other tools, MAPE"])
+    known = {}
+    for study, target, is_slow in LARGE:
+        if is_quick and is_slow:
+            continue
+        if study not in known:
+            summary = validate(program, study)
+            known[study] = {each["metric"]: each for each in (summary if isinstance(summary, list) else [summary])}
+        of = known[study][target or "iteration_time_s"]
+        others = of["predicted"]
+        peers = sorted(of.get("peers", []), key=lambda peer: peer["mape"])
+        lines.append(row([f"`{study}`" + {None: "", "iteration_time_s": ", time"}.get(target, ", memory"), str(of["rows"]), f"{of['median_ape']:.1f}",
+                          f"{of['mape']:.1f}", f"{of['p90_ape']:.1f}", f"{of['bias']:+.1f}", str(of["fitted"]["rows"]),
+                          f"{others['mape']:.1f}" if others["rows"] else "",
+                          f"{peers[0]['peer']} {peers[0]['mape']:.1f}" if peers else ""]))
     return lines
 
 
@@ -224,9 +260,9 @@ def prediction(table):
 
 
 TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
-          "unseen": (unseen, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
+          "unseen": (unseen, README), "large": (large, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
 TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.TABLES}
-IN_PARTS = ("kernels", "transformers")  # of which a check computes some rows
+IN_PARTS = ("kernels", "transformers", "large")  # of which a check computes some rows
 
 
 def stated(table):

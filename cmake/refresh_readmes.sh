@@ -7,6 +7,7 @@
 #   transformers        calibration/README.md: steps of transformers by GPU; 1 min
 #   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them
 #   unseen              calibration/README.md: sources that no fit has seen; 10 s
+#   large               calibration/README.md: large models beside other tools; 5 min
 #   nccl                calibration/README.md: collectives of NCCL, each number and kind of GPU predicted by the others; 6 min
 #   lifetimes           calibration/README.md: laws of lifetimes, as the last calibration/refit.sh lifetimes printed them
 #   peers               tests/bench/README.md: simulated times of tests/bench/peers.py; 5 s
@@ -36,7 +37,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen nccl lifetimes peers prediction accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen large nccl lifetimes peers prediction accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -53,7 +54,7 @@ for part in "$@"; do
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
       ;;
-    kernels | transformers | frameworks | unseen | nccl | lifetimes | peers)
+    kernels | transformers | frameworks | unseen | large | nccl | lifetimes | peers)
       if [ "$part" = nccl ]; then
         for study in nccl nccl-gpus; do
           echo "\$ rehearse calibrate scenarios/studies/$study.json --quiet -o FILE"
@@ -80,7 +81,7 @@ for part in "$@"; do
       replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, nccl, lifetimes, peers, prediction, prediction=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, large, nccl, lifetimes, peers, prediction, prediction=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

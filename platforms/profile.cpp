@@ -91,6 +91,20 @@ HostParameters read_host(JsonReader json) {
 /// What a profile's "otherwise" leaves out.
 Framework usual_framework() { return {.dispatch = 6.0_us, .step_overhead = 1.0_ms, .kernel_overhead = 2.0_us}; }
 
+FrameworkMemory read_framework_memory(const JsonReader& json) {
+  FrameworkMemory memory{.kept_activations = json.optional<double>("kept_activations", 1),
+                         .keeps_gathered = json.optional<bool>("keeps_gathered", false),
+                         .gradient_temporaries = json.optional<double>("gradient_temporaries", 0),
+                         .held = json.optional<Bytes>("held", Bytes{})};
+  json.expect(memory.kept_activations >= 0.1 && memory.kept_activations <= 10, "kept_activations",
+              "a factor of 0.1 to 10");
+  json.expect(memory.gradient_temporaries >= 0 && memory.gradient_temporaries <= 100, "gradient_temporaries",
+              "0 to 100 bytes of a parameter");
+  json.expect(memory.held >= Bytes{} && memory.held <= Bytes{std::int64_t{1} << 40}, "held", "at most 1TiB");
+  json.reject_unknown_keys();
+  return memory;
+}
+
 /// What it leaves out is as in `otherwise`; null: as usual.
 Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   Framework framework = otherwise != nullptr ? *otherwise : usual_framework();
@@ -107,13 +121,16 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.fusion = json.optional<double>("fusion", framework.fusion);
   framework.collective_dispatch = json.optional<Seconds>(
       "collective_dispatch", otherwise != nullptr ? otherwise->collective_dispatch : framework.dispatch);
-  framework.batch_overhead = json.optional<Seconds>("batch_overhead", framework.batch_overhead);
+  framework.accumulation = json.optional<double>("accumulation", framework.accumulation);
+  framework.step_beside_pipeline =
+      json.optional<Seconds>("step_beside_pipeline", framework.step_beside_pipeline);
   framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
   framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);
   framework.transforms_weight_gradients =
       json.optional<bool>("transforms_weight_gradients", framework.transforms_weight_gradients);
   framework.has_variables_on_host = json.optional<bool>("variables_on_host", framework.has_variables_on_host);
+  if (json.has("memory")) framework.memory = read_framework_memory(json.child("memory"));
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
   json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");
@@ -121,7 +138,9 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
   json.expect(framework.update_dispatch <= Seconds{1}, "update_dispatch", "at most 1s");
   json.expect(framework.collective_dispatch <= Seconds{1}, "collective_dispatch", "at most 1s");
-  json.expect(framework.batch_overhead <= Seconds{10}, "batch_overhead", "at most 10s");
+  json.expect(framework.accumulation >= 0 && framework.accumulation <= 100, "accumulation",
+              "0 to 100 bytes of a parameter");
+  json.expect(framework.step_beside_pipeline <= Seconds{1}, "step_beside_pipeline", "at most 1s");
   json.expect(framework.attention_rate >= 0.01 && framework.attention_rate <= 10, "attention_rate",
               "a rate of 0.01 to 10 times FlashAttention-2's");
   json.expect(framework.copies >= 0 && framework.copies <= 100, "copies", "0 to 100 kernels");

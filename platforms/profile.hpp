@@ -50,6 +50,16 @@ struct GpuParameters {
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
 };
 
+/// What a framework keeps in a GPU's memory otherwise than a graph of single operators in the precision of kernels does.
+struct FrameworkMemory {
+  double kept_activations = 1;  // by what the operators keep: less where kernels are fused, more with copies in fp32
+  /// Where positions are split between layers' parts (sequence parallelism): what has been gathered before a product is kept,
+  /// instead of being gathered again.
+  bool keeps_gathered = false;
+  double gradient_temporaries = 0;  // bytes of a parameter, beside a product that computes a weight's gradient
+  Bytes held{};                     // all the time: workspaces of libraries, buffers
+};
+
 /// What a framework, or a recipe for one, adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
 struct Framework {
   Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
@@ -69,10 +79,17 @@ struct Framework {
   double mixed_scalars = 1;
   double fusion = 0;  // share of activations and sums that are part of the kernel before them
   Seconds collective_dispatch{};  // host time per collective within a layer
-  Seconds batch_overhead{};       // host time per batch, or micro-batch, before its first kernel
+  /// Bytes of a parameter that are read and written, by a kernel for each variable, to add a batch's gradients to those of the
+  /// batches before: 6 in 16 bits, 10 if the sums are in fp32; 0: the product does so itself.
+  double accumulation = 0;
   /// Rate of fused attention by that of FlashAttention-2. FlashAttention takes about twice as long. Source: Dao,
   /// FlashAttention-2, ICLR 2024, section 4.1.
   double attention_rate = 1;
+  /// What each of the n - 1 steps of a collective among n GPUs within a layer takes longer in a pipeline over several
+  /// machines, while its messages are under way. Found in steps of nanotron with 2 to 8 GPUs a layer, whatever the bytes
+  /// (calibration/data/nanotron-ultrascale): 10, 15 and 25 ms a layer instead of 4.5; the cause is not known.
+  Seconds step_beside_pipeline{};
+  FrameworkMemory memory;
   /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
   /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
   bool transposes_images = false;

@@ -164,6 +164,11 @@ void print_validation(const Study& study, const Validation& validation, const St
     print_statistics("not seen by the fit", validation.predicted);
   }
   if (quality.of == StudyQuality::Of::kCrossValidated) print_statistics("cross-validated by the fit", quality.errors);
+  for (const PeerErrors& peer : study.peers) {
+    const auto text = [](const std::optional<double>& value) { return value ? display(*value) : std::string{"-"}; };
+    std::printf("%-34s %5zu %8.2f %8s %8s\n", peer.peer.c_str(), peer.rows, peer.mape, text(peer.median).c_str(),
+                text(peer.p90).c_str());
+  }
   for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
@@ -262,6 +267,12 @@ Json ValidatedStudy::summary() const {
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
   if (baselines) summary["baselines"] = to_json(*baselines);
   if (computation) summary["computation_predicted"] = to_json(*computation);
+  for (const PeerErrors& peer : study.peers) {
+    Json errors{{"peer", peer.peer}, {"rows", peer.rows}, {"mape", peer.mape}};
+    if (peer.median) errors["median_ape"] = *peer.median;
+    if (peer.p90) errors["p90_ape"] = *peer.p90;
+    summary["peers"].push_back(std::move(errors));
+  }
   if (!study.remarks.empty()) summary["notes"] = study.remarks;
   summary["interpolates"] = accuracy.interpolates();
   return summary;
@@ -270,6 +281,10 @@ Json ValidatedStudy::summary() const {
 std::string ValidatedStudy::notes() const {
   std::string notes = study.name + ": " + coverage_text(study, validation, coverage) +
                       unscored_text(study, validation, study.name + ": ");
+  for (const PeerErrors& peer : study.peers)
+    notes += study.name + ": " + peer.peer + ": " + std::to_string(peer.rows) + " rows, MAPE " + display(peer.mape) +
+             (peer.median ? ", median " + display(*peer.median) : "") + (peer.p90 ? ", p90 " + display(*peer.p90) : "") +
+             "\n";
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
   if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
   if (computation) notes += computation_text(study, *computation, study.name + ": ");

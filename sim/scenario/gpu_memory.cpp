@@ -116,7 +116,11 @@ GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const Sta
 }
 
 WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
-    : scenario_{scenario}, group_{group}, workload_{scenario.workload_of(group)} {
+    : scenario_{scenario},
+      group_{group},
+      workload_{scenario.workload_of(group)},
+      framework_{scenario.profile.framework(scenario.framework).memory} {
+  framework_.keeps_gathered = framework_.keeps_gathered && scenario.model.again == Recomputation{};
   if (scenario.training.strategy.kind->pipeline() != nullptr) stages_ = cut_into_stages(scenario);
 }
 
@@ -134,9 +138,9 @@ PassOperators WorkerMemory::operators(int stage) const {
 
 GpuMemory WorkerMemory::of(int stage) const {
   const StrategyKind& kind = *scenario_.training.strategy.kind;
-  GpuMemory memory{.context = group_.accelerator->memory_reserved};
+  GpuMemory memory{.context = group_.accelerator->memory_reserved + framework_.held};
   const PassOperators own = operators(stage);
-  add_kept(memory, workload_.graph, kept_changes(workload_, own),
+  add_kept(memory, workload_.graph, kept_changes(workload_, own, framework_, scenario_.model.split.degree),
            stages_ ? pipeline_slots(*kind.pipeline(), scenario_.training.strategy.exchange.accumulation_steps, stage)
                    : kWholeModel,
            own);

@@ -43,7 +43,7 @@ inline constexpr int kNcclChannels = 24;
 /// pass reads, while they are passed on; temporaries of the update; and UncountedMemory, which is not there with every
 /// framework and setting.
 struct GpuMemory {
-  Bytes context{};  // the driver's, memory_reserved of the GPU
+  Bytes context{};  // the driver's, memory_reserved of the GPU, and FrameworkMemory::held
   Bytes weights{};  // that kernels read
   Bytes gradients{};
   Bytes optimizer{};  // master weights and moments; none where servers update
@@ -104,13 +104,14 @@ class WorkerMemory : private Pinned {
   /// Of those that are this stage of a pipeline; without one there is stage 0.
   GpuMemory of(int stage) const;
   /// What the operators of the stage change: over the kernels of a step the sum of these is what is kept.
-  KeptChanges changes(int stage) const { return kept_changes(workload_, operators(stage)); }
+  KeptChanges changes(int stage) const { return kept_changes(workload_, operators(stage), framework_, scenario_.model.split.degree); }
   PassOperators operators(int stage) const;
 
  private:
   const Scenario& scenario_;
   const Group& group_;
   const Workload& workload_;
+  FrameworkMemory framework_;
   std::optional<PipelineStages> stages_;
 };
 

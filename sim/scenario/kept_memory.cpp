@@ -1,6 +1,7 @@
 #include "sim/scenario/kept_memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -21,12 +22,27 @@ class ChunkChanges {
     end_ = backward_.empty() ? (forward_.empty() ? -1 : forward_.back()) : backward_.back();
   }
 
-  void add_activations() {
+  void add_activations(const FrameworkMemory& framework, int split) {
+    const auto scaled = [&](Bytes kept) {
+      return framework.kept_activations == 1 ? kept : Bytes{std::llround(as_double(kept) * framework.kept_activations)};
+    };
     int last =
         end_;  // of an operator without backward pass it is that of the one before, which comes after all that follow it
     for (const int v : forward_) {
       if (const auto own = last_.find(v); own != last_.end()) last = own->second;
-      add(v, last, {.activations = graph_[at(v)].kept});
+      add(v, last, {.activations = scaled(graph_[at(v)].kept)});
+      const auto& exchange = graph_[at(v)].exchange;
+      if (framework.keeps_gathered && exchange && exchange->kind == CollectiveKind::kAllGather)
+        add(v, last, {.activations = exchange->bytes - exchange->bytes / split});
+    }
+  }
+
+  void add_gradient_temporaries(const std::vector<Variable>& variables, double bytes) {
+    for (const int v : backward_) {
+      std::int64_t scalars = 0;
+      if (graph_[at(v)].phase == Phase::kBackwardWeights && graph_[at(v)].matrix.reduction > 0)
+        for (const int variable : graph_[at(v)].produces_gradients) scalars += variables[at(variable)].scalars();
+      if (scalars > 0) add(v, v, {.activations = Bytes{std::llround(static_cast<double>(scalars) * bytes)}});
     }
   }
 
@@ -72,7 +88,8 @@ class ChunkChanges {
 
 }  // namespace
 
-KeptChanges kept_changes(const Workload& workload, const PassOperators& operators) {
+KeptChanges kept_changes(const Workload& workload, const PassOperators& operators, const FrameworkMemory& framework,
+                         int split) {
   const OperatorGraph& graph = workload.graph;
   KeptChanges changes{std::vector<KeptBytes>(graph.size()), std::vector<KeptBytes>(graph.size())};
   std::vector<int> readers_of_loss;
@@ -80,7 +97,9 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
     if (graph[edge.from].kind == OperatorKind::kSoftmaxLoss) readers_of_loss.push_back(static_cast<int>(edge.to));
   for (const auto& of_chunk : operators) {
     ChunkChanges chunk{workload, of_chunk, changes};
-    chunk.add_activations();
+    chunk.add_activations(framework, split);
+    if (framework.gradient_temporaries > 0)
+      chunk.add_gradient_temporaries(workload.variables, framework.gradient_temporaries);
     chunk.add_parts();
     chunk.add_logits(workload.logits_bytes, readers_of_loss);
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "platforms/profile.hpp"
 #include "sim/base/units.hpp"
 #include "sim/scenario/pipeline_schedule.hpp"
 #include "workloads/operator_graph.hpp"
@@ -43,7 +44,10 @@ PassOperators pass_operators(const OperatorGraph& graph);
 struct KeptChanges {
   std::vector<KeptBytes> taken, given_back;
 };
-KeptChanges kept_changes(const Workload& workload, const PassOperators& operators);
+/// With activations as `framework` keeps them, with what it has gathered among `split` GPUs and the temporaries of weights'
+/// gradients.
+KeptChanges kept_changes(const Workload& workload, const PassOperators& operators, const FrameworkMemory& framework = {},
+                         int split = 1);
 
 /// When a stage keeps the most.
 struct FullestMoment {

@@ -252,6 +252,16 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
           .launch = std::min(total, launch)};
 }
 
+namespace {
+
+double trained_scalars(const Workload& workload, const std::vector<int>& variables) {
+  std::int64_t scalars = 0;
+  for (const int v : variables) scalars += workload.variables[static_cast<std::size_t>(v)].scalars();
+  return static_cast<double>(scalars);
+}
+
+}  // namespace
+
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
   ComputePlan plan{.kernels = {},
                    .step_overhead = workload.is_whole_step ? Seconds{} : setting.framework.step_overhead,
@@ -269,22 +279,27 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
           plan_exchange(workload.graph, vertex, std::move(readers[vertex]), setting.framework.collective_dispatch));
       continue;
     }
-    const KernelTime time =
+    KernelTime time =
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
+    const auto sums = static_cast<double>(op.produces_gradients.size());
+    const double bytes = setting.framework.accumulation * trained_scalars(workload, op.produces_gradients);
+    const bool accumulates = bytes > 0 && !op.measured_time && !setting.gpu.is_processor();
+    if (accumulates) {
+      time.total += sums * kernels::memory_time(bytes / sums, setting.gpu, setting.values.elementwise);
+      time.memory += Seconds{bytes / setting.gpu.bandwidth};
+      time.launch += sums * kernels::launch_time(setting.gpu, setting.values.elementwise);
+    }
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
     const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
     plan.kernels.push_back({static_cast<int>(vertex),
                             time,
-                            is_dispatched ? kernels_of(op, setting) * setting.framework.dispatch : Seconds{},
+                            is_dispatched ? (kernels_of(op, setting) + (accumulates ? sums : 0)) * setting.framework.dispatch
+                                          : Seconds{},
                             op.reads_variables,
                             op.produces_gradients,
                             {}});
-  }
-  if (!workload.is_whole_step && !plan.kernels.empty()) {
-    plan.batch_overhead = setting.framework.batch_overhead;
-    plan.kernels.front().dispatch += plan.batch_overhead;
   }
   return plan;
 }

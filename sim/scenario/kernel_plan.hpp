@@ -34,6 +34,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 ///   layer normalisations, dropouts, GELU    composition times the latter, if it is above 1
 ///   those and losses, in mixed precision    mixed_scalars times as long
 ///   other activations and sums              1 - fusion of it
+///   fused attention                         by attention_rate
 ///   products                                + a kernel that reads and writes the output for each of copies
 ///   convolutions of large kernels           no longer than by transforms (kernels::fft_time()), as far as the framework has them
 ///   convolutions in fp16, transposes_images + two kernels that read and write inputs and outputs
@@ -42,7 +43,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting);
 
 /// As plan_compute(): a kernel for each operator, with the framework's dispatch for each that it launches, and its overhead
-/// of a step, with 2 bytes of the parameters / link to the host if the variables lie there.
+/// of a step, and kernels that add up gradients (Framework::accumulation); with 2 bytes of the parameters / link to the host if the variables lie there.
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting);
 
 /// Of an optimizer's update.

@@ -36,6 +36,7 @@ struct PlannedExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};
   std::vector<int> read_by;  // vertices that wait for it
+  Seconds delay{};           // before it begins
 };
 
 /// One kernel of a step, in dispatch order.
@@ -53,7 +54,6 @@ struct ComputePlan {
   std::vector<PlannedKernel> kernels;
   Seconds step_overhead{};  // of the host, before anything else
   Seconds host_copies{};    // part of it: variables that lie on the host, to the GPU, and their gradients back
-  Seconds batch_overhead{};  // of the host, before the first kernel, whose dispatch has it
   Bytes input{};            // one batch, copied to the GPU before the first kernel
   Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};

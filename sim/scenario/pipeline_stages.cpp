@@ -345,7 +345,6 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   ComputePlan plan{.kernels = {},
                    .step_overhead = whole.step_overhead,
                    .host_copies = whole.host_copies,
-                   .batch_overhead = whole.batch_overhead,
                    .input = stage == 0 ? whole.input : Bytes{}};
   for (const PlannedKernel& kernel : whole.kernels) {
     const int part = stages.of_operator[static_cast<std::size_t>(kernel.vertex)];
@@ -355,7 +354,6 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
     plan.memory_time += kernel.time.memory;
     plan.launch_time += kernel.time.launch;
   }
-  if (stage > 0 && !plan.kernels.empty()) plan.kernels.front().dispatch += whole.batch_overhead;
   complete_shares(plan, stages, stage, workload);
   const double share =
       as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());

@@ -183,6 +183,17 @@ void change(ComputePlan& plan, const StepChange& by) {
   }
 }
 
+/// As Framework::step_beside_pipeline says.
+void hinder_exchanges(ComputePlan& plan, const Scenario& scenario) {
+  const Seconds step = scenario.profile.framework(scenario.framework).step_beside_pipeline;
+  int machines = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) machines += group.count;
+  if (step == Seconds{} || machines < 2 || scenario.training.strategy.kind->pipeline() == nullptr) return;
+  for (PlannedKernel& kernel : plan.kernels)
+    if (kernel.exchange) kernel.exchange->delay = step * (scenario.model.split.degree - 1);
+}
+
 }  // namespace
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
@@ -195,6 +206,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);
   change(plan, scenario.step_change);
+  hinder_exchanges(plan, scenario);
   return plan;
 }
 

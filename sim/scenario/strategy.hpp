@@ -65,10 +65,9 @@ enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved };
 /// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
 enum class PipelineMessages { kOverlapped, kBlocking };
 
-/// Whole layers as they are cut into parts: as many in each, as they are listed, or so that the longest part is as short as
-/// can be.
+/// Whole layers as they are cut into parts: as many in each, unless they are listed or balanced.
 struct LayerCut {
-  bool is_balanced = false;
+  bool is_balanced = false;       // so that the longest part is as short as can be
   bool counts_embedding = false;  // what comes before the first layer, as one more layer
   bool counts_loss = false;       // what comes after the last one, likewise
   std::vector<int> per_part{};  // [parts] in the order of the model, with what is counted as one; empty: as many in each

@@ -42,7 +42,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kMostOfPipeline = 5'000'000;  // kernels, messages and collectives of a pipeline
+constexpr std::size_t kMostOfPipeline = 20'000'000;  // kernels, messages and collectives of a pipeline
 
 /// Whether a stage sends to the one before it; that of the first one is the last, where parts go on.
 bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || pipeline.chunks > 1; }
@@ -288,7 +288,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   }
   if (operations > kMostOfPipeline)
     throw RunError{"/training/strategy/pipeline/microbatches",
-                   "a step of more than 5000000 kernels, messages and collectives of a pipeline"};
+                   "a step of more than 20000000 kernels, messages and collectives of a pipeline"};
   const char* const part = stages.parts() > stages.stages() ? " after part " : " after stage ";
   for (std::size_t p = 0; p < stages.passed.size(); ++p) {
     const std::string after = part + std::to_string(p + 1);

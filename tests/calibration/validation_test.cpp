@@ -242,6 +242,60 @@ TEST_CASE("a column's value goes to each pointer of a list") {
   CHECK_THROWS_WITH_AS(load_studies(with("[]")), doctest::Contains("/columns/nic"), InputError);
 }
 
+TEST_CASE("a study derives values, filters rows by conditions, reads lists, and has a study for each of its targets") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv",
+               "gpus,per,layers,speed,bytes,label\n16,8,7 9,2,,a\n8,8,3 5,1,30,b\n4,8,1 1,1,20,c\n8,0,1 1,1,20,d\n");
+  const auto with = [&](const std::string& more, const std::string& derive) {
+    return load_studies(folder.write(
+        "study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                          R"(/scenarios/cm-dare.json", "measurements": "data.csv",
+                    "columns": {"layers": {"list": "/workload/parts"}, "bytes": "/workload/bytes"}, "derive": {)" + derive +
+                          R"(}, "target": [{"column": "speed", "metric": "steps_per_s"},
+                    {"column": "bytes", "metric": "gpu_memory_bytes", "unit": "GiB"}])" +
+                          more + "}"));
+  };
+  const std::vector<Study> studies =
+      with(R"(, "exclude": [{"where": "gpus < 8 and label != 'x'", "reason": "small"}])",
+           R"("/a": "gpus / per", "/b": "/a >= 2", "/c": "label", "/d": "/a / 4")");
+  CHECK(studies.size() == 2);
+  CHECK(studies[0].name == "study.steps_per_s");
+  CHECK(studies[0].rows.size() == 3);
+  CHECK(studies[1].rows.size() == 2);
+  CHECK(studies[1].rows[0].measured == doctest::Approx(30.0 * 1024 * 1024 * 1024));
+  CHECK(studies[1].excluded.back().reason == "\"bytes\" is empty");
+  const Json first = parse_json(studies[0].rows[0].scenario, "row");
+  CHECK(first["a"] == 2);
+  CHECK(first["b"] == true);
+  CHECK(first["c"] == "a");
+  CHECK(first["d"] == 0.5);
+  CHECK(first["workload"]["parts"] == Json{7, 9});
+  CHECK_FALSE(first["workload"].contains("bytes"));  // an empty cell leaves what is there
+  CHECK(studies[0].rows[2].problem == "\"gpus / per\" has no value");
+  CHECK_THROWS_WITH_AS(with("", R"("/a": "gpu / 8")"), doctest::Contains("/derive/~1a: unknown column \"gpu\""), InputError);
+  CHECK_THROWS_WITH_AS(with("", R"("/a": "gpus /")"), doctest::Contains("/derive/~1a: "), InputError);
+  CHECK_THROWS_WITH_AS(with(R"(, "exclude": [{"where": "/a == 1", "reason": "x"}])", ""),
+                       doctest::Contains("names of columns alone"), InputError);
+}
+
+TEST_CASE("errors of other tools are read for the study and its metric") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "nic,speed\n3Gbps,1\n");
+  folder.write("peers.csv",
+               "study,metric,peer,rows,mape,median,p90\nstudy,steps_per_s,A,5,3.5,2,\nother,steps_per_s,B,1,1,1,1\n");
+  const Study study =
+      load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                  R"(/scenarios/cm-dare.json", "measurements": "data.csv",
+      "about": {"source": "s", "hardware": "h", "peers": "peers.csv"},
+      "columns": {"nic": "/cluster/groups/0/name"}, "target": {"column": "speed", "metric": "steps_per_s"}})"))
+          .front();
+  REQUIRE(study.peers.size() == 1);
+  CHECK(study.peers[0].peer == "A");
+  CHECK(study.peers[0].mape == 3.5);
+  CHECK(study.peers[0].median == 2.0);
+  CHECK_FALSE(study.peers[0].p90.has_value());
+}
+
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();
   study.rows.erase(study.rows.begin() + 1, study.rows.end());

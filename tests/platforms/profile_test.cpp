@@ -82,6 +82,15 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
   CHECK(refused("/frameworks/graphs/copies", "-1").find("expected 0 to 100 kernels") != std::string::npos);
   CHECK(refused("/frameworks/graphs/mixed_scalars", "0.5").find("expected a factor of 1 to 100") != std::string::npos);
   CHECK(refused("/frameworks/graphs/update_dispatch", "2s").find("expected at most 1s") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/accumulation", "-1").find("expected 0 to 100 bytes") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/attention_rate", "0").find("expected a rate of 0.01 to 10") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/collective_dispatch", "2s").find("expected at most 1s") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/step_beside_pipeline", "2s").find("expected at most 1s") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/memory", R"({"kept_activations": 0})").find("expected a factor of 0.1 to 10") !=
+        std::string::npos);
+  CHECK(refused("/frameworks/graphs/memory", R"({"held": "2TiB"})").find("expected at most 1TiB") != std::string::npos);
+  CHECK(refused("/sustained_power", R"({"Hopper": 2})").find("/sustained_power/Hopper: expected a share above 0") !=
+        std::string::npos);
   CHECK(refused("/frameworks/graphs/fussion", "1").find("unknown key \"fussion\"") != std::string::npos);
 }
 

@@ -114,7 +114,7 @@ std::string schema_of_pipelines() {
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
-        "cut": { "enum": ["time", "layers", "balanced_layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as nanotron and DeepSpeed cut" },
+        "cut": { "enum": ["time", "layers", "balanced_layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed and nanotron cut" },
         "counts_embedding": { "type": "boolean", "default": false, "description": "cut in layers: what comes before the first layer counts as one (account_for_embedding_in_pipeline_split of Megatron-LM)" },
         "counts_loss": { "type": "boolean", "default": false, "description": "cut in layers: what comes after the last layer counts as one (account_for_loss_in_pipeline_split)" },
         "layers_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "description": "cut in layers: those of each stage, or of each part where stages have chunks, in the order of the model, with those that are counted besides" } } }
@@ -147,14 +147,13 @@ void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbat
 }
 
 std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
-  enum class Cut { kTime, kLayers, kBalancedLayers };
-  Cut by = Cut::kTime;
+  enum class By { kTime, kLayers, kBalancedLayers } by = By::kTime;
   if (json.has("cut"))
-    by = read_word<Cut>(
-        json, "cut", {{"time", Cut::kTime}, {"layers", Cut::kLayers}, {"balanced_layers", Cut::kBalancedLayers}});
+    by = read_word<By>(
+        json, "cut", {{"time", By::kTime}, {"layers", By::kLayers}, {"balanced_layers", By::kBalancedLayers}});
   else
     effective["cut"] = "time";
-  LayerCut cut{.is_balanced = by == Cut::kBalancedLayers,
+  LayerCut cut{.is_balanced = by == By::kBalancedLayers,
                .counts_embedding = json.optional<bool>("counts_embedding", false),
                .counts_loss = json.optional<bool>("counts_loss", false)};
   if (json.has("layers_per_stage")) {
@@ -168,7 +167,7 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
     for (const JsonReader& layers : json.children("layers_per_stage"))
       layers.expect(layers.as<int>() >= 0 && layers.as<int>() <= kMostLayers, "0 or more layers");
   }
-  return by != Cut::kTime ? std::optional{cut} : std::nullopt;
+  return by != By::kTime ? std::optional{cut} : std::nullopt;
 }
 
 }  // namespace

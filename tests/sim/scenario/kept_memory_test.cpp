@@ -75,6 +75,30 @@ TEST_CASE("what is kept of any model is given back by the end of its backward pa
   }
 }
 
+TEST_CASE("a framework keeps more or less of each activation, and temporaries beside a product of a weight's gradient") {
+  const Scenario scenario = test::resolved(transformer("none"));
+  const PassOperators operators = pass_operators(scenario.workload.graph);
+  const auto most = [&](const FrameworkMemory& framework) {
+    return fullest_moment(kept_changes(scenario.workload, operators, framework),
+                          {{.phase = PassPhase::kForward}, {.phase = PassPhase::kBackward}}, operators);
+  };
+  const FullestMoment usual = most({});
+  CHECK(most({.kept_activations = 2}).kept.activations == usual.kept.activations * 2);
+  CHECK(most({.kept_activations = 2}).kept.logits == usual.kept.logits);
+  // So large that they are the most: 64 x 256 parameters of a feed-forward layer, or the words.
+  const FullestMoment beside = most({.gradient_temporaries = 100});
+  CHECK(beside.kept.activations >= Bytes{std::int64_t{64} * 256 * 100});
+  CHECK(scenario.workload.graph[static_cast<std::size_t>(beside.vertex)].phase == Phase::kBackwardWeights);
+  for (const KeptChanges& changes : {kept_changes(scenario.workload, operators, {.gradient_temporaries = 6})}) {
+    KeptBytes sum;
+    for (std::size_t v = 0; v < changes.taken.size(); ++v) {
+      sum += changes.taken[v];
+      sum -= changes.given_back[v];
+    }
+    CHECK(sum == KeptBytes{});
+  }
+}
+
 TEST_CASE("the fullest moment is the loss, or the backward pass of a layer that is computed again") {
   const auto peak = [](const Json& json) {
     const Scenario scenario = test::resolved(json);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "platforms/kernels/fft_convolution.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -241,6 +242,80 @@ TEST_CASE("outputs of products are copied, images of convolutions in fp16 transp
   const Operator& second = named(workload, "second");
   CHECK(total("second") ==
         doctest::Approx(in_fp16 + 2 * time_of(second.bytes_read + second.bytes_written)).epsilon(1e-9));
+}
+
+TEST_CASE("gradients are added to those before by a kernel for each variable, in its bytes") {
+  const Workload workload = two_layers();
+  KernelSetting setting = round_numbers();
+  const auto sums = [&] {
+    Seconds time{}, dispatch{};
+    for (const PlannedKernel& kernel : plan_kernels(workload, setting).kernels) {
+      time += kernel.time.total;
+      dispatch += kernel.dispatch;
+    }
+    return std::pair{time.value(), dispatch.value()};
+  };
+  const auto [time, dispatch] = sums();
+  setting.framework.accumulation = 10;
+  const auto [more_time, more_dispatch] = sums();
+  double expected = 0;
+  int variables = 0;
+  for (std::size_t v = 0; v < workload.graph.size(); ++v) {
+    const Operator& op = workload.graph[v];
+    if (op.phase == Phase::kUpdate || op.produces_gradients.empty()) continue;
+    double scalars = 0;
+    for (const int variable : op.produces_gradients)
+      scalars += static_cast<double>(workload.variables[static_cast<std::size_t>(variable)].scalars());
+    const auto count = static_cast<double>(op.produces_gradients.size());
+    variables += static_cast<int>(op.produces_gradients.size());
+    expected += count * kernels::memory_time(10 * scalars / count, setting.gpu, setting.values.elementwise).value();
+  }
+  CHECK(more_time - time == doctest::Approx(expected).epsilon(1e-9));
+  CHECK(more_dispatch - dispatch == doctest::Approx(variables * setting.framework.dispatch.value()).epsilon(1e-9));
+}
+
+TEST_CASE("fused attention takes as long as its rate says, and a board that is hot computes products more slowly") {
+  Operator attention{.flops = Flops{1e12},
+                     .attention = AttentionShape{
+                         .batch = 4, .heads = 16, .key_heads = 16, .queries = 4096, .keys = 4096, .head_features = 128}};
+  KernelSetting setting = round_numbers();
+  const double once = kernel_time(attention, setting).total.value();
+  setting.framework.attention_rate = 0.5;
+  CHECK(kernel_time(attention, setting).total.value() == doctest::Approx(2 * once).epsilon(1e-9));
+
+  const Json nobody;
+  const JsonReader asker{nobody, "test"};
+  const Accelerator gpu = read_accelerator("H100", test::shipped_catalog().accelerator("H100", asker));
+  Profile profile = read_profile(test::shipped_catalog().profile("kernels", asker));
+  const auto power = [&] { return kernel_setting(profile, "", Precision::kBf16, gpu, "H100").gpu.power; };
+  const double measured = power();
+  profile.sustained_power["Hopper"] = 0.25;
+  CHECK(power() == doctest::Approx(measured / 4).epsilon(1e-12));
+}
+
+TEST_CASE("collectives of split layers are dispatched on their own, and wait beside a pipeline over machines") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  const auto exchanges = [&](int machines, int stages) {
+    json["cluster"]["groups"][0]["count"] = machines;
+    json["training"]["strategy"]["pipeline"]["stages"] = stages;
+    const Scenario scenario = test::resolved(json);
+    std::vector<std::pair<Seconds, Seconds>> found;  // dispatch, delay
+    for (const PlannedKernel& kernel : plan_step(scenario, scenario.first_workers()).kernels)
+      if (kernel.exchange) found.emplace_back(kernel.dispatch, kernel.exchange->delay);
+    return found;
+  };
+  json["training"]["strategy"]["tensor"]["degree"] = 4;
+  const Json nobody;
+  const Framework framework =
+      read_profile(test::shipped_catalog().profile("large-models", JsonReader{nobody, "test"})).framework("nanotron");
+  CHECK(framework.step_beside_pipeline > Seconds{});
+  REQUIRE(!exchanges(2, 2).empty());
+  for (const auto& [dispatch, delay] : exchanges(2, 2)) {
+    CHECK(dispatch == framework.collective_dispatch);
+    CHECK(delay.value() == doctest::Approx(3 * framework.step_beside_pipeline.value()).epsilon(1e-12));
+  }
+  CHECK(exchanges(1, 2).front().second == Seconds{});
+  CHECK(exchanges(2, 1).front().second == Seconds{});
 }
 
 TEST_CASE("variables on the host pass the link to it twice in each step") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -608,6 +609,13 @@ TEST_CASE("parts of whole layers: as many in each, with the embedding and the lo
   CHECK(parts_of() == std::vector{3, 3, 3, 3});
   CHECK(parts_of({{"layers_per_stage", {4, 3, 3, 2}}}) == std::vector{4, 3, 3, 2});
   CHECK(parts_of({{"layers_per_stage", {0, 6, 6, 0}}}) == std::vector{0, 6, 6, 0});
+  CHECK(parts_of({{"layers_per_stage", {4, 3, 3, 4}}, {"counts_embedding", true}, {"counts_loss", true}}) ==
+        std::vector{3, 3, 3, 3});
+  // The words' logits take as long as some layers.
+  const std::vector<int> balanced = parts_of({{"cut", "balanced_layers"}});
+  CHECK(std::accumulate(balanced.begin(), balanced.end(), 0) == 12);
+  CHECK(balanced.back() < balanced.front());
+  CHECK(*std::ranges::max_element(balanced) <= 4);
   CHECK(parts_of(three_chunks) == std::vector(12, 1));
   Json listed = two_chunks;
   listed["layers_per_stage"] = {0, 2, 2, 2, 2, 2, 2, 0};
@@ -740,7 +748,7 @@ TEST_CASE("a step of too many collectives is refused before they are named") {
   for (const char* what : {"gradients", "parameters"}) {
     scenario["training"]["strategy"]["sharding"] = what;
     CHECK(test::simulated(scenario)["error"].get<std::string>().find(
-              "/training/strategy/pipeline/microbatches: a step of more than 5000000 kernels") != std::string::npos);
+              "/training/strategy/pipeline/microbatches: a step of more than 20000000 kernels") != std::string::npos);
     Json data_parallel = scenario;
     data_parallel["training"]["strategy"].erase("pipeline");
     data_parallel["training"]["strategy"]["accumulation_steps"] = 10000;
