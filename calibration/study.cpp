@@ -421,9 +421,9 @@ std::vector<Derivation> read_derivations(const JsonReader& json, const CsvTable&
 
 /// How measured values are written.
 struct TargetUnit {
-  double scale = 1;          // in the metric's unit
-  std::string noise_column;  // with their standard deviations; empty: none
-  std::string trials;        // column with the number of trials that counts are out of; empty: no counts
+  double scale = 1;           // in the metric's unit
+  std::string noise_column;   // with their standard deviations; empty: none
+  std::string trials;         // column with the number of trials that counts are out of; empty: no counts
   bool may_be_empty = false;  // then a row is not one of this target's
 };
 TargetUnit read_target(const JsonReader& target, Study& study) {

@@ -122,8 +122,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.collective_dispatch = json.optional<Seconds>(
       "collective_dispatch", otherwise != nullptr ? otherwise->collective_dispatch : framework.dispatch);
   framework.accumulation = json.optional<double>("accumulation", framework.accumulation);
-  framework.step_beside_pipeline =
-      json.optional<Seconds>("step_beside_pipeline", framework.step_beside_pipeline);
+  framework.step_beside_pipeline = json.optional<Seconds>("step_beside_pipeline", framework.step_beside_pipeline);
   framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
   framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);

@@ -77,7 +77,7 @@ struct Framework {
   /// In mixed precision: time of losses, layer normalisations, dropouts and GELU by that in fp16. 1: all in fp16; 2: in
   /// fp32; more: with conversions.
   double mixed_scalars = 1;
-  double fusion = 0;  // share of activations and sums that are part of the kernel before them
+  double fusion = 0;              // share of activations and sums that are part of the kernel before them
   Seconds collective_dispatch{};  // host time per collective within a layer
   /// Bytes of a parameter that are read and written, by a kernel for each variable, to add a batch's gradients to those of the
   /// batches before: 6 in 16 bits, 10 if the sums are in fp32; 0: the product does so itself.

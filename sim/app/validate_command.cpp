@@ -283,8 +283,8 @@ std::string ValidatedStudy::notes() const {
                       unscored_text(study, validation, study.name + ": ");
   for (const PeerErrors& peer : study.peers)
     notes += study.name + ": " + peer.peer + ": " + std::to_string(peer.rows) + " rows, MAPE " + display(peer.mape) +
-             (peer.median ? ", median " + display(*peer.median) : "") + (peer.p90 ? ", p90 " + display(*peer.p90) : "") +
-             "\n";
+             (peer.median ? ", median " + display(*peer.median) : "") +
+             (peer.p90 ? ", p90 " + display(*peer.p90) : "") + "\n";
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
   if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
   if (computation) notes += computation_text(study, *computation, study.name + ": ");

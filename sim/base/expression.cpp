@@ -22,7 +22,9 @@ constexpr int kMostNested = 100;  // of parentheses, not and minus
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_decimal(char c) { return c >= '0' && c <= '9'; }
-bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_decimal(c); }
+bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || is_decimal(c);
+}
 bool ends_pointer(char c) { return is_blank(c) || std::string_view{"()<>=!+*\"'"}.find(c) != std::string_view::npos; }
 
 enum class TokenKind { kEnd, kNumber, kText, kName, kOperator };

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "platforms/catalog.hpp"
-#include "sim/base/json.hpp"
 #include "sim/base/expression.hpp"
+#include "sim/base/json.hpp"
 #include "sim/plan/sweep_request.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/pool/result_store.hpp"

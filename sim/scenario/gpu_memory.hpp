@@ -104,7 +104,9 @@ class WorkerMemory : private Pinned {
   /// Of those that are this stage of a pipeline; without one there is stage 0.
   GpuMemory of(int stage) const;
   /// What the operators of the stage change: over the kernels of a step the sum of these is what is kept.
-  KeptChanges changes(int stage) const { return kept_changes(workload_, operators(stage), framework_, scenario_.model.split.degree); }
+  KeptChanges changes(int stage) const {
+    return kept_changes(workload_, operators(stage), framework_, scenario_.model.split.degree);
+  }
   PassOperators operators(int stage) const;
 
  private:

@@ -46,8 +46,8 @@ struct KeptChanges {
 };
 /// With activations as `framework` keeps them, with what it has gathered among `split` GPUs and the temporaries of weights'
 /// gradients.
-KeptChanges kept_changes(const Workload& workload, const PassOperators& operators, const FrameworkMemory& framework = {},
-                         int split = 1);
+KeptChanges kept_changes(const Workload& workload, const PassOperators& operators,
+                         const FrameworkMemory& framework = {}, int split = 1);
 
 /// When a stage keeps the most.
 struct FullestMoment {

@@ -293,13 +293,13 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
     const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
-    plan.kernels.push_back({static_cast<int>(vertex),
-                            time,
-                            is_dispatched ? (kernels_of(op, setting) + (accumulates ? sums : 0)) * setting.framework.dispatch
-                                          : Seconds{},
-                            op.reads_variables,
-                            op.produces_gradients,
-                            {}});
+    plan.kernels.push_back(
+        {static_cast<int>(vertex),
+         time,
+         is_dispatched ? (kernels_of(op, setting) + (accumulates ? sums : 0)) * setting.framework.dispatch : Seconds{},
+         op.reads_variables,
+         op.produces_gradients,
+         {}});
   }
   return plan;
 }

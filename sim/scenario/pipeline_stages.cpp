@@ -195,7 +195,8 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
     if (sum != counted)
       throw UncutModel{"layers_per_stage", "expected " + all + " in all; found " + std::to_string(sum)};
     if ((cut.counts_embedding && per_part.front() == 0) || (cut.counts_loss && per_part.back() == 0))
-      throw UncutModel{"layers_per_stage", "expected 1 or more in the parts with the embedding and the loss, which count"};
+      throw UncutModel{"layers_per_stage",
+                       "expected 1 or more in the parts with the embedding and the loss, which count"};
   } else if (counted % parts == 0) {
     per_part.assign(static_cast<std::size_t>(parts), counted / parts);
   }

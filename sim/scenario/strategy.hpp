@@ -70,7 +70,8 @@ struct LayerCut {
   bool is_balanced = false;       // so that the longest part is as short as can be
   bool counts_embedding = false;  // what comes before the first layer, as one more layer
   bool counts_loss = false;       // what comes after the last one, likewise
-  std::vector<int> per_part{};  // [parts] in the order of the model, with what is counted as one; empty: as many in each
+  std::vector<int>
+      per_part{};  // [parts] in the order of the model, with what is counted as one; empty: as many in each
 };
 
 /// Workers along Axis::kPipeline hold the model together, each of them one of `stages`. The model is cut into stages x chunks

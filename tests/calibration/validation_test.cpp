@@ -247,17 +247,16 @@ TEST_CASE("a study derives values, filters rows by conditions, reads lists, and 
   folder.write("data.csv",
                "gpus,per,layers,speed,bytes,label\n16,8,7 9,2,,a\n8,8,3 5,1,30,b\n4,8,1 1,1,20,c\n8,0,1 1,1,20,d\n");
   const auto with = [&](const std::string& more, const std::string& derive) {
-    return load_studies(folder.write(
-        "study.json", R"({"format": 1, "scenario": ")" + source_folder() +
-                          R"(/scenarios/cm-dare.json", "measurements": "data.csv",
-                    "columns": {"layers": {"list": "/workload/parts"}, "bytes": "/workload/bytes"}, "derive": {)" + derive +
-                          R"(}, "target": [{"column": "speed", "metric": "steps_per_s"},
+    return load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                       R"(/scenarios/cm-dare.json", "measurements": "data.csv",
+                    "columns": {"layers": {"list": "/workload/parts"}, "bytes": "/workload/bytes"}, "derive": {)" +
+                                                       derive +
+                                                       R"(}, "target": [{"column": "speed", "metric": "steps_per_s"},
                     {"column": "bytes", "metric": "gpu_memory_bytes", "unit": "GiB"}])" +
-                          more + "}"));
+                                                       more + "}"));
   };
-  const std::vector<Study> studies =
-      with(R"(, "exclude": [{"where": "gpus < 8 and label != 'x'", "reason": "small"}])",
-           R"("/a": "gpus / per", "/b": "/a >= 2", "/c": "label", "/d": "/a / 4")");
+  const std::vector<Study> studies = with(R"(, "exclude": [{"where": "gpus < 8 and label != 'x'", "reason": "small"}])",
+                                          R"("/a": "gpus / per", "/b": "/a >= 2", "/c": "label", "/d": "/a / 4")");
   CHECK(studies.size() == 2);
   CHECK(studies[0].name == "study.steps_per_s");
   CHECK(studies[0].rows.size() == 3);
@@ -272,7 +271,8 @@ TEST_CASE("a study derives values, filters rows by conditions, reads lists, and 
   CHECK(first["workload"]["parts"] == Json{7, 9});
   CHECK_FALSE(first["workload"].contains("bytes"));  // an empty cell leaves what is there
   CHECK(studies[0].rows[2].problem == "\"gpus / per\" has no value");
-  CHECK_THROWS_WITH_AS(with("", R"("/a": "gpu / 8")"), doctest::Contains("/derive/~1a: unknown column \"gpu\""), InputError);
+  CHECK_THROWS_WITH_AS(with("", R"("/a": "gpu / 8")"), doctest::Contains("/derive/~1a: unknown column \"gpu\""),
+                       InputError);
   CHECK_THROWS_WITH_AS(with("", R"("/a": "gpus /")"), doctest::Contains("/derive/~1a: "), InputError);
   CHECK_THROWS_WITH_AS(with(R"(, "exclude": [{"where": "/a == 1", "reason": "x"}])", ""),
                        doctest::Contains("names of columns alone"), InputError);

@@ -149,8 +149,8 @@ void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbat
 std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
   enum class By { kTime, kLayers, kBalancedLayers } by = By::kTime;
   if (json.has("cut"))
-    by = read_word<By>(
-        json, "cut", {{"time", By::kTime}, {"layers", By::kLayers}, {"balanced_layers", By::kBalancedLayers}});
+    by = read_word<By>(json, "cut",
+                       {{"time", By::kTime}, {"layers", By::kLayers}, {"balanced_layers", By::kBalancedLayers}});
   else
     effective["cut"] = "time";
   LayerCut cut{.is_balanced = by == By::kBalancedLayers,

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "sim/base/base.hpp"
-#include "sim/base/unpacked_file.hpp"
 #include "sim/base/expression.hpp"
+#include "sim/base/unpacked_file.hpp"
 #include "tests/fuzz/targets/require.hpp"
 #include "tests/fuzz/targets/targets.hpp"
 

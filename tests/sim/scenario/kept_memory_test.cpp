@@ -75,7 +75,8 @@ TEST_CASE("what is kept of any model is given back by the end of its backward pa
   }
 }
 
-TEST_CASE("a framework keeps more or less of each activation, and temporaries beside a product of a weight's gradient") {
+TEST_CASE(
+    "a framework keeps more or less of each activation, and temporaries beside a product of a weight's gradient") {
   const Scenario scenario = test::resolved(transformer("none"));
   const PassOperators operators = pass_operators(scenario.workload.graph);
   const auto most = [&](const FrameworkMemory& framework) {

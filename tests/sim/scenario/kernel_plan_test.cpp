@@ -275,9 +275,10 @@ TEST_CASE("gradients are added to those before by a kernel for each variable, in
 }
 
 TEST_CASE("fused attention takes as long as its rate says, and a board that is hot computes products more slowly") {
-  Operator attention{.flops = Flops{1e12},
-                     .attention = AttentionShape{
-                         .batch = 4, .heads = 16, .key_heads = 16, .queries = 4096, .keys = 4096, .head_features = 128}};
+  Operator attention{
+      .flops = Flops{1e12},
+      .attention = AttentionShape{
+          .batch = 4, .heads = 16, .key_heads = 16, .queries = 4096, .keys = 4096, .head_features = 128}};
   KernelSetting setting = round_numbers();
   const double once = kernel_time(attention, setting).total.value();
   setting.framework.attention_rate = 0.5;
