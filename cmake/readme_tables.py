@@ -112,10 +112,6 @@ UNSEEN = [
      ["network resnet50", "network bert_base_uncased", "gpu A40", "gpu P100", "gpu RTX6000"]),
     ("`gavel-throughputs`, 1 to 8 GPUs", "gavel-throughputs", None,
      ["job ResNet-50", "job ResNet-18", "gpu k80", "gpu p100", "gpu v100", "gpus 1", "gpus 8"]),
-    ("`llm-foundry-fsdp`, 8 to 128 GPUs", "llm-foundry-fsdp", None,
-     ["activation_checkpointing 0", "activation_checkpointing 1", "gpu a100_40gb", "gpu h100_80gb", "gpus 128"]),
-    ("the same, by length of sequences", "llm-foundry-fsdp", None,
-     ["seq_len 512", "seq_len 1024", "seq_len 2048", "seq_len 4096", "seq_len 8192", "seq_len 32768"]),
 ]
 
 
@@ -145,6 +141,7 @@ LARGE = [
     ("simumax-b200", "gpu_memory_allocated_bytes", False),
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
+    ("llm-foundry-fsdp", None, True),
     ("dgx-cloud-benchmarking", None, True),
 ]
 

@@ -225,6 +225,25 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
   CHECK(says("GPU memory exceeded"));
 }
 
+TEST_CASE("no more GPUs are tried for each layer than stages and groups of shards leave") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  json["cluster"]["groups"][0]["count"] = 1;
+  json["workload"]["batch_per_worker"] = 64;  // far too large
+  json["training"]["strategy"]["sharding"] = "none";
+  for (const auto& [stages, degree] : {std::pair{4, 2}, std::pair{2, 4}, std::pair{8, 1}, std::pair{2, 1}}) {
+    CAPTURE(stages);
+    json["training"]["strategy"]["tensor"]["degree"] = degree;
+    json["training"]["strategy"]["pipeline"]["stages"] = stages;
+    const Scenario scenario = test::resolved(json);
+    CHECK(gpu_memory_needed(scenario, scenario.first_workers()) > scenario.first_workers().accelerator->memory);
+  }
+  json["training"]["strategy"]["sharding"] = "optimizer";
+  json["training"]["strategy"]["shard_group"] = 4;  // of four groups of two GPUs: more GPUs a layer would leave fewer
+  json["training"]["strategy"]["pipeline"]["stages"] = 1;
+  json["training"]["strategy"]["tensor"]["degree"] = 2;
+  CHECK(gpu_memory_needed(test::resolved(json), test::resolved(json).first_workers()) > Bytes{});
+}
+
 TEST_CASE("a checkpoint has weights, master weights and moments; an update reads and writes 28 bytes with Adam") {
   CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none"))) == Bytes{14 * kLlama3Parameters});
   CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp32"))) == Bytes{12 * kLlama3Parameters});
