@@ -42,6 +42,7 @@ add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initi
 
 if(REHEARSE_SANITIZE OR REHEARSE_FUZZ)
   add_compile_options(-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)  # an index beyond a vector's size, or the first of none, may be of memory that is there
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(REHEARSE_FUZZ)

@@ -111,7 +111,7 @@ void Job::schedule_next_event() {
   next_event_ = event ? event->at : kNever;
   announce_next_change();
   if (!event || event->at > Clock::kLatest) return;
-  provider_.schedule(event->at, [this, event = *event] {
+  provider_.schedule(std::max(state_.clock.now(), event->at), [this, event = *event] {  // dates of flows are rounded
     schedule_next_event();
     react(event);
   });

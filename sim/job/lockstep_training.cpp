@@ -384,6 +384,7 @@ class LockstepTraining final : public ProgramSession {
     for (const Member* member : formation.members) end_ = std::max(end_, member->end);
     for (Member* member : formation.members) {
       member->for_others = {};
+      member->end = std::max(member->end, clock_.now());  // of some that share states, before the update of others
       if (has_stages_) {
         member->for_others = end_ - member->end;
         member->end = end_;

@@ -217,10 +217,11 @@ class MemoisedSession final : public Session {
     if (next < kNever) next_.schedule(next, [this] { change(); });
   }
 
-  /// The first end of a step from `date` on, which is not in the past; never the one that has just ended.
+  /// The first end of a step from `date` on, which is not in the past; never the one that has just ended. One that ended within
+  /// the rounding before now ends now.
   Seconds end_of_step(Seconds date) const {
     const double end = std::max(std::ceil(updates_at(date) - kRounding), std::floor(updates_ + kRounding) + 1);
-    return since_ + Seconds{(end - updates_) / speed_.updates_per_s};
+    return std::max(clock_.now(), since_ + Seconds{(end - updates_) / speed_.updates_per_s});
   }
 
   const Site& site_;

@@ -54,7 +54,7 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
   latency_alone_ += std::min(alone, kind_->latency[method_]);
   if (is_timed_) {
     if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
-    clock_.schedule(start + alone, [this] {
+    clock_.schedule(std::max(clock_.now(), start + alone), [this] {
       for (std::size_t p = 0; p < plan().size(); ++p)
         kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
       std::exchange(on_done_, {})();

@@ -271,7 +271,7 @@ class Remedies {
     Group& group = like(other, group_);
     try {
       change(other, group);
-      return gpu_memory_needed(other, group) <= group.accelerator->memory;
+      return has_whole_grid(other) && gpu_memory_needed(other, group) <= group.accelerator->memory;
     } catch (const std::exception&) { return false; }  // a model that cannot be built so, stages that cannot be cut
   }
 

@@ -77,6 +77,13 @@ RankGrid rank_grid(const Scenario& scenario) {
 
 int workers_per_model(const Scenario& scenario) { return scenario.training.strategy.kind->workers_per_model(); }
 
+bool has_whole_grid(const Scenario& scenario) {
+  const int workers = scenario.count(Role::kWorker), of_model = workers_per_model(scenario);
+  const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
+  return workers % of_model == 0 &&
+         (rules == nullptr || rules->shard_group == 0 || workers / of_model % rules->shard_group == 0);
+}
+
 int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;

@@ -22,6 +22,10 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Workers that hold the model together, such as the stages of a pipeline.
 int workers_per_model(const Scenario& scenario);
 
+/// Whether the workers are whole models, and their likes whole groups that share states: rank_grid() takes it for granted, and
+/// scenarios are read so; a copy with other workers, or another strategy, need not be so.
+bool has_whole_grid(const Scenario& scenario);
+
 /// GPUs that have the same variables, and of which each keeps a part with sharding: all, those of a stage, or a group of these.
 int sharing_gpus(const Scenario& scenario);
 

@@ -49,6 +49,7 @@ class ScenarioGenerator {
     sharding(seed_);
     several_gpus(seed_);
     pipeline(seed_);
+    shard_groups(seed_);
     forward_overlap(seed_);
     repeat_steps(seed_);
     return scenario_;
@@ -288,6 +289,25 @@ class ScenarioGenerator {
                      {"chunks", 2 + random.below(layers / stages - 1)},
                      {"microbatch_group", group},
                      {"microbatches", group * (1 + random.below(3))}});
+  }
+
+  /// Of half of the scenarios with sharding: gradients that are added up once in a step, and groups that share states.
+  void shard_groups(std::uint64_t seed) {
+    Rng random{seed, "shard groups"};
+    Json& strategy = scenario_["training"]["strategy"];
+    if (!strategy.contains("sharding") || random.below(2) == 0) return;
+    if (strategy["sharding"] != "optimizer" && random.below(2) == 0) strategy["no_sync"] = true;
+    std::uint64_t likes = 0;
+    for (const Json& group : scenario_["cluster"]["groups"]) {
+      const auto gpus = group["instance"]["accelerators"].get<std::uint64_t>();
+      if (group.value("workers_per_machine", gpus) != gpus) return;
+      likes += group["count"].get<std::uint64_t>() * gpus;
+    }
+    if (strategy.contains("pipeline")) likes /= strategy["pipeline"]["stages"].get<std::uint64_t>();
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t size = 2; size <= likes; ++size)
+      if (likes % size == 0) sizes.push_back(size);
+    if (!sizes.empty()) strategy["shard_group"] = sizes[random.below(sizes.size())];
   }
 
   /// So many of synchronous servers, in half of the scenarios with few workers, that cycles of them are found.

@@ -166,20 +166,13 @@ std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& spl
 std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
-  const int stages = workers_per_model(scenario) / scenario.model.split.degree;
-  const int shard_group = scenario.training.strategy.kind->collectives()->shard_group;
-  const auto has_replicas = [&](int degree) {
-    const int replicas = workers / (stages * degree);
-    return workers % (stages * degree) == 0 && (shard_group == 0 || replicas % shard_group == 0);
-  };
   std::vector<TensorSplit> more;
   if (net == nullptr || !why_never(*net).empty() || scenario.model.adapters.rank > 0) return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;
     split.degree = degree;
-    if (degree > scenario.model.split.degree && of_machine % degree == 0 && has_replicas(degree) &&
-        why_not(*net, split, workers).empty())
+    if (degree > scenario.model.split.degree && of_machine % degree == 0 && why_not(*net, split, workers).empty())
       more.push_back(split);
   }
   return more;
