@@ -242,69 +242,70 @@ TEST_CASE("no more GPUs are tried for each layer than stages and groups of shard
   json["training"]["strategy"]["pipeline"]["stages"] = 1;
   json["training"]["strategy"]["tensor"]["degree"] = 2;
   CHECK(gpu_memory_needed(test::resolved(json), test::resolved(json).first_workers()) > Bytes{});
+}
 
-  TEST_CASE("what would fit leaves whole models, and whole groups that share states") {
-    const auto told = [](Json scenario, const char* memory) {
-      scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = memory;
-      try {
-        (void)test::resolved(scenario);
-      } catch (const NoResultError& error) { return std::string{error.what()}; }
-      return std::string{};
-    };
-    const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-    // Split as well, layers in as many stages as there are GPUs would be of more workers than there are.
-    Json stages = on_gpus(kLlama3, 8, "none");
-    stages["training"]["strategy"]["pipeline"] = {{"stages", 8}, {"microbatches", 8}};
-    const std::string of_stages = told(stages, "12GiB");
-    CHECK(says(of_stages, "GPU memory exceeded"));
-    CHECK_FALSE(says(of_stages, "\"tensor\""));
-    // Of 16 GPUs of which 4 or 8 hold layers together, no 8 share anything.
-    Json shards = on_gpus(kLlama3, 16, "optimizer");
-    shards["training"]["strategy"]["shard_group"] = 8;
-    const std::string of_shards = told(shards, "6GiB");
-    CHECK(says(of_shards, "GPU memory exceeded"));
-    CHECK_FALSE(says(of_shards, "\"degree\": 4"));
-    CHECK_FALSE(says(of_shards, "\"degree\": 8"));
-    // With a second machine of the first group 4 pipelines of 6 stages would be 5 and a third, with a fourth they are 8.
-    Json machines = on_gpus(kLlama3, 8, "parameters");
-    machines["training"]["strategy"]["pipeline"] = {{"stages", 6}, {"microbatches", 6}};
-    Json& groups = machines["cluster"]["groups"];
-    groups.push_back(groups[0]);
-    groups[1]["name"] = "others";
-    groups[1]["count"] = 2;
-    const std::string of_machines = told(machines, "14GiB");
-    CHECK(says(of_machines, "count 4 instead of 1 machines of \"workers\""));
-    groups[0]["count"] = 4;
-    CHECK(told(machines, "14GiB").empty());  // as it says
-  }
+TEST_CASE("what would fit leaves whole models, and whole groups that share states") {
+  const auto told = [](Json scenario, const char* memory) {
+    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = memory;
+    try {
+      (void)test::resolved(scenario);
+    } catch (const NoResultError& error) { return std::string{error.what()}; }
+    return std::string{};
+  };
+  const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  // Split as well, layers in as many stages as there are GPUs would be of more workers than there are.
+  Json stages = on_gpus(kLlama3, 8, "none");
+  stages["training"]["strategy"]["pipeline"] = {{"stages", 8}, {"microbatches", 8}};
+  const std::string of_stages = told(stages, "12GiB");
+  CHECK(says(of_stages, "GPU memory exceeded"));
+  CHECK_FALSE(says(of_stages, "\"tensor\""));
+  // Of 16 GPUs of which 4 or 8 hold layers together, no 8 share anything.
+  Json shards = on_gpus(kLlama3, 16, "optimizer");
+  shards["training"]["strategy"]["shard_group"] = 8;
+  const std::string of_shards = told(shards, "6GiB");
+  CHECK(says(of_shards, "GPU memory exceeded"));
+  CHECK_FALSE(says(of_shards, "\"degree\": 4"));
+  CHECK_FALSE(says(of_shards, "\"degree\": 8"));
+  // With a second machine of the first group 4 pipelines of 6 stages would be 5 and a third, with a fourth they are 8.
+  Json machines = on_gpus(kLlama3, 8, "parameters");
+  machines["training"]["strategy"]["pipeline"] = {{"stages", 6}, {"microbatches", 6}};
+  Json& groups = machines["cluster"]["groups"];
+  groups.push_back(groups[0]);
+  groups[1]["name"] = "others";
+  groups[1]["count"] = 2;
+  const std::string of_machines = told(machines, "14GiB");
+  CHECK(says(of_machines, "count 4 instead of 1 machines of \"workers\""));
+  groups[0]["count"] = 4;
+  CHECK(told(machines, "14GiB").empty());  // as it says
+}
 
-  TEST_CASE("a checkpoint has weights, master weights and moments; an update reads and writes 28 bytes with Adam") {
-    CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none"))) == Bytes{14 * kLlama3Parameters});
-    CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp32"))) == Bytes{12 * kLlama3Parameters});
-    CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp16", "sgd"))) == Bytes{6 * kLlama3Parameters});
-    CHECK(update_bytes(default_states(Precision::kFp32), 2) == 28);
-    CHECK(update_bytes(default_states(Precision::kBf16), 2) == 28);
-    CHECK(update_bytes(default_states(Precision::kFp16), 1) == 20);
-    States megatron = default_states(Precision::kBf16);
-    megatron.gradients = Precision::kFp32;
-    CHECK(update_bytes(megatron, 2) == 30);
-  }
+TEST_CASE("a checkpoint has weights, master weights and moments; an update reads and writes 28 bytes with Adam") {
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none"))) == Bytes{14 * kLlama3Parameters});
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp32"))) == Bytes{12 * kLlama3Parameters});
+  CHECK(checkpoint_bytes(test::resolved(on_gpus(kLlama3, 8, "none", "fp16", "sgd"))) == Bytes{6 * kLlama3Parameters});
+  CHECK(update_bytes(default_states(Precision::kFp32), 2) == 28);
+  CHECK(update_bytes(default_states(Precision::kBf16), 2) == 28);
+  CHECK(update_bytes(default_states(Precision::kFp16), 1) == 20);
+  States megatron = default_states(Precision::kBf16);
+  megatron.gradients = Precision::kFp32;
+  CHECK(update_bytes(megatron, 2) == 30);
+}
 
-  TEST_CASE("sharded states go in units of blocks by default, gradients of whole models in buckets of 25 MiB") {
-    const auto units = [](const Json& json) { return plan_gradient_units(test::resolved(json), 0).units; };
-    const std::vector<GradientUnit> blocks = units(on_gpus(kLlama3, 8, "parameters"));
-    CHECK(blocks.size() == 33);
-    CHECK(blocks.front().name == "encoder/layer32");
-    CHECK(blocks.back().is_root);
-    Json stated = on_gpus(kT5, 8, "none", "fp32");
-    const auto buckets = units(stated).size();
-    stated["training"]["strategy"]["bucket_size"] = "25MiB";
-    stated["training"]["strategy"]["first_bucket_size"] = "1MiB";
-    CHECK(units(stated).size() == buckets);
-    CHECK(units(stated).size() > 100);
-    stated["training"]["strategy"].erase("first_bucket_size");
-    stated["training"]["strategy"]["bucket_size"] = "0B";
-    CHECK(units(stated).size() == static_cast<std::size_t>(test::resolved(stated).workload.trainable_tensors()));
-  }
+TEST_CASE("sharded states go in units of blocks by default, gradients of whole models in buckets of 25 MiB") {
+  const auto units = [](const Json& json) { return plan_gradient_units(test::resolved(json), 0).units; };
+  const std::vector<GradientUnit> blocks = units(on_gpus(kLlama3, 8, "parameters"));
+  CHECK(blocks.size() == 33);
+  CHECK(blocks.front().name == "encoder/layer32");
+  CHECK(blocks.back().is_root);
+  Json stated = on_gpus(kT5, 8, "none", "fp32");
+  const auto buckets = units(stated).size();
+  stated["training"]["strategy"]["bucket_size"] = "25MiB";
+  stated["training"]["strategy"]["first_bucket_size"] = "1MiB";
+  CHECK(units(stated).size() == buckets);
+  CHECK(units(stated).size() > 100);
+  stated["training"]["strategy"].erase("first_bucket_size");
+  stated["training"]["strategy"]["bucket_size"] = "0B";
+  CHECK(units(stated).size() == static_cast<std::size_t>(test::resolved(stated).workload.trainable_tensors()));
+}
 
 }  // namespace rehearse
