@@ -142,7 +142,6 @@ LARGE = [
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
     ("llm-foundry-fsdp", None, True),
-    ("dgx-cloud-benchmarking", None, True),
 ]
 
 
