@@ -125,6 +125,12 @@ class SchemaCheck {
       } else if (word == "minimum" || word == "maximum" || word == "exclusiveMinimum") {
         if (value.is_number() && (word == "minimum" ? value < said : word == "maximum" ? value > said : value <= said))
           fail("outside of its limits");
+      } else if (word == "uniqueItems") {
+        if (value.is_array() && said == true)
+          for (std::size_t i = 0; i < value.size(); ++i)
+            if (std::find(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(i), value[i]) !=
+                value.begin() + static_cast<std::ptrdiff_t>(i))
+              fail("the same twice");
       } else if (word == "allOf") {
         for (const Json& part : said) add(check(part, value, at));
       } else if (word == "anyOf" || word == "oneOf") {
