@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "sim/base/errors.hpp"
+#include "tests/support/error_of.hpp"
 
 namespace rehearse {
 
@@ -26,11 +27,8 @@ ExpressionValue look_up(const std::string& name) {
 bool holds(const std::string& text) { return Expression::parse(text).holds(look_up); }
 double number(const std::string& text) { return Expression::parse(text).number(look_up); }
 
-std::string refusal(const std::string& text) {
-  try {
-    (void)Expression::parse(text).evaluate(look_up);
-  } catch (const InputError& error) { return error.what(); }
-  return "accepted";
+std::string error_in(const std::string& text) {
+  return test::error_of([&] { (void)Expression::parse(text).evaluate(look_up); });
 }
 
 }  // namespace
@@ -85,25 +83,25 @@ TEST_CASE("without value there is no comparison, unless the other side decides")
 }
 
 TEST_CASE("what makes no sense is refused with its place") {
-  CHECK(refusal("") == "\"\": character 1: expected a number, a name, a pointer or \"(\"; found the end");
-  CHECK(refusal("x >") == "\"x >\": character 4: expected a number, a name, a pointer or \"(\"; found the end");
-  CHECK(refusal("x > 1 y") == "\"x > 1 y\": character 7: expected an operator or the end; found \"y\"");
-  CHECK(refusal("(x > 1") == "\"(x > 1\": character 7: expected \")\"; found the end");
-  CHECK(refusal("1 < x < 3") == "\"1 < x < 3\": character 7: expected \"and\" between two comparisons; found \"< 3\"");
-  CHECK(refusal("x & 1") == "\"x & 1\": character 3: expected an operator; found \"& 1\"");
-  CHECK(refusal("5x > 1") ==
+  CHECK(error_in("") == "\"\": character 1: expected a number, a name, a pointer or \"(\"; found the end");
+  CHECK(error_in("x >") == "\"x >\": character 4: expected a number, a name, a pointer or \"(\"; found the end");
+  CHECK(error_in("x > 1 y") == "\"x > 1 y\": character 7: expected an operator or the end; found \"y\"");
+  CHECK(error_in("(x > 1") == "\"(x > 1\": character 7: expected \")\"; found the end");
+  CHECK(error_in("1 < x < 3") == "\"1 < x < 3\": character 7: expected \"and\" between two comparisons; found \"< 3\"");
+  CHECK(error_in("x & 1") == "\"x & 1\": character 3: expected an operator; found \"& 1\"");
+  CHECK(error_in("5x > 1") ==
         "\"5x > 1\": character 1: expected a number, or a name that starts with a letter; found \"5x > 1\"");
-  CHECK(refusal("1e999 > x").find("character 1: expected a number") != std::string::npos);
-  CHECK(refusal("gpu == 'K80").find("character 8: expected a text with a quote at its end") != std::string::npos);
-  CHECK(refusal("gpu > 1") == "\"gpu > 1\": expected two numbers or two texts to compare; found a text and a number");
-  CHECK(refusal("gpu == 1") == "\"gpu == 1\": expected two values of one kind to compare; found a text and a number");
-  CHECK(refusal("gpu + 1") == "\"gpu + 1\": expected numbers to calculate with; found a text and a number");
-  CHECK(refusal("x and yes") ==
+  CHECK(error_in("1e999 > x").find("character 1: expected a number") != std::string::npos);
+  CHECK(error_in("gpu == 'K80").find("character 8: expected a text with a quote at its end") != std::string::npos);
+  CHECK(error_in("gpu > 1") == "\"gpu > 1\": expected two numbers or two texts to compare; found a text and a number");
+  CHECK(error_in("gpu == 1") == "\"gpu == 1\": expected two values of one kind to compare; found a text and a number");
+  CHECK(error_in("gpu + 1") == "\"gpu + 1\": expected numbers to calculate with; found a text and a number");
+  CHECK(error_in("x and yes") ==
         "\"x and yes\": expected conditions on both sides of \"and\" and \"or\"; found a number and a condition");
-  CHECK(refusal("not x") == "\"not x\": expected a condition after \"not\"; found a number");
-  CHECK(refusal(std::string(5000, '1')) == "expected an expression of at most 4096 characters");
-  CHECK(refusal(std::string(4000, '(')).find("expected at most 100 nested levels") != std::string::npos);
-  CHECK(refusal(std::string(4000, '-')).find("expected at most 100 nested levels") != std::string::npos);
+  CHECK(error_in("not x") == "\"not x\": expected a condition after \"not\"; found a number");
+  CHECK(error_in(std::string(5000, '1')) == "expected an expression of at most 4096 characters");
+  CHECK(error_in(std::string(4000, '(')).find("expected at most 100 nested levels") != std::string::npos);
+  CHECK(error_in(std::string(4000, '-')).find("expected at most 100 nested levels") != std::string::npos);
   CHECK_THROWS_WITH_AS(holds("x + 1"), "\"x + 1\": expected a condition, such as steps_per_s > 10; found a number",
                        InputError);
   CHECK_THROWS_WITH_AS(number("x > 1"), "\"x > 1\": expected a number, such as steps_per_s; found a condition",
