@@ -383,12 +383,9 @@ class LockstepTraining final : public ProgramSession {
     std::vector<double> ends;
     for (const Member* member : formation.members) end_ = std::max(end_, member->end);
     for (Member* member : formation.members) {
-      member->for_others = {};
-      member->end = std::max(member->end, clock_.now());  // of some that share states, before the update of others
-      if (has_stages_) {
-        member->for_others = end_ - member->end;
-        member->end = end_;
-      }
+      member->for_others = has_stages_ ? end_ - member->end : Seconds{};
+      // Some that share states end before the update of others.
+      member->end = has_stages_ ? end_ : std::max(member->end, clock_.now());
       ends.push_back((member->end - clock_.now()).value());
       clock_.schedule(member->end, [this, member] { end_step(*member); });
     }
