@@ -28,6 +28,12 @@ int Workload::trainable_tensors() const {
   return sum_variables<int>(*this, [](const Variable& variable) { return variable.is_trainable ? 1 : 0; });
 }
 
+std::int64_t Workload::gradient_scalars(const Operator& op) const {
+  std::int64_t sum = 0;
+  for (const int variable : op.produces_gradients) sum += variables[static_cast<std::size_t>(variable)].scalars();
+  return sum;
+}
+
 Bytes Workload::parameter_bytes() const {
   return sum_variables<Bytes>(
       *this, [](const Variable& variable) { return variable.is_trainable ? variable.bytes : Bytes{}; });

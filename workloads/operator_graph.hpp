@@ -163,6 +163,8 @@ struct Workload {
   Bytes variable_bytes() const;   // all variables
   Flops forward_flops() const;    // whole batch, of kernels that multiply: element-wise ones count none
   Flops training_flops() const;   // whole batch, forward, data gradient and weight gradient
+  /// Of the gradients that the operator produces.
+  std::int64_t gradient_scalars(const Operator& op) const;
 };
 
 }  // namespace rehearse

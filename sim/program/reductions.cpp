@@ -10,12 +10,6 @@ namespace rehearse {
 
 namespace {
 
-bool is_one_machine(const Scenario& scenario) {
-  int machines = 0;
-  for (const Group& group : scenario.groups) machines += group.role == Role::kWorker ? group.count : 0;
-  return machines == 1;
-}
-
 /// Blocks of the fewest machines that hold what data-parallel workers have their likes of: the whole model; or a stage of it, if
 /// all workers of a stage come before those of the next. None if not all machines can be counted in such blocks, which have nothing but
 /// their NICs between them that could hold them up, or if there is one.
@@ -51,7 +45,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
                                   servers.backup_workers == 0 && !servers.pushes_back_each_variable;
   if (!training.strategy.kind->is_in_lockstep()) return reductions;
-  reductions.copies_are_alone = !is_forward || !is_one_machine(scenario);
+  reductions.copies_are_alone = !is_forward || scenario.worker_machines() != 1;
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
   const bool copies_are_flows = !reductions.copies_are_alone ||

@@ -37,12 +37,11 @@ class ChunkChanges {
     }
   }
 
-  void add_gradient_temporaries(const std::vector<Variable>& variables, double bytes) {
+  void add_gradient_temporaries(const Workload& workload, double bytes) {
     for (const int v : backward_) {
-      std::int64_t scalars = 0;
-      if (graph_[at(v)].phase == Phase::kBackwardWeights && graph_[at(v)].matrix.reduction > 0)
-        for (const int variable : graph_[at(v)].produces_gradients) scalars += variables[at(variable)].scalars();
-      if (scalars > 0) add(v, v, {.activations = Bytes{std::llround(static_cast<double>(scalars) * bytes)}});
+      const Operator& op = graph_[at(v)];
+      if (op.phase != Phase::kBackwardWeights || op.matrix.reduction == 0) continue;
+      add(v, v, {.activations = Bytes{std::llround(static_cast<double>(workload.gradient_scalars(op)) * bytes)}});
     }
   }
 
@@ -98,8 +97,7 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
   for (const auto& of_chunk : operators) {
     ChunkChanges chunk{workload, of_chunk, changes};
     chunk.add_activations(framework, split);
-    if (framework.gradient_temporaries > 0)
-      chunk.add_gradient_temporaries(workload.variables, framework.gradient_temporaries);
+    if (framework.gradient_temporaries > 0) chunk.add_gradient_temporaries(workload, framework.gradient_temporaries);
     chunk.add_parts();
     chunk.add_logits(workload.logits_bytes, readers_of_loss);
   }

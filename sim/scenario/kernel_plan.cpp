@@ -252,16 +252,6 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
           .launch = std::min(total, launch)};
 }
 
-namespace {
-
-double trained_scalars(const Workload& workload, const std::vector<int>& variables) {
-  std::int64_t scalars = 0;
-  for (const int v : variables) scalars += workload.variables[static_cast<std::size_t>(v)].scalars();
-  return static_cast<double>(scalars);
-}
-
-}  // namespace
-
 ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting) {
   ComputePlan plan{.kernels = {},
                    .step_overhead = workload.is_whole_step ? Seconds{} : setting.framework.step_overhead,
@@ -282,7 +272,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     KernelTime time =
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
     const auto sums = static_cast<double>(op.produces_gradients.size());
-    const double bytes = setting.framework.accumulation * trained_scalars(workload, op.produces_gradients);
+    const double bytes = setting.framework.accumulation * static_cast<double>(workload.gradient_scalars(op));
     const bool accumulates = bytes > 0 && !op.measured_time && !setting.gpu.is_processor();
     if (accumulates) {
       time.total += sums * kernels::memory_time(bytes / sums, setting.gpu, setting.values.elementwise);

@@ -29,6 +29,12 @@ int Scenario::count(Role role) const {
   return sum;
 }
 
+int Scenario::worker_machines() const {
+  int sum = 0;
+  for (const Group& group : groups) sum += group.role == Role::kWorker ? group.count : 0;
+  return sum;
+}
+
 std::vector<int> Scenario::islands() const {
   std::vector<int> gpus;
   for (const Group& group : groups)

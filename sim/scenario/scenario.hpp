@@ -250,6 +250,7 @@ struct Scenario {
   std::string effective;  // JSON text that reruns this scenario without any catalog
 
   int count(Role role) const;  // workers, or processes of parameter servers
+  int worker_machines() const;
   /// GPUs of each set of workers' machines that reach one another without NICs: of an NVLink domain, or of a machine.
   std::vector<int> islands() const;
   /// The first group of workers; there is one.

@@ -186,10 +186,8 @@ void change(ComputePlan& plan, const StepChange& by) {
 /// As Framework::step_beside_pipeline says.
 void hinder_exchanges(ComputePlan& plan, const Scenario& scenario) {
   const Seconds step = scenario.profile.framework(scenario.framework).step_beside_pipeline;
-  int machines = 0;
-  for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker) machines += group.count;
-  if (step == Seconds{} || machines < 2 || scenario.training.strategy.kind->pipeline() == nullptr) return;
+  if (step == Seconds{} || scenario.worker_machines() < 2 || scenario.training.strategy.kind->pipeline() == nullptr)
+    return;
   for (PlannedKernel& kernel : plan.kernels)
     if (kernel.exchange) kernel.exchange->delay = step * (scenario.model.split.degree - 1);
 }

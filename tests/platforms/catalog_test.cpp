@@ -58,6 +58,13 @@ TEST_CASE("every shipped entry can be read and has a source") {
     CHECK(read_profile(catalog.profile(name, asked_by)).source.size() > 20);
 }
 
+TEST_CASE("large models run on the kernels of the profile of kernels") {
+  const auto kernels_of = [](const std::string& name) {
+    return load_json_file(kRoot + "/calibration/profiles/" + name + ".json")["kernels"];
+  };
+  CHECK(kernels_of("large-models") == kernels_of("kernels"));
+}
+
 TEST_CASE("an unknown name suggests the nearest, and names cannot leave the catalog") {
   const Catalog catalog = shipped();
   const Json nobody;

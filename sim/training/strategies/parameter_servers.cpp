@@ -231,9 +231,8 @@ const auto kRefusals = std::to_array<Refusal>({
      "workers cannot reach into the memory of another machine"},
     {"variables on GPUs of several machines",
      [](const Refusal::Subject& s) {
-       int machines = 0;
-       for (const Group& group : s.scenario->groups) machines += group.role == Role::kWorker ? group.count : 0;
-       return strategy_place_if(server_rules_of(s).variables == VariableHome::kGpus && machines > 1, "variables");
+       return strategy_place_if(
+           server_rules_of(s).variables == VariableHome::kGpus && s.scenario->worker_machines() > 1, "variables");
      },
      "one machine with workers for variables that live on its GPUs", "GPUs of another machine cannot reach them"},
     {"variables on GPUs to which no gradients come",
