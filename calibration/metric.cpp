@@ -46,8 +46,7 @@ double gpu_memory_bytes(const Scenario& scenario) {
 }
 
 double gpu_memory_allocated_bytes(const Scenario& scenario) {
-  const GpuMemory memory = gpu_memory(scenario, fullest_group(scenario));
-  return as_double(memory.total() - memory.context);
+  return gpu_memory_bytes(scenario) - as_double(fullest_group(scenario).accelerator->memory_reserved);
 }
 
 double memory_fits(const Scenario& scenario) {
