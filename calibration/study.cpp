@@ -50,8 +50,7 @@ struct ColumnMapping {
 /// A value that is computed for the place at a pointer, from the row's columns and from what is at pointers by then.
 struct Derivation {
   std::string pointer;
-  std::string place;
-  Expression formula;
+  RowFormula formula;
 };
 
 std::string scalar_text(const JsonReader& json) {
@@ -65,21 +64,19 @@ void expect_column(const JsonReader& json, const std::string& column, const CsvT
     json.fail(unknown_name_message("column", column, table.columns()) + ", of " + table.file_name());
 }
 
-Expression read_formula(const JsonReader& json, const CsvTable& table, bool may_point) {
+RowFormula read_formula(const JsonReader& json, const CsvTable& table, bool may_point) {
   const auto text = json.as<std::string>();
+  RowFormula formula{.expression = {}, .place = json.place()};
   try {
-    Expression formula = Expression::parse(text);
-    for (const std::string& name : formula.names()) {
-      if (name.starts_with('/'))
-        json.expect(may_point, "names of columns alone");
-      else
-        expect_column(json, name, table);
-    }
-    return formula;
-  } catch (const InputError& error) {
-    if (std::string_view{error.what()}.starts_with(json.file_name())) throw;
-    json.fail(error.what());
+    formula.expression = Expression::parse(text);
+  } catch (const InputError& error) { json.fail(error.what()); }
+  for (const std::string& name : formula.expression.names()) {
+    if (name.starts_with('/'))
+      json.expect(may_point, "names of columns alone");
+    else
+      expect_column(json, name, table);
   }
+  return formula;
 }
 
 /// What a column says in a formula: a number if it is one, nothing if it is empty.
@@ -90,6 +87,16 @@ ExpressionValue value_of(const CsvRow& row, const std::string& column) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(number)) return number;
   return std::string{text};
+}
+
+/// What `ask` says of the formula in this row; errors say where both are.
+template <typename Ask>
+auto asked(const RowFormula& formula, const CsvRow& row, Ask ask) {
+  try {
+    return ask(formula.expression);
+  } catch (const InputError& error) {
+    throw InputError{formula.place + " (line " + std::to_string(row.line()) + " of the measurements): " + error.what()};
+  }
 }
 
 RowFilter read_filter(const JsonReader& json, const CsvTable& table) {
@@ -222,23 +229,26 @@ std::string add_plan(Json& scenario, JsonOrigins& origins, const PlanMapping& ma
 /// Sets what is derived, in the study's order; returns what has no value, or nothing.
 std::string derive(Json& scenario, const std::vector<Derivation>& derivations, const std::string& row_place,
                    StudyRow& row) {
-  for (const auto& [pointer, place, formula] : derivations) {
-    const ExpressionValue value = formula.evaluate([&](const std::string& name) -> ExpressionValue {
+  for (const auto& [pointer, formula] : derivations) {
+    const auto look_up = [&](const std::string& name) -> ExpressionValue {
       if (!name.starts_with('/')) return value_of(row.row, name);
       const Json* found = json_pointer_find(scenario, name);
       return found == nullptr ? ExpressionValue{} : to_expression_value(*found, name);
-    });
-    if (std::holds_alternative<std::monostate>(value)) return in_quotes(formula.text(), 200) + " has no value";
+    };
+    const ExpressionValue value =
+        asked(formula, row.row, [&](const Expression& expression) { return expression.evaluate(look_up); });
+    if (std::holds_alternative<std::monostate>(value))
+      return in_quotes(formula.expression.text(), 200) + " has no value";
     std::string text;
     if (const auto* number = std::get_if<double>(&value))
       text = *number == std::floor(*number) && std::abs(*number) < 1e15
                  ? std::to_string(static_cast<std::int64_t>(*number))
-                 : CsvField{*number}.text();
+                 : to_text(*number);
     else if (const auto* truth = std::get_if<bool>(&value))
       text = *truth ? "true" : "false";
     else
       text = std::get<std::string>(value);
-    row.origins.set(scenario, pointer, text, place + " (" + row_place + ")");
+    row.origins.set(scenario, pointer, text, formula.place + " (" + row_place + ")");
   }
   return {};
 }
@@ -287,19 +297,29 @@ std::vector<PeerErrors> read_peers(const fs::path& path, const Study& study) {
     return row.text(column).empty() ? std::nullopt : std::optional{row.number(column)};
   };
   std::vector<PeerErrors> peers;
-  for (const CsvRow row : table.rows())
-    if (row.text("study") == fs::path{study.file_name}.stem().string() && row.text("metric") == study.metric)
-      peers.push_back({.peer = std::string{row.text("peer")},
-                       .rows = static_cast<std::size_t>(std::max<std::int64_t>(row.integer("rows"), 0)),
-                       .mape = row.number("mape"),
-                       .median = maybe(row, "median"),
-                       .p90 = maybe(row, "p90")});
+  for (const CsvRow row : table.rows()) {
+    if (row.text("study") != fs::path{study.file_name}.stem().string() || row.text("metric") != study.metric) continue;
+    const auto count = [&](const char* column) {
+      return static_cast<std::size_t>(std::max<std::int64_t>(row.integer(column), 0));
+    };
+    peers.push_back({.peer = std::string{row.text("peer")},
+                     .rows = count("rows"),
+                     .mape = row.number("mape"),
+                     .median = maybe(row, "median"),
+                     .p90 = maybe(row, "p90")});
+    if (!row.text("choices").empty())
+      peers.back().choices = ChoiceStatistics{.choices = count("choices"),
+                                              .median_regret_pct = row.number("regret_median"),
+                                              .mean_regret_pct = row.number("regret_mean"),
+                                              .rank_correlation = row.number("rank_correlation")};
+  }
   return peers;
 }
 
 /// How the rows are put together in tables and curves, and what is said of them.
 void read_report(const JsonReader& json, const CsvTable& table, Study& study) {
   study.group_by = read_columns(json, "group_by", table);
+  study.choice_by = read_columns(json, "choice_by", table);
   if (json.has("curves")) {
     const JsonReader curves = json.child("curves");
     study.curve_x = curves.required<std::string>("x");
@@ -414,8 +434,7 @@ std::vector<Derivation> read_derivations(const JsonReader& json, const CsvTable&
   std::vector<Derivation> derivations;
   if (json.has("derive"))
     for (const auto& [pointer, formula] : json.child("derive").items())
-      derivations.push_back(
-          {.pointer = pointer, .place = formula.place(), .formula = read_formula(formula, table, true)});
+      derivations.push_back({.pointer = pointer, .formula = read_formula(formula, table, true)});
   return derivations;
 }
 
@@ -426,16 +445,28 @@ struct TargetUnit {
   std::string trials;         // column with the number of trials that counts are out of; empty: no counts
   bool may_be_empty = false;  // then a row is not one of this target's
 };
+
+/// What a measured value is multiplied by; the metric's name says what it is in.
+double read_unit(const JsonReader& target, const std::string& metric) {
+  using Units = std::map<std::string, double>;
+  const auto unit = target.optional<std::string>("unit", "");
+  const bool is_time = metric.ends_with("_s") && !metric.ends_with("_per_s");
+  const Units known = is_time ? Units{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}}
+                      : metric.ends_with("_bytes") || metric.ends_with("_B")
+                          ? Units{{"GB", 1e9}, {"GiB", 1024.0 * kMiB}}
+                          : Units{};
+  target.expect(
+      unit.empty() || known.contains(unit), "unit",
+      "\"s\", \"ms\" or \"us\" for a metric in seconds, \"GB\" or \"GiB\" for one in bytes, none for another");
+  return unit.empty() ? 1 : known.at(unit);
+}
+
 TargetUnit read_target(const JsonReader& target, Study& study) {
   const CsvTable& table = *study.table;
   study.target_column = target.required<std::string>("column");
   study.metric = target.required<std::string>("metric");
   const auto noise_column = target.optional<std::string>("noise_column", "");
-  const auto unit = target.optional<std::string>("unit", "");
-  const std::map<std::string, double> units{{"", 1},      {"s", 1},    {"ms", 1e-3},
-                                            {"us", 1e-6}, {"GB", 1e9}, {"GiB", 1024.0 * kMiB}};
-  target.expect(units.contains(unit), "unit",
-                "\"s\", \"ms\" or \"us\" for a metric in seconds, \"GB\" or \"GiB\" for one in bytes");
+  const double scale = read_unit(target, study.metric);
   expect_column(target.child("column"), study.target_column, table);
   if (!noise_column.empty()) expect_column(target.child("noise_column"), noise_column, table);
   const auto trials = target.optional<std::string>("trials", "");
@@ -449,7 +480,7 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
   target.expect(is_replayed(study.metric) == target.has("traces"), "traces",
                 "a trace beside a metric of replays, and none beside another");
   target.reject_unknown_keys();
-  return {.scale = units.at(unit), .noise_column = noise_column, .trials = trials};
+  return {.scale = scale, .noise_column = noise_column, .trials = trials};
 }
 
 /// One filter for each entry of study.excluded, which this fills with their reasons.
@@ -568,7 +599,9 @@ std::vector<Study> read_studies(const fs::path& path, const Json& file, const st
 }  // namespace
 
 bool StudyRow::fits(const RowFilter& filter) const {
-  if (filter.condition && !filter.condition->holds([this](const std::string& name) { return value_of(row, name); }))
+  const auto look_up = [this](const std::string& name) { return value_of(row, name); };
+  if (filter.condition &&
+      !asked(*filter.condition, row, [&](const Expression& condition) { return condition.holds(look_up); }))
     return false;
   return std::all_of(filter.values.begin(), filter.values.end(), [this](const auto& column) {
     const std::string_view found = row.text(column.first);

@@ -21,10 +21,16 @@
 
 namespace rehearse {
 
+/// A formula over the columns of a row, and where it is written.
+struct RowFormula {
+  Expression expression;
+  std::string place;
+};
+
 /// Which rows: those of which each of these columns has one of its values, and for which the condition over columns holds.
 struct RowFilter {
   std::map<std::string, std::vector<std::string>> values{};
-  std::optional<Expression> condition{};
+  std::optional<RowFormula> condition{};
 };
 
 /// What a row is for.
@@ -68,12 +74,21 @@ struct FreeValue {
   std::string place;        // "study.json: /fit/free/3", for messages
 };
 
+/// What taking the row that simulates best costs, over the choices of a study (Study::choice_by).
+struct ChoiceStatistics {
+  std::size_t choices = 0;
+  /// Over the choices: by how much the row taken is worse than the best one, as measured, in percent of the best one's time.
+  double median_regret_pct = 0, mean_regret_pct = 0;
+  std::optional<double> rank_correlation{};  // mean over the choices of that of measured and simulated values
+};
+
 /// Errors of another tool on rows of the study, in percent, as calibration/data/peers has them; absent: not stated.
 struct PeerErrors {
   std::string peer;
   std::size_t rows = 0;  // that it answered
   double mape = 0;
   std::optional<double> median, p90;
+  std::optional<ChoiceStatistics> choices{};
 };
 
 /// What the table over all studies says.
@@ -110,6 +125,8 @@ struct Study {
   std::string curve_x;  // column; empty if the study has no curves
   std::vector<std::string> curve_by;
   std::vector<StudyRatio> ratios;
+  /// Rows that agree in these columns do the same work in other ways, of which a user would take the best. Empty: no choices.
+  std::vector<std::string> choice_by;
   StudyAbout about;
   std::vector<PeerErrors> peers;
   std::vector<FreeValue> free;

@@ -58,13 +58,14 @@ std::string study_schema() {
     "only_by_step_times": { "type": "array", "description": "rows whose computation only measured step times tell, not the scenario's model: validate --computation predicted leaves them out", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "group_by": { "$ref": "#/$defs/columns", "description": "errors are printed for each value of these, too" },
+    "choice_by": { "$ref": "#/$defs/columns", "description": "rows that agree in these do the same work in other ways: what choosing the one that simulates best costs is printed" },
     "curves": { "type": "object", "required": ["x"], "additionalProperties": false, "properties": {
       "x": { "type": "string", "description": "column with numbers of workers" }, "by": { "$ref": "#/$defs/columns" } } },
     "ratios": { "type": "array", "items": { "type": "object", "required": ["label", "numerator", "denominator"], "additionalProperties": false, "properties": {
       "label": { "type": "string" }, "numerator": { "$ref": "#/$defs/filter" }, "denominator": { "$ref": "#/$defs/filter" } } } },
     "about": { "type": "object", "required": ["source", "hardware"], "additionalProperties": false, "description": "for the table of a set of studies", "properties": {
       "source": { "type": "string" }, "hardware": { "type": "string" }, "best_published": { "type": "string" },
-      "peers": { "type": "string", "description": "CSV, relative to this file, with errors of other tools on these rows: study, metric, peer, rows, mape, median, p90" } } },
+      "peers": { "type": "string", "description": "CSV, relative to this file, with errors of other tools on these rows: study, metric, peer, rows, mape, median, p90, choices, regret_median, regret_mean, rank_correlation" } } },
     "fit": { "type": "object", "additionalProperties": false, "properties": {
       "free": { "type": "array", "description": "values of the profile, by JSON pointer", "items": { "anyOf": [
         { "type": "string" },

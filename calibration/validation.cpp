@@ -157,9 +157,76 @@ std::vector<SampleComparison> compare_samples(const Study& study, const std::vec
 
 }  // namespace
 
+namespace {
+
+/// Whether more of the metric is better.
+bool is_rate(const Study& study) {
+  return study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
+}
+
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<double> ranks;
+  for (const double value : values) {
+    const auto less = std::ranges::count_if(values, [=](double other) { return other < value; });
+    const auto equal = std::ranges::count(values, value);
+    ranks.push_back(static_cast<double>(less) + static_cast<double>(equal + 1) / 2);
+  }
+  return ranks;
+}
+
+std::vector<ChoiceResult> judge_choices(const Study& study, const std::vector<ValidationRow>& rows) {
+  std::map<std::string, std::vector<const ValidationRow*>> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].simulated && study.rows[i].use != RowUse::kStepTime)
+      choices[label_of(study.rows[i], study.choice_by)].push_back(&rows[i]);
+  std::vector<ChoiceResult> results;
+  for (const auto& [label, candidates] : choices) {
+    if (candidates.size() < 2) continue;
+    std::vector<double> measured, simulated;  // times, or what is proportional to them
+    for (const ValidationRow* row : candidates) {
+      measured.push_back(is_rate(study) ? 1 / row->measured : row->measured);
+      simulated.push_back(is_rate(study) ? 1 / *row->simulated : *row->simulated);
+    }
+    const auto chosen = static_cast<std::size_t>(std::ranges::min_element(simulated) - simulated.begin());
+    results.push_back({.label = label,
+                       .rows = candidates.size(),
+                       .regret_pct = 100 * (measured[chosen] / std::ranges::min(measured) - 1),
+                       .rank_correlation = rank_correlation(measured, simulated)});
+  }
+  return results;
+}
+
+}  // namespace
+
+std::optional<double> rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> of_a = ranks(a), of_b = ranks(b);
+  const double middle = (static_cast<double>(a.size()) + 1) / 2;
+  double both = 0, alone_a = 0, alone_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    both += (of_a[i] - middle) * (of_b[i] - middle);
+    alone_a += (of_a[i] - middle) * (of_a[i] - middle);
+    alone_b += (of_b[i] - middle) * (of_b[i] - middle);
+  }
+  if (!(alone_a > 0 && alone_b > 0)) return {};
+  return both / std::sqrt(alone_a * alone_b);
+}
+
+std::optional<ChoiceStatistics> choice_statistics(const Validation& validation) {
+  if (validation.choices.empty()) return {};
+  ChoiceStatistics statistics{.choices = validation.choices.size()};
+  std::vector<double> regrets, correlations;
+  for (const ChoiceResult& choice : validation.choices) {
+    regrets.push_back(choice.regret_pct);
+    if (choice.rank_correlation) correlations.push_back(*choice.rank_correlation);
+  }
+  statistics.median_regret_pct = median(regrets);
+  statistics.mean_regret_pct = mean(regrets);
+  if (!correlations.empty()) statistics.rank_correlation = mean(correlations);
+  return statistics;
+}
+
 Validation validate(const Study& study, const std::vector<Prediction>& predictions) {
   Validation validation;
-  const bool is_rate = study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
     ValidationRow result{.measured = row.measured,
@@ -170,8 +237,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
                          .kind = predictions[i].kind};
     if (result.simulated && predictions[i].interval) {
       const auto [low, high] = *predictions[i].interval;
-      result.interval = is_rate ? std::pair{low * *result.simulated, high * *result.simulated}
-                                : std::pair{*result.simulated / high, *result.simulated / low};
+      result.interval = is_rate(study) ? std::pair{low * *result.simulated, high * *result.simulated}
+                                       : std::pair{*result.simulated / high, *result.simulated / low};
     }
     if (result.simulated)
       result.error_pct = 100 * (row.trials ? *result.simulated - row.measured : *result.simulated / row.measured - 1);
@@ -185,6 +252,7 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   validation.fitted = error_statistics(study, validation.rows, RowUse::kFitted);
   validation.predicted = error_statistics(study, validation.rows, RowUse::kPredicted);
   validation.groups = group_statistics(study, validation.rows);
+  if (!study.choice_by.empty()) validation.choices = judge_choices(study, validation.rows);
   if (!study.sample_of.empty()) validation.samples = compare_samples(study, validation.rows);
 
   if (!study.curve_x.empty()) {
@@ -323,6 +391,14 @@ std::vector<ExcludedRows> unscored_rows(const Study& study, const Validation& va
   return unscored;
 }
 
+Json to_json(const ChoiceStatistics& statistics) {
+  Json json{{"choices", statistics.choices},
+            {"median_regret_pct", statistics.median_regret_pct},
+            {"mean_regret_pct", statistics.mean_regret_pct}};
+  if (statistics.rank_correlation) json["rank_correlation"] = *statistics.rank_correlation;
+  return json;
+}
+
 Json to_json(const Study& study, const Validation& validation) {
   Json json{{"format", 1},
             {"study", study.name},
@@ -352,6 +428,11 @@ Json to_json(const Study& study, const Validation& validation) {
   json["ratios"] = std::move(ratios);
   json["excluded"] = std::move(excluded);
   json["problems"] = std::move(problems);
+  if (const auto choices = choice_statistics(validation)) {
+    json["choices"] = to_json(*choices);
+    for (const ChoiceResult& choice : validation.choices)
+      json["choices"]["each"][choice.label] = {{"rows", choice.rows}, {"regret_pct", choice.regret_pct}};
+  }
   for (const SampleComparison& sample : validation.samples)
     json["samples"][sample.label] = Json{{"values", sample.values},
                                          {"measured_mean", sample.measured_mean},

@@ -46,6 +46,15 @@ struct RatioResult {
   double measured_gain_pct = 0, simulated_gain_pct = 0;  // 100 (numerator / denominator - 1)
 };
 
+/// Rows that a user would choose between, such as plans for one model and number of GPUs.
+struct ChoiceResult {
+  std::string label;
+  std::size_t rows = 0;  // that could be simulated, at least two
+  /// By how much the row that simulates best is worse than the best one, as measured, in percent of the best one's time.
+  double regret_pct = 0;
+  std::optional<double> rank_correlation;  // of measured and simulated values
+};
+
 /// Values of one distribution beside the simulated quantiles that belong to them.
 struct SampleComparison {
   std::string label;
@@ -66,6 +75,7 @@ struct Validation {
   std::vector<std::pair<std::string, ErrorStatistics>> groups;  // as group_statistics()
   std::vector<CurveSaturation> curves;
   std::vector<RatioResult> ratios;
+  std::vector<ChoiceResult> choices;
   RowCount within_bounds;  // simulated shares in the bounds of 95 % of the measured counts (Clopper, Pearson)
   std::vector<SampleComparison> samples;  // of a study with samples: each, then all together; fitted and others apart
 };
@@ -84,6 +94,13 @@ double saturation_workers(const std::vector<double>& x, const std::vector<double
 
 /// sup |F_a - F_b| of two samples, neither empty.
 double ks_distance(std::vector<double> a, std::vector<double> b);
+
+/// Spearman's: the correlation of the ranks of two samples of one size, where equal values have their mean rank. None if all values
+/// of one of them are equal.
+std::optional<double> rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
+
+/// None without choices.
+std::optional<ChoiceStatistics> choice_statistics(const Validation& validation);
 
 Validation validate(const Study& study, const std::vector<Prediction>& predictions);
 
@@ -119,6 +136,7 @@ struct PredictedColumn {
 std::string validation_csv(const Study& study, const Validation& validation,
                            const std::vector<PredictedColumn>& others = {});
 Json to_json(const ErrorStatistics& statistics);
+Json to_json(const ChoiceStatistics& statistics);
 Json to_json(const Study& study, const Validation& validation);
 
 }  // namespace rehearse

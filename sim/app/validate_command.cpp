@@ -153,6 +153,21 @@ std::string coverage_text(const Study& study, const Validation& validation, cons
          " %, without the uncertainty of the profile's values\n";
 }
 
+/// What taking what simulates best costs, and what it costs with other tools.
+std::string choices_text(const Study& study, const Validation& validation, const std::string& before) {
+  std::string text;
+  const auto add = [&](const std::string& by, const std::optional<ChoiceStatistics>& choices) {
+    if (!choices) return;
+    text += before + "choosing by " + by + ": " + std::to_string(choices->choices) + " choices, regret median " +
+            display(choices->median_regret_pct) + " %, mean " + display(choices->mean_regret_pct) + " %";
+    if (choices->rank_correlation) text += ", rank correlation " + display(*choices->rank_correlation);
+    text += "\n";
+  };
+  add("simulation", choice_statistics(validation));
+  for (const PeerErrors& peer : study.peers) add(peer.peer, peer.choices);
+  return text;
+}
+
 void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
                       const RowCount& coverage, std::size_t free_values) {
   print_rows(study, validation);
@@ -181,6 +196,9 @@ void print_validation(const Study& study, const Validation& validation, const St
     std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
                 sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
                 100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
+  for (const ChoiceResult& choice : validation.choices)
+    std::printf("choice of %s: %zu rows, regret %.1f %%\n", choice.label.c_str(), choice.rows, choice.regret_pct);
+  std::printf("%s", choices_text(study, validation, "").c_str());
   std::printf("%s", unscored_text(study, validation, "").c_str());
   std::printf("%s", coverage_text(study, validation, coverage).c_str());
   std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
@@ -271,6 +289,7 @@ Json ValidatedStudy::summary() const {
     Json errors{{"peer", peer.peer}, {"rows", peer.rows}, {"mape", peer.mape}};
     if (peer.median) errors["median_ape"] = *peer.median;
     if (peer.p90) errors["p90_ape"] = *peer.p90;
+    if (peer.choices) errors["choices"] = to_json(*peer.choices);
     summary["peers"].push_back(std::move(errors));
   }
   if (!study.remarks.empty()) summary["notes"] = study.remarks;
@@ -285,6 +304,7 @@ std::string ValidatedStudy::notes() const {
     notes += study.name + ": " + peer.peer + ": " + std::to_string(peer.rows) + " rows, MAPE " + display(peer.mape) +
              (peer.median ? ", median " + display(*peer.median) : "") +
              (peer.p90 ? ", p90 " + display(*peer.p90) : "") + "\n";
+  notes += choices_text(study, validation, study.name + ": ");
   if (baselines) notes += best_baseline_line(study.name, *baselines, accuracy.quality.errors);
   if (accuracy.interpolates()) notes += study.name + ": " + interpolation_text(accuracy);
   if (computation) notes += computation_text(study, *computation, study.name + ": ");

@@ -276,13 +276,37 @@ TEST_CASE("a study derives values, filters rows by conditions, reads lists, and 
   CHECK_THROWS_WITH_AS(with("", R"("/a": "gpus /")"), doctest::Contains("/derive/~1a: "), InputError);
   CHECK_THROWS_WITH_AS(with(R"(, "exclude": [{"where": "/a == 1", "reason": "x"}])", ""),
                        doctest::Contains("names of columns alone"), InputError);
+  CHECK_THROWS_WITH_AS(with(R"(, "exclude": [{"where": "label + 1 > 2", "reason": "x"}])", ""),
+                       doctest::Contains("/exclude/0/where (line 2 of the measurements): "), InputError);
+  CHECK_THROWS_WITH_AS(with("", R"("/a": "label / 2")"),
+                       doctest::Contains("/derive/~1a (line 2 of the measurements): "), InputError);
+}
+
+TEST_CASE("a unit is one of what the metric is in") {
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "nic,measured\n3Gbps,1\n");
+  const auto scaled = [&](const std::string& metric, const std::string& unit) {
+    return load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                       R"(/scenarios/cm-dare.json", "measurements": "data.csv",
+                    "columns": {"nic": "/cluster/groups/0/name"}, "target": {"column": "measured", "metric": ")" +
+                                                       metric + R"(", "unit": ")" + unit + "\"}}"))
+        .front()
+        .rows.front()
+        .measured;
+  };
+  CHECK(scaled("iteration_time_s", "ms") == 1e-3);
+  CHECK(scaled("gpu_memory_bytes", "GB") == 1e9);
+  CHECK_THROWS_WITH_AS(scaled("iteration_time_s", "GB"), doctest::Contains("/target/unit: expected"), InputError);
+  CHECK_THROWS_WITH_AS(scaled("gpu_memory_bytes", "ms"), doctest::Contains("/target/unit: expected"), InputError);
+  CHECK_THROWS_WITH_AS(scaled("steps_per_s", "s"), doctest::Contains("/target/unit: expected"), InputError);
 }
 
 TEST_CASE("errors of other tools are read for the study and its metric") {
   const test::TemporaryFolder folder;
   folder.write("data.csv", "nic,speed\n3Gbps,1\n");
   folder.write("peers.csv",
-               "study,metric,peer,rows,mape,median,p90\nstudy,steps_per_s,A,5,3.5,2,\nother,steps_per_s,B,1,1,1,1\n");
+               "study,metric,peer,rows,mape,median,p90,choices,regret_median,regret_mean,rank_correlation\n"
+               "study,steps_per_s,A,5,3.5,2,,3,0.5,4,0.8\nother,steps_per_s,B,1,1,1,1,,,,\n");
   const Study study =
       load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
                                                   R"(/scenarios/cm-dare.json", "measurements": "data.csv",
@@ -294,6 +318,42 @@ TEST_CASE("errors of other tools are read for the study and its metric") {
   CHECK(study.peers[0].mape == 3.5);
   CHECK(study.peers[0].median == 2.0);
   CHECK_FALSE(study.peers[0].p90.has_value());
+  REQUIRE(study.peers[0].choices.has_value());
+  CHECK(study.peers[0].choices->choices == 3);
+  CHECK(study.peers[0].choices->mean_regret_pct == 4);
+}
+
+TEST_CASE("what simulates best is compared with what is best, in each choice") {
+  CHECK(rank_correlation({1, 2, 3}, {10, 20, 30}) == std::optional{1.0});
+  CHECK(rank_correlation({1, 2, 3}, {3, 2, 1}) == std::optional{-1.0});
+  CHECK(*rank_correlation({1, 1, 2}, {1, 2, 3}) ==
+        doctest::Approx(std::sqrt(0.75)));  // equal ones have their mean rank
+  CHECK_FALSE(rank_correlation({1, 1}, {1, 2}).has_value());
+
+  const test::TemporaryFolder folder;
+  folder.write("data.csv", "nic,model,speed\n3Gbps,a,10\n3Gbps,a,8\n3Gbps,a,5\n3Gbps,b,4\n3Gbps,b,2\n3Gbps,c,1\n");
+  const auto choices = [&](const std::string& metric) {
+    const Study study = load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                                    R"(/scenarios/cm-dare.json",
+      "measurements": "data.csv", "columns": {"nic": "/cluster/groups/0/name"}, "choice_by": ["model"],
+      "target": {"column": "speed", "metric": ")" + metric + "\"}}"))
+                            .front();
+    std::vector<Prediction> predictions;
+    for (const double value : {6.0, 9.0, 3.0, 2.0, 1.0, 1.0}) predictions.push_back({.value = value, .problem = ""});
+    return validate(study, predictions);
+  };
+  const Validation rates = choices("steps_per_s");  // of a, the second one simulates best: 8 instead of 10
+  REQUIRE(rates.choices.size() == 2);               // c has one row: no choice
+  CHECK(rates.choices[0].label == "model a");
+  CHECK(rates.choices[0].regret_pct == doctest::Approx(25));
+  CHECK(*rates.choices[0].rank_correlation == doctest::Approx(0.5));
+  CHECK(rates.choices[1].regret_pct == 0);
+  CHECK(choice_statistics(rates)->mean_regret_pct == doctest::Approx(12.5));
+  CHECK(*choice_statistics(rates)->rank_correlation == doctest::Approx(0.75));
+  const Validation times = choices("iteration_time_s");  // less is better: the third of a, the second of b
+  CHECK(times.choices[0].regret_pct == 0);
+  CHECK(choice_statistics(rates)->choices == 2);
+  CHECK_FALSE(choice_statistics(Validation{}).has_value());
 }
 
 TEST_CASE("validation.csv keeps the measured columns and adds the simulated ones") {

@@ -73,7 +73,7 @@ std::string validation_report(const Study& study, const Validation& validation, 
   }
   if (!curves.plots.empty()) document.sections.push_back(std::move(curves));
 
-  Section more{.title = "Saturation and gains"};
+  Section more{.title = "Saturation, gains and choices"};
   Table saturation{.header = {"saturation point of", "measured, workers", "simulated, workers"}, .rows = {}};
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
@@ -81,8 +81,13 @@ std::string validation_report(const Study& study, const Validation& validation, 
   Table gains{.header = {"gain by", "measured, %", "simulated, %"}, .rows = {}};
   for (const RatioResult& ratio : validation.ratios)
     gains.rows.push_back({ratio.label, display(ratio.measured_gain_pct), display(ratio.simulated_gain_pct)});
+  Table choices{.header = {"choice of", "rows", "regret, %", "rank correlation"}, .rows = {}};
+  for (const ChoiceResult& choice : validation.choices)
+    choices.rows.push_back({choice.label, std::to_string(choice.rows), display(choice.regret_pct),
+                            choice.rank_correlation ? display(*choice.rank_correlation) : "-"});
   if (!saturation.rows.empty()) more.tables.push_back(std::move(saturation));
   if (!gains.rows.empty()) more.tables.push_back(std::move(gains));
+  if (!choices.rows.empty()) more.tables.push_back(std::move(choices));
   if (!more.tables.empty()) document.sections.push_back(std::move(more));
 
   Section exclusions{.title = "Rows left out or not simulated"};
