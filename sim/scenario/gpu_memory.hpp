@@ -80,7 +80,8 @@ struct GpuMemoryPart {
   const char* words;
 };
 inline constexpr std::array kGpuMemoryParts{
-    Named{"context", GpuMemoryPart{&GpuMemory::context, "the driver's context, and what the framework holds all the time"}},
+    Named{"context",
+          GpuMemoryPart{&GpuMemory::context, "the driver's context, and what the framework holds all the time"}},
     Named{"weights", GpuMemoryPart{&GpuMemory::weights, "weights"}},
     Named{"gradients", GpuMemoryPart{&GpuMemory::gradients, "gradients"}},
     Named{"optimizer", GpuMemoryPart{&GpuMemory::optimizer, "master weights and moments of the optimizer"}},

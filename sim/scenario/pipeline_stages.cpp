@@ -264,6 +264,7 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
   const Workload& workload = scenario.workload_of(scenario.first_workers());
   const OperatorGraph& graph = workload.graph;
   const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const TensorSplit& split = scenario.model.split;
   const auto count = static_cast<std::size_t>(pipeline.stages), parts = static_cast<std::size_t>(pipeline.parts());
   const std::size_t forward = count_forward(graph);
   const std::vector<Cut> cuts = list_cuts(graph, forward);
@@ -277,10 +278,12 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .parameters = std::vector<std::int64_t>(count),
                         .frozen = std::vector<std::int64_t>(count),
                         .passed = {},
+                        .gathers_passed = pipeline.scatters && split.degree > 1 && !split.has_sequence_parts,
                         .kept = std::vector<Bytes>(parts)};
+  const int senders = stages.gathers_passed ? split.degree : 1;
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begins[part], end = part + 1 < parts ? begins[part + 1] : forward;
-    if (part > 0) stages.passed.push_back(cuts[begin].bytes);
+    if (part > 0) stages.passed.emplace_back((cuts[begin].bytes.value() + senders - 1) / senders);
     for (std::size_t v = begin; v < end; ++v) {
       stages.of_operator[v] = static_cast<int>(part);
       stages.kept[part] += graph[v].kept;

@@ -84,6 +84,9 @@ struct Pipeline {
   int microbatch_group =
       0;  // interleaved: micro-batches that a chunk takes before the next one does; 0: as many as stages
   PipelineMessages messages = PipelineMessages::kOverlapped;
+  /// Of workers that hold each layer together and have the same activations each sends its part, and the receivers gather it among
+  /// themselves. Source: Narayanan et al., SC 2021, section 4.1; DeepSpeed's PipelineEngine partitions alike.
+  bool scatters = false;
   std::optional<LayerCut> layers{};  // none: cut by time
 
   int parts() const { return stages * chunks; }

@@ -72,6 +72,8 @@ struct PipelineExchange {
   /// Of workers that hold each layer of a stage together: a label for each of `exchanges` of a micro-batch, the most that a
   /// stage has, and one for its partial gradients.
   int exchanges = 0, first_exchange = 0;
+  /// Where they gather what has come in parts: a label for each, of the first chunk's micro-batches forward, backward, of the next.
+  int first_gathered = 0;
   std::vector<Bytes> partial_gradients;  // [stages]
   bool has_replicas = false;             // of what data-parallel workers of a stage share
   int first_norm = 0;                    // label of the sums of the gradients' norm

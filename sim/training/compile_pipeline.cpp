@@ -60,6 +60,7 @@ class PipelineCompiler {
         stage_{stage},
         microbatches_{strategy_.exchange.accumulation_steps},
         gpus_{scenario.first_workers().gpus_per_worker},
+        split_{scenario.model.split.degree},
         forward_(static_cast<std::size_t>(pipeline_.chunks)),
         backward_(static_cast<std::size_t>(pipeline_.chunks)) {
     const OperatorGraph& graph = scenario.workload.graph;
@@ -137,9 +138,23 @@ class PipelineCompiler {
     const bool is_gradient = slot.phase != PassPhase::kForward;
     const int cut = is_gradient ? part_of(slot) : part_of(slot) - 1;
     if (cut < 0 || cut + 1 >= pipeline_.parts()) return;
-    awaited_.push_back(after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam,
-                                                       .counter = counter_of(cut, is_gradient, slot.microbatch),
-                                                       .each = gpus_})));
+    const OperationIndex come = after(
+        begin_,
+        builder_.add(Gate{
+            .scope = CounterScope::kTeam, .counter = counter_of(cut, is_gradient, slot.microbatch), .each = gpus_}));
+    awaited_.push_back(stages_.gathers_passed ? gather(come, slot, cut) : come);
+  }
+
+  /// What has come in parts to those that hold the layers together, behind the kernels before.
+  OperationIndex gather(OperationIndex come, const PipelineSlot& slot, int cut) {
+    const int of_pass = 2 * slot.chunk + (slot.phase != PassPhase::kForward ? 1 : 0);
+    const OperationIndex gathered =
+        builder_.add(Collective{.kind = CollectiveKind::kAllGather,
+                                .group = SplitLayers::kGroup,
+                                .label = exchange_.first_gathered + of_pass * microbatches_ + slot.microbatch,
+                                .bytes = stages_.passed[static_cast<std::size_t>(cut)] * split_});
+    builder_.order(come, gathered);
+    return after(last_, gathered);
   }
 
   void run(const PipelineSlot& slot) {
@@ -235,7 +250,7 @@ class PipelineCompiler {
   const Pipeline& pipeline_;
   const PipelineStages& stages_;
   const PipelineExchange& exchange_;
-  int stage_, microbatches_, gpus_;
+  int stage_, microbatches_, gpus_, split_;
   std::vector<Pass> forward_, backward_;  // [chunks]
   std::vector<PlannedKernel> of_backward_;
   int exchanges_ = 0;  // among the workers that hold each layer together, of a micro-batch
@@ -271,6 +286,13 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
       exchange.labels.push_back("exchange " + std::to_string(i + 1) + " of split layers, micro-batch " +
                                 std::to_string(m + 1));
   exchange.labels.emplace_back("gradients of what is not split");
+  if (!stages.gathers_passed) return;
+  exchange.first_gathered = static_cast<int>(exchange.labels.size());
+  for (int chunk = 0; chunk < stages.parts() / stages.stages(); ++chunk)
+    for (const char* what : {"activations", "gradients"})
+      for (int m = 0; m < scenario.training.strategy.exchange.accumulation_steps; ++m)
+        exchange.labels.push_back(std::string{what} + " that have come, of micro-batch " + std::to_string(m + 1) +
+                                  (chunk > 0 ? " and chunk " + std::to_string(chunk + 1) : ""));
 }
 
 }  // namespace

@@ -114,6 +114,7 @@ std::string schema_of_pipelines() {
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
+        "scatter_gather": { "type": "boolean", "default": false, "description": "with layers that workers hold together, unless by sequence_parallel, which passes on parts anyway: each sends its part of an activation that all of them have, and the receivers gather it, as Megatron-LM since 2021 and DeepSpeed do; false: each sends all of it" },
         "cut": { "enum": ["time", "layers", "balanced_layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed and nanotron cut" },
         "counts_embedding": { "type": "boolean", "default": false, "description": "cut in layers: what comes before the first layer counts as one (account_for_embedding_in_pipeline_split of Megatron-LM)" },
         "counts_loss": { "type": "boolean", "default": false, "description": "cut in layers: what comes after the last layer counts as one (account_for_loss_in_pipeline_split)" },
@@ -213,6 +214,8 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
         json, "messages", {{"overlapped", PipelineMessages::kOverlapped}, {"blocking", PipelineMessages::kBlocking}});
   else
     effective["messages"] = "overlapped";
+  pipeline.scatters = json.optional<bool>("scatter_gather", false);
+  if (!json.has("scatter_gather")) effective["scatter_gather"] = false;
   pipeline.layers = read_layers(json, pipeline, effective);
   refuse_unmodelled_keys(json);
   json.reject_unknown_keys();

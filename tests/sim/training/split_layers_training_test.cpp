@@ -77,7 +77,7 @@ TEST_CASE("a degree of one, and an order of axes of which one alone is longer th
 }
 
 TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
-  Rng rng{20, "split layers"};
+  Rng rng{20, "split layers"}, of_messages{20, "messages between stages of split layers"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -97,6 +97,9 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
           {"microbatches", microbatches},
           {"schedule", is_interleaved ? "interleaved" : one_of(std::vector<std::string>{"gpipe", "1f1b"})}};
     if (is_interleaved) strategy["pipeline"]["chunks"] = 2;
+    if (stages > 1)
+      strategy["pipeline"].update({{"scatter_gather", of_messages.below(2) == 0},
+                                   {"messages", of_messages.below(2) == 0 ? "blocking" : "overlapped"}});
     strategy["clip_norm"] = one_of(std::vector<bool>{false, true});
     const int likes = machines * gpus / degree / stages;
     if (strategy["sharding"] != "none" && likes % 2 == 0) strategy["shard_group"] = one_of(std::vector{2, likes});
@@ -137,6 +140,43 @@ TEST_CASE("stages that are split pass on their parts of the positions") {
     const double token = 64 * 4, passed = 32 * token / (in_parts ? 4 : 1);
     CHECK(as_double(cut_into_stages(scenario).passed.front()) == exactly(passed));
   }
+}
+
+TEST_CASE("stages that scatter what they pass on send a part each, which the next ones gather") {
+  const auto json = [](bool scatters, bool in_parts) {
+    return split(2, 4,
+                 {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
+                  {"pipeline", {{"stages", 2}, {"microbatches", 3}, {"scatter_gather", scatters}}}});
+  };
+  const PipelineStages whole = cut_into_stages(test::resolved(json(false, false))),
+                       scattered = cut_into_stages(test::resolved(json(true, false)));
+  CHECK_FALSE(whole.gathers_passed);
+  CHECK(scattered.gathers_passed);
+  CHECK(scattered.passed.front() * 4 == whole.passed.front());
+  CHECK_FALSE(cut_into_stages(test::resolved(json(true, true))).gathers_passed);  // parts are passed on anyway
+
+  const auto collectives = [&](bool scatters, int stage) {
+    const Scenario scenario = test::resolved(json(scatters, false));
+    const PipelineStages stages = cut_into_stages(scenario);
+    const ComputePlan plan =
+        plan_stage(plan_step(scenario, scenario.first_workers()), stages, stage, scenario.workload);
+    const Program program = compile_pipeline(scenario, plan, stages, plan_pipeline_exchange(scenario, stages), stage);
+    Bytes gathered{};
+    int count = 0;
+    for (const Node& node : program.nodes)
+      if (const auto* collective = std::get_if<Collective>(&node.operation);
+          collective != nullptr && collective->kind == CollectiveKind::kAllGather) {
+        gathered += collective->bytes;
+        ++count;
+      }
+    return std::pair{count, gathered};
+  };
+  for (const int stage : {0, 1}) {  // gradients of three micro-batches, or activations
+    CHECK(collectives(false, stage).first == 0);
+    CHECK(collectives(true, stage) == std::pair{3, whole.passed.front() * 3});
+  }
+  const test::Times times = test::times_of(json(true, false));
+  CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
 }
 
 TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") {
