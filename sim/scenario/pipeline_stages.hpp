@@ -19,8 +19,8 @@ struct PipelineStages {
   std::vector<Bytes> variables;                     // [stages] trainable ones
   std::vector<std::int64_t> parameters;             // [stages] scalars of those
   std::vector<std::int64_t> frozen;                 // [stages] scalars of what is frozen
-  std::vector<Bytes>
-      passed;  // [parts - 1] of a micro-batch to the next part, by each worker, and as many of gradients back
+  /// [parts - 1] of a micro-batch to the next part, by each worker, and as many of gradients back.
+  std::vector<Bytes> passed;
   bool gathers_passed = false;  // those that receive it gather it from their parts, Pipeline::scatters
   std::vector<Bytes> kept;  // [parts] of a micro-batch for its backward pass, by what first keeps it; without logits
 

@@ -138,22 +138,21 @@ class PipelineCompiler {
     const bool is_gradient = slot.phase != PassPhase::kForward;
     const int cut = is_gradient ? part_of(slot) : part_of(slot) - 1;
     if (cut < 0 || cut + 1 >= pipeline_.parts()) return;
-    const OperationIndex come = after(
-        begin_,
-        builder_.add(Gate{
-            .scope = CounterScope::kTeam, .counter = counter_of(cut, is_gradient, slot.microbatch), .each = gpus_}));
-    awaited_.push_back(stages_.gathers_passed ? gather(come, slot, cut) : come);
+    const int counter = counter_of(cut, is_gradient, slot.microbatch);
+    const OperationIndex arrival =
+        after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter, .each = gpus_}));
+    awaited_.push_back(stages_.gathers_passed ? gather(arrival, slot, cut) : arrival);
   }
 
   /// What has come in parts to those that hold the layers together, behind the kernels before.
-  OperationIndex gather(OperationIndex come, const PipelineSlot& slot, int cut) {
+  OperationIndex gather(OperationIndex arrival, const PipelineSlot& slot, int cut) {
     const int of_pass = 2 * slot.chunk + (slot.phase != PassPhase::kForward ? 1 : 0);
     const OperationIndex gathered =
         builder_.add(Collective{.kind = CollectiveKind::kAllGather,
                                 .group = SplitLayers::kGroup,
                                 .label = exchange_.first_gathered + of_pass * microbatches_ + slot.microbatch,
                                 .bytes = stages_.passed[static_cast<std::size_t>(cut)] * split_});
-    builder_.order(come, gathered);
+    builder_.order(arrival, gathered);
     return after(last_, gathered);
   }
 
