@@ -58,7 +58,7 @@ std::string study_schema() {
     "only_by_step_times": { "type": "array", "description": "rows whose computation only measured step times tell, not the scenario's model: validate --computation predicted leaves them out", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "group_by": { "$ref": "#/$defs/columns", "description": "errors are printed for each value of these, too" },
-    "choice_by": { "$ref": "#/$defs/columns", "description": "rows that agree in these do the same work in other ways: what choosing the one that simulates best costs is printed" },
+    "choice_by": { "$ref": "#/$defs/columns", "description": "of targets that are times or rates: rows that agree in these do the same work in other ways; what choosing the one that simulates best costs is printed" },
     "curves": { "type": "object", "required": ["x"], "additionalProperties": false, "properties": {
       "x": { "type": "string", "description": "column with numbers of workers" }, "by": { "$ref": "#/$defs/columns" } } },
     "ratios": { "type": "array", "items": { "type": "object", "required": ["label", "numerator", "denominator"], "additionalProperties": false, "properties": {

@@ -164,6 +164,9 @@ bool is_rate(const Study& study) {
   return study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
 }
 
+/// Whether plans are chosen by it: nobody takes the one with the least memory.
+bool is_speed(const Study& study) { return is_rate(study) || study.metric.ends_with("_s"); }
+
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<double> ranks;
   for (const double value : values) {
@@ -252,7 +255,7 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   validation.fitted = error_statistics(study, validation.rows, RowUse::kFitted);
   validation.predicted = error_statistics(study, validation.rows, RowUse::kPredicted);
   validation.groups = group_statistics(study, validation.rows);
-  if (!study.choice_by.empty()) validation.choices = judge_choices(study, validation.rows);
+  if (!study.choice_by.empty() && is_speed(study)) validation.choices = judge_choices(study, validation.rows);
   if (!study.sample_of.empty()) validation.samples = compare_samples(study, validation.rows);
 
   if (!study.curve_x.empty()) {

@@ -113,6 +113,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.kernel_overhead = json.optional<Seconds>("kernel_overhead", framework.kernel_overhead);
   framework.update_dispatch =
       json.optional<Seconds>("update_dispatch", otherwise != nullptr ? otherwise->update_dispatch : framework.dispatch);
+  framework.update_loop = json.optional<Seconds>("update_loop", framework.update_loop);
   framework.composition = json.optional<double>("composition", framework.composition);
   framework.uses_tf32 = json.optional<bool>("tf32", framework.uses_tf32);
   framework.needs_alignment = json.optional<bool>("needs_alignment", framework.needs_alignment);
@@ -122,7 +123,8 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.collective_dispatch = json.optional<Seconds>(
       "collective_dispatch", otherwise != nullptr ? otherwise->collective_dispatch : framework.dispatch);
   framework.accumulation = json.optional<double>("accumulation", framework.accumulation);
-  framework.step_beside_pipeline = json.optional<Seconds>("step_beside_pipeline", framework.step_beside_pipeline);
+  framework.dispatch_beside_pipeline =
+      json.optional<Seconds>("dispatch_beside_pipeline", framework.dispatch_beside_pipeline);
   framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
   framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);
@@ -136,10 +138,11 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   json.expect(framework.kernel_overhead <= Seconds{1}, "kernel_overhead", "at most 1s");
   json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
   json.expect(framework.update_dispatch <= Seconds{1}, "update_dispatch", "at most 1s");
+  json.expect(framework.update_loop <= Seconds{1}, "update_loop", "at most 1s");
   json.expect(framework.collective_dispatch <= Seconds{1}, "collective_dispatch", "at most 1s");
   json.expect(framework.accumulation >= 0 && framework.accumulation <= 100, "accumulation",
               "0 to 100 bytes of a parameter");
-  json.expect(framework.step_beside_pipeline <= Seconds{1}, "step_beside_pipeline", "at most 1s");
+  json.expect(framework.dispatch_beside_pipeline <= Seconds{1}, "dispatch_beside_pipeline", "at most 1s");
   json.expect(framework.attention_rate >= 0.01 && framework.attention_rate <= 10, "attention_rate",
               "a rate of 0.01 to 10 times FlashAttention-2's");
   json.expect(framework.copies >= 0 && framework.copies <= 100, "copies", "0 to 100 kernels");

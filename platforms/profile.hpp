@@ -73,7 +73,10 @@ struct Framework {
   /// before version 11, CUDA 10.2 documentation, cublasGemmEx().
   bool needs_alignment = false;
   Seconds update_dispatch{};  // host time for the update of a variable, before the next one's
-  double copies = 0;          // kernels that read and write a product's output once more: biases, heads transposed
+  /// Host time per variable of loops over variables behind the last kernel's dispatch (norms, clipping, the optimizer, copies to 16
+  /// bits): hidden as long as the GPU still runs kernels.
+  Seconds update_loop{};
+  double copies = 0;  // kernels that read and write a product's output once more: biases, heads transposed
   /// In mixed precision: time of losses, layer normalisations, dropouts and GELU by that in fp16. 1: all in fp16; 2: in
   /// fp32; more: with conversions.
   double mixed_scalars = 1;
@@ -85,10 +88,11 @@ struct Framework {
   /// Rate of fused attention by that of FlashAttention-2. FlashAttention takes about twice as long. Source: Dao,
   /// FlashAttention-2, ICLR 2024, section 4.1.
   double attention_rate = 1;
-  /// What each of the n - 1 steps of a collective among n GPUs within a layer takes longer in a pipeline over several
-  /// machines, while its messages are under way. Found in steps of nanotron with 2 to 8 GPUs a layer, whatever the bytes
-  /// (calibration/data/nanotron-ultrascale): 10, 15 and 25 ms a layer instead of 4.5; the cause is not known.
-  Seconds step_beside_pipeline{};
+  /// Host time that a collective within a layer takes besides, for each of the GPUs that hold the layer, in a pipeline over
+  /// several machines. Found in steps of nanotron (calibration/data/nanotron-ultrascale): no layer with its backward pass takes
+  /// less than 10, 15 and 25 ms on 2, 4 and 8 GPUs, whatever the model and the batch, and 4.5 without a pipeline or on one
+  /// machine; the cause is not known.
+  Seconds dispatch_beside_pipeline{};
   FrameworkMemory memory;
   /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
   /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.

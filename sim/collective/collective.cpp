@@ -88,7 +88,7 @@ class Planner {
                             .repeat = 2 * (count - 1),
                             .sections = 2};
       for (const Ranks& ring : rings) add_ring(phase, ring);
-      phase.steps = mean_steps(phase.edges);
+      go_round(phase);
       return {phase};
     }
     const std::size_t channels = channels_between(machines);
@@ -102,7 +102,7 @@ class Planner {
       }
       add_ring(phase, ring);
     }
-    phase.steps = mean_steps(phase.edges);
+    go_round(phase);
     return {phase};
   }
 
@@ -118,6 +118,7 @@ class Planner {
     const double between = std::round(mean.network * hops);  // latencies inside of machines are in the steps
     phase.parts = std::max<std::int64_t>(static_cast<std::int64_t>(edges_of_ring) / count, 1);
     phase.repeat = 1;
+    phase.mean_latency.reset();
     phase.hops = std::max(static_cast<int>(between), 1);
     phase.steps = {mean.nvlink * hops, mean.pcie * hops, mean.network * hops};
     return plan;
@@ -224,8 +225,8 @@ class Planner {
       for (const Ranks& machine : machines) ring.push_back(machine[i]);
       add_ring(between, ring);
     }
-    inside.steps = mean_steps(inside.edges);
-    between.steps = mean_steps(between.edges);
+    go_round(inside);
+    go_round(between);
     return {inside, between, inside};
   }
 
@@ -296,6 +297,14 @@ class Planner {
     for (const PathIndex edge : edges) sum = sum + steps_of(edge);
     const auto count = static_cast<double>(std::max<std::size_t>(edges.size(), 1));
     return {sum.nvlink / count, sum.pcie / count, sum.network / count};
+  }
+
+  /// Of phases in which every part crosses all edges of a ring, one after another.
+  void go_round(CollectivePhase& phase) const {
+    phase.steps = mean_steps(phase.edges);
+    Seconds sum{};
+    for (const PathIndex edge : phase.edges) sum += network_.latency(edge);
+    phase.mean_latency = sum / static_cast<double>(std::max<std::size_t>(phase.edges.size(), 1));
   }
 
   LinkSteps longest_steps(const std::vector<PathIndex>& edges) const {
@@ -463,6 +472,10 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
   return plan;
 }
 
+Seconds latency_of(const CollectivePhase& phase, PathIndex edge, const Network& network) {
+  return phase.mean_latency.value_or(network.latency(edge)) * phase.hops;
+}
+
 Bytes message_size(const CollectivePhase& phase, Bytes payload) {
   const Bytes data{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts};
   return phase.messaging.on_wire(std::max(Bytes{1}, data));
@@ -565,7 +578,7 @@ CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& 
     PhaseRates rates{phase, network, unit, watched};
     std::vector<std::pair<double, double>> all;
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
-      all.emplace_back(network.latency(phase.edges[e]).value() * phase.hops, rates.per_byte[e]);
+      all.emplace_back(latency_of(phase, phase.edges[e], network).value(), rates.per_byte[e]);
     std::sort(all.begin(), all.end(), std::greater<>{});
     std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
     for (const auto& edge : all)

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,9 @@ struct LinkSteps {
 /// Messages that start together. Every edge carries `size` bytes `repeat` times, one message after the other, and the
 /// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
 ///   repeat * max over edges of (hops * latency + size / rate)
-/// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees).
+/// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees). The latency is the
+/// edge's own; or, where every part goes round all edges, their mean: one machine of a ring of machines of eight GPUs waits for
+/// the network in one of eight steps.
 struct CollectivePhase {
   std::vector<PathIndex> edges;
   std::int64_t parts = 1;  // size = messaging.on_wire(ceil(pieces * payload / parts))
@@ -46,11 +49,15 @@ struct CollectivePhase {
   std::int64_t repeat = 1;
   std::int64_t sections = 1;  // of as many messages each, of which all have arrived at a rank before it begins the next
   int hops = 1;
-  LinkSteps steps{};      // that a message takes part in, one after another
-  Messaging messaging{};  // where any of its messages leaves a machine
+  LinkSteps steps{};                    // that a message takes part in, one after another
+  std::optional<Seconds> mean_latency;  // of the edges of rings
+  Messaging messaging{};                // where any of its messages leaves a machine
 };
 
 using CollectivePlan = std::vector<CollectivePhase>;
+
+/// On the way of one of the phase's messages, without the software of those that pass it on.
+Seconds latency_of(const CollectivePhase& phase, PathIndex edge, const Network& network);
 
 /// p ranks, n bytes, one-way latency a, bandwidth b of every NIC, one GPU per machine on one switch:
 /// - ring: 2 (p - 1) (a + n / (p b)). Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009.

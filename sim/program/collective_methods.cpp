@@ -85,10 +85,16 @@ class MethodList {
     return has_protocol;
   }
 
-  /// All protocols of the profile, a ring where one states no algorithm; which the tuner chooses between.
+  /// All protocols of the profile, a ring where one states no algorithm; which the tuner chooses between. Trees are between
+  /// machines.
   void add_library() {
-    for (const auto& [name, protocol] : parameters_->protocols)
-      if (is_for_kind(protocol)) add(protocol.algorithm.value_or(CollectiveAlgorithm::kRing), protocol);
+    const bool spans = std::any_of(gpus_.begin(), gpus_.end(), [this](const Endpoint gpu) {
+      return network_.topology().crosses_network(gpus_.front(), gpu);
+    });
+    for (const auto& [name, protocol] : parameters_->protocols) {
+      const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(CollectiveAlgorithm::kRing);
+      if (is_for_kind(protocol) && (spans || algorithm != CollectiveAlgorithm::kTree)) add(algorithm, protocol);
+    }
     if (methods_.empty()) add(CollectiveAlgorithm::kRing, std::nullopt);
   }
 

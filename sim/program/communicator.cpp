@@ -102,7 +102,7 @@ void Communicator::settle() {
 /// Of a message that took `transfer` to leave, after its last byte has left: the way, and the software of those that pass it on.
 Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge, Seconds transfer) const {
   const CollectiveProtocol& protocol = method().protocol;
-  return cluster_.network.latency(edge) * phase.hops + protocol.step_after(phase.steps.time(protocol), transfer);
+  return latency_of(phase, edge, cluster_.network) + protocol.step_after(phase.steps.time(protocol), transfer);
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.

@@ -42,6 +42,7 @@ namespace {
 Chain joined(const Operation& earlier, const Operation& later) {
   const Chain a = chain_of(earlier), b = chain_of(later);
   return {.stream = a.stream,
+          .is_dispatched_ahead = a.is_dispatched_ahead,
           .first_host = a.first_host,
           .host = a.host + b.host,
           .time = a.time + b.time,

@@ -51,8 +51,11 @@ struct Copy {
 struct BeginKernels {};
 /// A kernel on a stream, in the order of the program, takes `host` until it is dispatched and `time` on the GPU:
 ///   dispatched = max(dispatched before, ready) + host,   end = max(end before, dispatched) + time
+/// or, if the host does not wait for what the GPU waits for, as of streams that wait for events of others,
+///   dispatched = dispatched before + host,               end = max(end before, dispatched, ready) + time
 struct Compute {
   int stream = 0;
+  bool is_dispatched_ahead = false;
   int label = 0;  // its vertex in the operator graph
   Seconds host{}, time{};
   Seconds memory{};  // part of `time` in which device memory is read or written
@@ -60,9 +63,12 @@ struct Compute {
 };
 /// Several of them (fuse_chains()), with the sums of both and
 ///   end = max(end before + time, max(dispatched before, ready) + critical)
+/// or, dispatched ahead,
+///   end = max(max(end before, ready) + time, dispatched before + critical)
 struct Chain {
   int stream = 0;
-  Seconds first_host{};  // of its first kernel
+  bool is_dispatched_ahead = false;  // its first kernel
+  Seconds first_host{};              // of its first kernel
   Seconds host{}, time{}, critical{};
 };
 /// A message over a connection of the worker, which has one on the wire at a time: ends when it has arrived.
@@ -135,7 +141,8 @@ inline bool is_kernels(const Operation& operation) {
 inline Chain chain_of(const Operation& kernels) {
   const auto* kernel = std::get_if<Compute>(&kernels);
   return kernel == nullptr ? std::get<Chain>(kernels)
-                           : Chain{kernel->stream, kernel->host, kernel->host, kernel->time, kernel->critical()};
+                           : Chain{kernel->stream, kernel->is_dispatched_ahead, kernel->host, kernel->host,
+                                   kernel->time,   kernel->critical()};
 }
 
 /// An operation in its place in a program.

@@ -361,15 +361,17 @@ void RunningWorker::advance(int slot, int index) {
     if (readiness(operation).pending > 0) break;
     const auto* kernel = std::get_if<Compute>(&node(operation).operation);
     const Chain chain = chain_of(node(operation).operation);
-    Seconds ready = stream.host;
-    if (ready_at(operation) > ready) {
-      ready = ready_at(operation);
-      const Seconds stall = ready + chain.first_host - std::max(stream.gpu, stream.host + chain.first_host);
+    const Seconds ready = ready_at(operation), dispatched = stream.host;
+    const Seconds begin = chain.is_dispatched_ahead ? dispatched : std::max(dispatched, ready);
+    if (ready > dispatched) {
+      const Seconds starts = chain.is_dispatched_ahead ? ready : ready + chain.first_host;
+      const Seconds stall = starts - std::max(stream.gpu, dispatched + chain.first_host);
       if (stall > Seconds{} && step.program->counts_waits) count_stall(operation, stall);
     }
-    stream.host = ready + chain.host;
+    if (chain.is_dispatched_ahead) stream.gpu = std::max(stream.gpu, ready);
+    stream.host = begin + chain.host;
     if (kernel == nullptr) {
-      stream.gpu = std::max(stream.gpu + chain.time, ready + chain.critical);
+      stream.gpu = std::max(stream.gpu + chain.time, begin + chain.critical);
     } else {
       const Seconds start = std::max(stream.gpu, stream.host);
       stream.gpu = start + kernel->time * slowdown_;

@@ -162,6 +162,15 @@ class Planner {
   std::vector<int> first_use_;
 };
 
+GradientUnits with_places(std::vector<GradientUnit> units, std::size_t variables) {
+  GradientUnits plan{
+      .units = std::move(units), .of_variable = std::vector<std::vector<int>>(variables), .gathered = {}};
+  for (std::size_t u = 0; u < plan.units.size(); ++u)
+    for (const int variable : plan.units[u].variables)
+      plan.of_variable[static_cast<std::size_t>(variable)].push_back(static_cast<int>(u));
+  return plan;
+}
+
 GradientUnits plan_units(const Scenario& scenario, int servers, const std::vector<bool>& chosen) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
   const Planner planner{scenario, servers, chosen};
@@ -182,16 +191,20 @@ GradientUnits plan_units(const Scenario& scenario, int servers, const std::vecto
     pieces = std::clamp<std::int64_t>(pieces, 1, std::max<std::int64_t>(1, unit.gradient_bytes.value() / 2));
     for (GradientUnit& piece : Planner::cut(unit, pieces)) plan.units.push_back(std::move(piece));
   }
+  plan = with_places(std::move(plan.units), scenario.workload.variables.size());
+  const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
+  if (rules != nullptr && rules->gather_bucket_size)
+    plan.gathered = std::make_shared<const GradientUnits>(
+        with_places(*rules->gather_bucket_size == Bytes{}
+                        ? planner.one_per_variable()
+                        : planner.buckets(scenario.workload, *rules->gather_bucket_size, *rules->gather_bucket_size),
+                    scenario.workload.variables.size()));
   if (servers > 0) {
     std::vector<Bytes> sizes;
     for (const GradientUnit& unit : plan.units) sizes.push_back(unit.gradient_bytes);
     const std::vector<int> server_of = place_on_servers(sizes, servers, placement);
     for (std::size_t u = 0; u < plan.units.size(); ++u) plan.units[u].server = server_of[u];
   }
-  plan.of_variable.resize(scenario.workload.variables.size());
-  for (std::size_t u = 0; u < plan.units.size(); ++u)
-    for (const int variable : plan.units[u].variables)
-      plan.of_variable[static_cast<std::size_t>(variable)].push_back(static_cast<int>(u));
   return plan;
 }
 

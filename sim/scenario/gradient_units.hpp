@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct GradientUnit {
 
 struct GradientUnits {
   std::vector<GradientUnit> units;
-  std::vector<std::vector<int>> of_variable;  // [variables] units that hold a part of it
+  std::vector<std::vector<int>> of_variable;      // [variables] units that hold a part of it
+  std::shared_ptr<const GradientUnits> gathered;  // in which values are gathered after the update; null: in these
 };
 
 /// Where buckets of gradients, of so many bytes in the order in which they become ready, close: behind the gradient with
@@ -43,6 +45,7 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 ///   of blocks are one, the root; in the order in which blocks are ready. A model without blocks has buckets of 25 MiB.
 /// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
 ///   placement cuts every variable into one per server.
+/// With CollectiveRules::gather_bucket_size what is gathered after the update is in buckets of its own, of the values' bytes.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);
 

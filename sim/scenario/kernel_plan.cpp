@@ -312,6 +312,7 @@ UpdateTime update_time(const Workload& workload, Optimizer optimizer, const Stat
       sum.dispatch += framework.dispatch;
     } else {
       sum.total += std::max(time, framework.update_dispatch);
+      sum.loop += framework.update_loop;
       if (framework.update_dispatch > time) sum.dispatch += framework.update_dispatch;
     }
   }

@@ -50,6 +50,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
 struct UpdateTime {
   Seconds total{};
   Seconds dispatch{};  // part of it that lasts as long as its host's dispatch
+  Seconds loop{};      // of the host, besides: Framework::update_loop
 };
 
 /// Of all trained variables a kernel for each, which reads and writes update_bytes() of the states:

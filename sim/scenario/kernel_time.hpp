@@ -36,7 +36,6 @@ struct PlannedExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};
   std::vector<int> read_by;  // vertices that wait for it
-  Seconds delay{};           // before it begins
 };
 
 /// One kernel of a step, in dispatch order.
@@ -60,6 +59,7 @@ struct ComputePlan {
   Seconds launch_time{};
   Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
   Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
+  Seconds update_loop{};      // of the host, behind the dispatch of the last kernel; the update waits for it
 };
 
 /// [vertices] that read each of the graph's exchanges; of other vertices none.

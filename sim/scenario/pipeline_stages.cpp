@@ -363,11 +363,22 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
       as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());
   plan.update = whole.update * share;
   plan.update_dispatch = whole.update_dispatch * share;
+  plan.update_loop = whole.update_loop * share;
   return plan;
 }
 
 GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& stages, int stage) {
-  GradientUnits all{.units = {}, .of_variable = std::vector<std::vector<int>>(stages.of_variable.size())};
+  const auto none = [&stages] {
+    return GradientUnits{
+        .units = {}, .of_variable = std::vector<std::vector<int>>(stages.of_variable.size()), .gathered = {}};
+  };
+  const auto add = [](GradientUnits& all, const GradientUnits& units) {
+    const int before = static_cast<int>(all.units.size());
+    all.units.insert(all.units.end(), units.units.begin(), units.units.end());
+    for (std::size_t v = 0; v < units.of_variable.size(); ++v)
+      for (const int unit : units.of_variable[v]) all.of_variable[v].push_back(before + unit);
+  };
+  GradientUnits all = none(), gathered = none();
   for (int part = stage; part < stages.parts(); part += stages.stages()) {
     const auto is_first_of_stage = [&](const std::vector<int>& parts) {
       const auto first = std::ranges::find(parts, stage, [&](int of) { return stages.stage_of(of); });
@@ -375,12 +386,11 @@ GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& s
     };
     std::vector<bool> chosen;
     for (const std::vector<int>& parts : stages.parts_of_variable) chosen.push_back(is_first_of_stage(parts));
-    GradientUnits units = plan_gradient_units(scenario, chosen);
-    const int before = static_cast<int>(all.units.size());
-    std::ranges::move(units.units, std::back_inserter(all.units));
-    for (std::size_t v = 0; v < units.of_variable.size(); ++v)
-      for (const int unit : units.of_variable[v]) all.of_variable[v].push_back(before + unit);
+    const GradientUnits units = plan_gradient_units(scenario, chosen);
+    add(all, units);
+    if (units.gathered) add(gathered, *units.gathered);
   }
+  if (!gathered.units.empty()) all.gathered = std::make_shared<const GradientUnits>(std::move(gathered));
   return all;
 }
 

@@ -156,7 +156,7 @@ namespace {
 
 void stretch(ComputePlan& plan, double factor) {
   for (Seconds* part : {&plan.step_overhead, &plan.host_copies, &plan.gpu_time, &plan.memory_time, &plan.launch_time,
-                        &plan.update, &plan.update_dispatch})
+                        &plan.update, &plan.update_dispatch, &plan.update_loop})
     *part = *part * factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * factor;
@@ -171,6 +171,7 @@ void change(ComputePlan& plan, const StepChange& by) {
   const Seconds on_gpu = plan.update - plan.update_dispatch;
   plan.update_dispatch = plan.update_dispatch * by.host;
   plan.update = on_gpu * by.gpu + plan.update_dispatch;
+  plan.update_loop = plan.update_loop * by.host;
   plan.gpu_time = plan.memory_time = plan.launch_time = {};
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * by.host;
@@ -183,13 +184,13 @@ void change(ComputePlan& plan, const StepChange& by) {
   }
 }
 
-/// As Framework::step_beside_pipeline says.
-void hinder_exchanges(ComputePlan& plan, const Scenario& scenario) {
-  const Seconds step = scenario.profile.framework(scenario.framework).step_beside_pipeline;
-  if (step == Seconds{} || scenario.worker_machines() < 2 || scenario.training.strategy.kind->pipeline() == nullptr)
+/// As Framework::dispatch_beside_pipeline says.
+void slow_exchanges(ComputePlan& plan, const Scenario& scenario) {
+  const Seconds each = scenario.profile.framework(scenario.framework).dispatch_beside_pipeline;
+  if (each == Seconds{} || scenario.worker_machines() < 2 || scenario.training.strategy.kind->pipeline() == nullptr)
     return;
   for (PlannedKernel& kernel : plan.kernels)
-    if (kernel.exchange) kernel.exchange->delay = step * (scenario.model.split.degree - 1);
+    if (kernel.exchange) kernel.dispatch += each * scenario.model.split.degree;
 }
 
 }  // namespace
@@ -199,12 +200,13 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   const UpdateTime update = update_time(scenario, group);
   plan.update = update.total;
   plan.update_dispatch = update.dispatch;
+  plan.update_loop = update.loop;
   scenario.training.strategy.kind->divide(plan, scenario);
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);
   change(plan, scenario.step_change);
-  hinder_exchanges(plan, scenario);
+  slow_exchanges(plan, scenario);
   return plan;
 }
 

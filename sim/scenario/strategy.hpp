@@ -100,6 +100,8 @@ struct CollectiveRules {
   int prefetched_units = 1;  // with sharded variables: units that are gathered ahead of the one that kernels use
   int shard_group =
       0;  // data-parallel workers that share what is sharded, as many others do among themselves; 0: all of them
+  /// Of values that are gathered after the update; 0: each variable by itself; none: as their gradients are added up.
+  std::optional<Bytes> gather_bucket_size;
   bool has_gradient_norm =
       false;                  // the update waits for the norm of all gradients, of which workers have different parts
   bool reduces_once = false;  // sharded gradients are kept whole until the last of the accumulated batches

@@ -678,6 +678,18 @@ class Substitution {
     return completion.whatever.contains(label) && protocol["algorithm"] == word_of(algorithm);
   }
 
+  /// The nearest that states it for a protocol of that label; of those that have none, of any.
+  static std::pair<const Candidate*, const Json*> first_that_states(const std::vector<Candidate>& list,
+                                                                    const std::string& label, const std::string& key) {
+    for (const Candidate& candidate : list) {
+      const Json& protocols = candidate.entry["protocols"];
+      if (protocols.contains(label) && protocols[label].contains(key)) return {&candidate, &protocols[label][key]};
+    }
+    for (const Candidate& candidate : list)
+      if (const Json* value = stated_by(candidate.entry["protocols"], label, key)) return {&candidate, value};
+    return {};
+  }
+
   /// The algorithm's protocols, from the nearest where there are none, and what they do not state.
   void complete(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
     Json& entry = completion.entry;
@@ -695,16 +707,13 @@ class Substitution {
     for (const std::string& key : need.keys)
       for (auto& [label, protocol] : protocols.items()) {
         if (protocol.contains(key) || !is_meant(label, protocol)) continue;
-        for (const Candidate& candidate : list) {
-          const Json* value = stated_by(candidate.entry["protocols"], label, key);
-          if (value == nullptr) continue;
-          protocol[key] = *value;
-          completion
-              .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
-              spread_over(list, key);
-          completion.filled[in_quotes(candidate.profile) + describe_interconnect(candidate)].insert(key);
-          break;
-        }
+        const auto [candidate, value] = first_that_states(list, label, key);
+        if (candidate == nullptr) continue;
+        protocol[key] = *value;
+        completion
+            .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
+            spread_over(list, key);
+        completion.filled[in_quotes(candidate->profile) + describe_interconnect(*candidate)].insert(key);
       }
   }
 

@@ -112,6 +112,7 @@ std::vector<ChakraAttribute> attributes_of(const Node& node) {
   std::visit(
       [&](const auto& does) {
         if constexpr (requires { does.is_collected; }) whole("is_collected", does.is_collected);
+        if constexpr (requires { does.is_dispatched_ahead; }) whole("is_dispatched_ahead", does.is_dispatched_ahead);
         if constexpr (requires { does.is_event; }) whole("is_event", does.is_event);
         whole("resource", role.resource);
         if constexpr (requires { does.label; }) whole("label", does.label);
@@ -376,7 +377,7 @@ class WorkerTrace : TraceBuilder {
             ChakraNode dispatch{.name = name("dispatch"), .is_on_cpu = true, .thread = stream};
             dispatch.type = ChakraType::kCompute;
             dispatch.duration = nanoseconds(does.host);
-            dispatch.data_deps = std::exchange(kernel.data_deps, {});
+            if (!does.is_dispatched_ahead) dispatch.data_deps = std::exchange(kernel.data_deps, {});
             if (dispatched != kNone) dispatch.ctrl_deps.push_back(dispatched);
             dispatched = add(std::move(dispatch));
             kernel.data_deps.push_back(dispatched);

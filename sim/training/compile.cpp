@@ -23,16 +23,14 @@ std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputeP
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.exchange) {
       end_stretch();
-      const OperationIndex delay =
-          kernel.exchange->delay > Seconds{} ? builder.add(Delay{.time = kernel.exchange->delay}) : OperationIndex{-1};
       added.push_back(builder.add(Collective{
           .kind = kernel.exchange->kind, .group = group, .label = first_label++, .bytes = kernel.exchange->bytes}));
       stretch = builder.next();
       host += kernel.dispatch;
-      if (kernel_before >= 0) builder.order(kernel_before, delay >= 0 ? delay : added.back());
-      if (delay >= 0) builder.order(delay, added.back());
+      if (kernel_before >= 0) builder.order(kernel_before, added.back());
     } else {
       kernel_before = builder.add(Compute{.stream = stream,
+                                          .is_dispatched_ahead = awaited.contains(kernel.vertex),
                                           .label = kernel.vertex,
                                           .host = std::exchange(host, {}) + kernel.dispatch,
                                           .time = kernel.time.total,

@@ -23,33 +23,35 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
                            const Replicas& replicas)
     : builder_{builder},
       units_{units},
+      fetched_{units.gathered ? *units.gathered : units},
       exchange_{strategy.exchange},
       sharding_{rules_of(strategy).sharding},
       replicas_{replicas},
       prefetched_units_{rules_of(strategy).prefetched_units},
       first_label_{first_label},
       first_counter_{builder.program().counters},
-      count_{count_of(strategy, passes)} {
+      count_{count_of(units, strategy, passes)} {
   find_uses(kernels);
   if (runs_ahead())
-    for (std::size_t u = 0; u < units.units.size(); ++u) (void)builder.new_counter();
+    for (std::size_t u = 0; u < fetched_.units.size(); ++u) (void)builder.new_counter();
 }
 
-UnitExchange::Count UnitExchange::count_of(const Strategy& strategy, int passes) {
+UnitExchange::Count UnitExchange::count_of(const GradientUnits& units, const Strategy& strategy, int passes) {
   const CollectiveRules& rules = rules_of(strategy);
   Count count{.reduced = rules.sharding >= Sharding::kGradients && !rules.reduces_once ? passes : 1};
-  if (rules.sharding != Sharding::kNone) count.gathered = 1;
+  if (rules.sharding != Sharding::kNone && !units.gathered) count.gathered = 1;
   if (rules.sharding == Sharding::kParameters) count.gathered = count.gathered_for_backward = passes;
   if (rules.shard_group > 0) count.among_replicas = count.reduced;
   return count;
 }
 
 std::size_t UnitExchange::count(const GradientUnits& units, const Strategy& strategy, int passes) {
-  return units.units.size() * static_cast<std::size_t>(count_of(strategy, passes).all());
+  return units.units.size() * static_cast<std::size_t>(count_of(units, strategy, passes).all()) +
+         (units.gathered ? units.gathered->units.size() : 0);
 }
 
 std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const Strategy& strategy, int passes) {
-  const Count count = count_of(strategy, passes);
+  const Count count = count_of(units, strategy, passes);
   const bool is_sharded = rules_of(strategy).sharding != Sharding::kNone;
   std::vector<std::string> labels;
   for (const GradientUnit& unit : units.units)
@@ -59,39 +61,50 @@ std::vector<std::string> UnitExchange::labels(const GradientUnits& units, const 
           std::pair{", added up among replicas", count.among_replicas}})
       for (int pass = 0; pass < times; ++pass)
         labels.push_back(unit.name + what + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
+  if (units.gathered)
+    for (const GradientUnit& unit : units.gathered->units) labels.push_back(unit.name + ", gathered");
   return labels;
 }
 
 /// Forward kernels read units in the order of their first use. Backward, those between the kernels that complete one
 /// unit and the next are taken as the next one's.
 void UnitExchange::find_uses(const std::vector<PlannedKernel>& kernels) {
-  std::vector<bool> is_read(units_.units.size());
-  std::vector<std::size_t> gradients_left;
-  for (const GradientUnit& unit : units_.units)
-    gradients_left.push_back(unit.variables.size() - static_cast<std::size_t>(unit.frozen));
+  std::vector<bool> is_read(fetched_.units.size());
   std::size_t backward = 0;
   for (std::size_t k = 0; k < kernels.size(); ++k)
-    for_units(units_, kernels[k].waits_for, [&](std::size_t u) {
+    for_units(fetched_, kernels[k].waits_for, [&](std::size_t u) {
       if (is_read[u]) return;
       is_read[u] = true;
       forward_.push_back({u, k});
       backward = k + 1;
     });
+  completed_ = completions(kernels, units_);
+  updated_ = units_.gathered ? completions(kernels, fetched_) : completed_;
+  for (const Use& use : completed_) {
+    backward_.push_back({use.unit, std::min(backward, use.begin)});
+    backward = std::max(backward, use.begin + 1);
+  }
+}
+
+std::vector<UnitExchange::Use> UnitExchange::completions(const std::vector<PlannedKernel>& kernels,
+                                                         const GradientUnits& units) {
+  std::vector<std::size_t> gradients_left;
+  for (const GradientUnit& unit : units.units)
+    gradients_left.push_back(unit.variables.size() - static_cast<std::size_t>(unit.frozen));
+  std::vector<Use> completed;
   for (std::size_t k = 0; k < kernels.size(); ++k)
-    for_units(units_, kernels[k].completes, [&](std::size_t u) {
-      if (--gradients_left[u] > 0) return;
-      completed_.push_back({u, k});
-      backward_.push_back({u, std::min(backward, k)});
-      backward = std::max(backward, k + 1);
+    for_units(units, kernels[k].completes, [&](std::size_t u) {
+      if (--gradients_left[u] == 0) completed.push_back({u, k});
     });
+  return completed;
 }
 
 int UnitExchange::label(std::size_t u, int label_of_unit) const {
   return first_label_ + static_cast<int>(u) * count_.all() + label_of_unit;
 }
 
-int UnitExchange::priority(std::size_t u) const {
-  return exchange_.order == Order::kPriority ? units_.units[u].first_use : 0;
+int UnitExchange::priority(const GradientUnit& unit) const {
+  return exchange_.order == Order::kPriority ? unit.first_use : 0;
 }
 
 OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_of_unit) {
@@ -99,11 +112,25 @@ OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_o
   const OperationIndex added =
       builder_.add(Collective{.kind = kind,
                               .label = label(u, label_of_unit),
-                              .priority = priority(u),
+                              .priority = priority(unit),
                               .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
-  const bool completes = sharding_ == Sharding::kNone || kind == CollectiveKind::kAllGather;
-  if (runs_ahead() && completes) builder_.signal(added, {.counter = first_counter_ + static_cast<int>(u)});
+  if (sharding_ == Sharding::kNone) signal(added, u);
   return added;
+}
+
+OperationIndex UnitExchange::gather_updated(std::size_t u) {
+  const GradientUnit& unit = fetched_.units[u];
+  const int own_label = first_label_ + static_cast<int>(units_.units.size()) * count_.all() + static_cast<int>(u);
+  const OperationIndex added = builder_.add(Collective{.kind = CollectiveKind::kAllGather,
+                                                       .label = units_.gathered ? own_label : label(u, count_.reduced),
+                                                       .priority = priority(unit),
+                                                       .bytes = unit.value_bytes});
+  signal(added, u);
+  return added;
+}
+
+void UnitExchange::signal(OperationIndex arrival, std::size_t u) {
+  if (runs_ahead()) builder_.signal(arrival, {.counter = first_counter_ + static_cast<int>(u)});
 }
 
 void UnitExchange::wait_for_units(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass) {
@@ -147,7 +174,7 @@ std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationInde
         builder_.add(
             Collective{.group = replicas_.group,
                        .label = label(unit.unit, count_.all() - count_.among_replicas + of_pass),
-                       .priority = priority(unit.unit),
+                       .priority = priority(units_.units[unit.unit]),
                        .bytes = Bytes{(units_.units[unit.unit].gradient_bytes.value() + replicas_.sharing_workers - 1) /
                                       replicas_.sharing_workers}}));
     builder_.order(part, reduced.back());
@@ -160,7 +187,12 @@ const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
   return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
 }
 
-void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last) {
+void UnitExchange::end_step(Seconds time, Seconds host, std::vector<OperationIndex> reduced, OperationIndex last) {
+  if (host > Seconds{}) {
+    reduced.push_back(
+        builder_.add(Chain{.is_dispatched_ahead = true, .first_host = host, .host = host, .critical = host}));
+    builder_.add_stretch(0, reduced.back());
+  }
   const auto add_after = [this](const std::vector<OperationIndex>& earlier, const Operation& operation) {
     const OperationIndex added = builder_.add(operation);
     for (const OperationIndex one : earlier) builder_.order(one, added);
@@ -174,13 +206,12 @@ void UnitExchange::end_step(Seconds time, std::vector<OperationIndex> reduced, O
     (void)add_after(reduced, update);
   } else if (runs_ahead()) {  // each unit is gathered when the next forward pass comes to need it, in this order
     const OperationIndex updated = add_after({add_after(reduced, optimizer)}, update);
-    for (const Use& unit : forward_)
-      builder_.order(updated, add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
-  } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !completed_.empty()) {
+    for (const Use& use : forward_) builder_.order(updated, gather_updated(use.unit));
+  } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !updated_.empty()) {
     const OperationIndex updated = add_after(reduced, optimizer);
     std::vector<OperationIndex> gathered;
-    for (const Use& unit : completed_) {
-      gathered.push_back(add(CollectiveKind::kAllGather, unit.unit, count_.reduced));
+    for (const Use& use : updated_) {
+      gathered.push_back(gather_updated(use.unit));
       builder_.order(updated, gathered.back());
     }
     end = add_after(gathered, update);

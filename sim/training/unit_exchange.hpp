@@ -25,7 +25,8 @@ struct Replicas {
 ///                                its forward kernels, with sharded parameters
 ///   gathered for backward        then before its backward kernels, too
 ///   added up among replicas      its part, after each reduce-scatter, where only some workers share what is sharded
-/// with a label for each of them, as collectives of a group have (program.hpp).
+/// with a label for each of them, as collectives of a group have (program.hpp). What is gathered after the update may be in units of
+/// its own (GradientUnits::gathered).
 class UnitExchange {
  public:
   /// Adds operations in group 0, and those among replicas in `replicas.group`, to the builder's program, whose labels from
@@ -40,12 +41,12 @@ class UnitExchange {
   static std::vector<std::string> labels(const GradientUnits& units, const Strategy& strategy, int passes);
   /// Whether units are gathered or added up in every pass, so that each has operations of its own.
   static bool exchanges_each_pass(const Strategy& strategy, int passes) {
-    const Count count = count_of(strategy, passes);
+    const Count count = count_of({}, strategy, passes);
     return count.reduced == passes || count.gathered_for_backward == passes;
   }
   /// Whether units are added up in every pass, or after the last one.
   static bool reduces_each_pass(const Strategy& strategy, int passes) {
-    return count_of(strategy, passes).reduced == passes;
+    return count_of({}, strategy, passes).reduced == passes;
   }
 
   /// Adds what the kernels of a pass wait for, which follows `before`. With sharded parameters units are gathered some
@@ -56,9 +57,9 @@ class UnitExchange {
   std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
   /// The unit of one of the collectives.
   const GradientUnit& unit_of(OperationIndex collective) const;
-  /// Adds what follows all of `reduced` and the last kernel: the update, of `time`; what is gathered then; the fence.
-  /// With forward overlap the fence waits for the kernel alone.
-  void end_step(Seconds time, std::vector<OperationIndex> reduced, OperationIndex last);
+  /// Adds what follows all of `reduced` and the last kernel: the update, of `time`, which waits for the `host` that has dispatched
+  /// the kernels, too; what is gathered then; the fence. With forward overlap the fence waits for the kernel alone.
+  void end_step(Seconds time, Seconds host, std::vector<OperationIndex> reduced, OperationIndex last);
 
  private:
   /// Kernels of a pass, from `begin` on, in which a unit is used.
@@ -72,16 +73,21 @@ class UnitExchange {
     int all() const { return reduced + gathered + gathered_for_backward + among_replicas; }
   };
 
-  static Count count_of(const Strategy& strategy, int passes);
+  static Count count_of(const GradientUnits& units, const Strategy& strategy, int passes);
   void find_uses(const std::vector<PlannedKernel>& kernels);
+  static std::vector<Use> completions(const std::vector<PlannedKernel>& kernels, const GradientUnits& units);
   bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
   void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
   int label(std::size_t unit, int label_of_unit) const;
-  int priority(std::size_t unit) const;
+  int priority(const GradientUnit& unit) const;
   OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
+  OperationIndex gather_updated(std::size_t unit);
+  /// The values of the unit have come.
+  void signal(OperationIndex arrival, std::size_t unit);
 
   ProgramBuilder& builder_;
   const GradientUnits& units_;
+  const GradientUnits& fetched_;  // units in which values come
   const GradientExchange& exchange_;
   Sharding sharding_;
   Replicas replicas_;
@@ -91,6 +97,7 @@ class UnitExchange {
   Count count_;
   std::vector<Use> forward_, backward_;  // in the order of the kernels
   std::vector<Use> completed_;           // units, and the kernels that complete their gradients
+  std::vector<Use> updated_;             // the same of units in which values come
 };
 
 }  // namespace rehearse

@@ -353,6 +353,7 @@ TEST_CASE("what simulates best is compared with what is best, in each choice") {
   const Validation times = choices("iteration_time_s");  // less is better: the third of a, the second of b
   CHECK(times.choices[0].regret_pct == 0);
   CHECK(choice_statistics(rates)->choices == 2);
+  CHECK(choices("gpu_memory_bytes").choices.empty());  // nobody chooses by it
   CHECK_FALSE(choice_statistics(Validation{}).has_value());
 }
 

@@ -38,7 +38,8 @@ inline Node read_operation(const ChakraNode& node) {
         return BeginKernels{};
       case 3:
         CHECK(time("critical_s") == time("host_s") + time("time_s"));
-        return Compute{resource, label, time("host_s"), time("time_s"), time("memory_s")};
+        return Compute{resource,        whole("is_dispatched_ahead") != 0, label, time("host_s"), time("time_s"),
+                       time("memory_s")};
       case 4:
         return Send{resource, label, priority, whole("is_collected") != 0, bytes};
       case 5:

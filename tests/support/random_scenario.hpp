@@ -227,7 +227,10 @@ class ScenarioGenerator {
       if (group.contains("joins_at") || group.contains("leaves_at")) return;
     strategy["algorithm"] = "ring";
     strategy["sharding"] = std::vector<std::string>{"optimizer", "gradients", "parameters"}[random.below(3)];
-    if (strategy["sharding"] == "parameters") strategy["prefetched_units"] = random.below(4);
+    if (strategy["sharding"] == "parameters")
+      strategy["prefetched_units"] = random.below(4);
+    else if (random.below(2) == 0)
+      strategy["gather_bucket_size"] = std::vector<std::string>{"0B", "1KiB", "1MiB"}[random.below(3)];
   }
 
   /// Workers of several GPUs each, in a third of the scenarios that have them.

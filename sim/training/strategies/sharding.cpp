@@ -34,6 +34,15 @@ std::vector<Refusal> refusals_of_sharding() {
                                                                          : stated_of_strategy(s, {"prefetched_units"});
        },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
+      {"buckets of what is not gathered after the update",
+       [](const Refusal::Subject& s) {
+         const Sharding sharding = collective_rules_of(s).sharding;
+         return sharding == Sharding::kOptimizer || sharding == Sharding::kGradients
+                    ? RefusedPlace{}
+                    : stated_of_strategy(s, {"gather_bucket_size"});
+       },
+       "\"sharding\": \"optimizer\" or \"gradients\" beside it",
+       "they gather what each worker has updated; sharded parameters are gathered in units before they are used"},
       {"forward overlap of parts",
        [](const Refusal::Subject& s) {
          return collective_rules_of(s).sharding >= Sharding::kGradients ? forward_overlap(s) : RefusedPlace{};
@@ -64,6 +73,7 @@ std::string schema_of_sharding() {
   return R"json({ "properties": {
     "sharding": { "enum": ["none", "optimizer", "gradients", "parameters"], "default": "none", "description": "all_reduce: what a worker keeps only its part of; each stage includes the one before (ZeRO 1, 2, 3)" },
     "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" },
+    "gather_bucket_size": { "$ref": "#/$defs/size", "description": "sharding of optimizer or gradients: values that are gathered together after the update (allgather_bucket_size of DeepSpeed); 0B: each variable by itself, as nanotron; default: as gradients are added up" },
     "shard_group": { "type": "integer", "minimum": 2, "description": "with sharding: so many consecutive data-parallel workers share what is sharded, and add up their parts with their likes in the other groups (hybrid sharding of FSDP, MiCS); a divisor of them; default: all" },
     "no_sync": { "type": "boolean", "default": false, "description": "sharding of gradients or parameters: gradients are kept whole while batches are accumulated, and added up after the last one (no_sync() of FSDP), instead of each time" }
   } })json";
@@ -80,6 +90,11 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
   if (rules.sharding == Sharding::kParameters && !overlaps) rules.prefetched_units = 0;
   rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
   rules.reduces_once = json.optional<bool>("no_sync", false);
+  if (json.has("gather_bucket_size")) {
+    rules.gather_bucket_size = json.required<Bytes>("gather_bucket_size");
+    json.expect(*rules.gather_bucket_size == Bytes{} || *rules.gather_bucket_size >= Bytes{1024}, "gather_bucket_size",
+                "0B or at least 1KiB");
+  }
   if (json.has("prefetched_units"))
     json.expect(rules.prefetched_units >= 0 && rules.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
 }

@@ -72,6 +72,42 @@ Program compute_only(const ComputePlan& plan) {
 
 }  // namespace
 
+TEST_CASE("kernels that wait for something are dispatched behind it, or ahead of it") {
+  // Three kernels, of which the second waits for a delay of 20 ms behind the first. Host 1 ms each, GPU 3 ms: ahead of the delay's
+  // end all are dispatched. Host 30 ms: the third kernel is dispatched at 90 ms, whatever the delay; or, behind it, at
+  // 30 + 3 + 20 + 2 x 30 ms.
+  const auto ends = [](Seconds host, bool is_ahead, bool is_fused) {
+    ProgramBuilder builder;
+    const OperationIndex begin = builder.add(BeginKernels{});
+    const auto kernel = [&](bool waits) {
+      return builder.add(Compute{.is_dispatched_ahead = waits && is_ahead, .host = host, .time = 3.0_ms});
+    };
+    const OperationIndex first = kernel(false);
+    builder.order(begin, first);
+    builder.add_stretch(0, first);
+    const OperationIndex delay = builder.add(Delay{.time = 20.0_ms});
+    builder.order(first, delay);
+    const OperationIndex second = kernel(true);
+    builder.order(delay, second);
+    const OperationIndex last = kernel(false);
+    builder.add_stretch(0, second);
+    builder.order(last, builder.add(Fence{}));
+    const Program program = builder.finish();
+    Bench bench;
+    RunningWorker& worker = bench.add_worker(0);
+    const Program fused = fuse_chains(program);
+    bench.begin(worker, is_fused ? fused : program);
+    bench.run();
+    return bench.ends.front().value();
+  };
+  for (const bool is_fused : {false, true}) {
+    CHECK(ends(1.0_ms, true, is_fused) == test::exactly(1e-3 + 3e-3 + 20e-3 + 2 * 3e-3));
+    CHECK(ends(1.0_ms, false, is_fused) == test::exactly(1e-3 + 3e-3 + 20e-3 + 1e-3 + 2 * 3e-3));
+    CHECK(ends(30.0_ms, true, is_fused) == test::exactly(3 * 30e-3 + 3e-3));
+    CHECK(ends(30.0_ms, false, is_fused) == test::exactly(30e-3 + 3e-3 + 20e-3 + 2 * 30e-3 + 3e-3));
+  }
+}
+
 TEST_CASE("host and GPU form a pipeline: d + n t if the GPU is slower, n d + t if the host is") {
   const Program gpu_bound = compute_only(make_plan(100, 1.0_ms, 3.0_ms));
   const Program host_bound = compute_only(make_plan(100, 3.0_ms, 1.0_ms));

@@ -105,6 +105,8 @@ std::map<std::string, Json> examples() {
       {"parts that trees and stars exchange",
        all_reduce({{strategy + "algorithm", "tree"}, {strategy + "sharding", "gradients"}})},
       {"units that are gathered ahead though they are there", all_reduce({{strategy + "prefetched_units", 2}})},
+      {"buckets of what is not gathered after the update",
+       all_reduce({{strategy + "sharding", "parameters"}, {strategy + "gather_bucket_size", "0B"}})},
       {"groups that share nothing", all_reduce({{strategy + "shard_group", 2}})},
       {"groups of workers of several GPUs that share states", all_reduce({{strategy + "sharding", "gradients"},
                                                                           {strategy + "shard_group", 2},

@@ -135,6 +135,20 @@ TEST_CASE("NCCL's Tree is found by its names, its other words by theirs, whateve
   CHECK(time_of(on_machines(instance, 1, kGi, "NVLS")) == time_of(on_machines(instance, 1, kGi, "nvls")));
 }
 
+TEST_CASE(
+    "the library takes trees between many machines, as long as the rings' latency is longer than their bytes, and none "
+    "inside") {
+  const auto time = [](int machines, const char* algorithm, double bytes) {
+    Json scenario = on_machines("p5.48xlarge", machines, bytes, algorithm);
+    scenario["calibration"] = "nccl";
+    return time_of(scenario);
+  };
+  CHECK(time(32, "library", 1 << 20) == time(32, "tree", 1 << 20));
+  CHECK(time(32, "library", 1 << 20) < 0.3 * time(32, "ring", 1 << 20));
+  CHECK(time(2, "library", 8 * kGi) == time(2, "ring", 8 * kGi));
+  for (const double bytes : {1e3, 1e6}) CHECK(time(1, "library", bytes) == time(1, "ring", bytes));
+}
+
 TEST_CASE("algorithms of libraries that are not modelled are refused by their names, never taken for a neighbour") {
   for (const char* word : {"CollnetDirect", "CollNetChain", "NVLSTree", "nvls_tree", "PAT", "halving_doubling",
                            "rabenseifner", "bruck", "bcube", "Recursive Halving Doubling", "ring_chunked", "MSCCL"}) {
@@ -187,7 +201,7 @@ TEST_CASE("closed forms of NVLink domains: ports inside, all NICs of a domain be
   check(domains(3, 6, "nvls"), (1 + 1.0 / 6) * kSize / kPort);
   check(domains(3, 8, "nvls"), (1 + 1.0 / 6) * kSize / kPort);  // a domain that is not full
   // Two domains of two machines each: the ring leaves a domain through its four NICs.
-  check(domains(4, 4, "ring"), 2 * 7 * (kAlpha + kSize / (8 * 4 * kBeta)));
+  check(domains(4, 4, "ring"), 2 * 7 * (kAlpha * 2 / 8 + kSize / (8 * 4 * kBeta)));
   check(domains(4, 4, "tree"), 2 * kAlpha + kSize / (4 * kBeta));
   CHECK(refusal(domains(4, 4, "nvls")).find("in one such \"nvlink_domain\"") != std::string::npos);
   CHECK(refusal(domains(5, 4, "hierarchical")).find("or in every NVLink domain") != std::string::npos);

@@ -119,7 +119,7 @@ TEST_CASE("steps are those of the links that a part passes") {
   check_time(all_reduce(1, 4, {{"pcie", "10GBps"}}, protocols), 6 * (5e-6 + pcie));
   check_time(all_reduce(4, 1, nvswitch(), protocols), 6 * (14e-6 + kAlpha + 24e6 / (4 * kNic)));
   // Two machines of two GPUs: of the four edges of the ring two are inside and two outside.
-  check_time(all_reduce(2, 2, nvswitch(), protocols), 6 * ((3e-6 + 14e-6) / 2 + kAlpha + 24e6 / (4 * kNic)));
+  check_time(all_reduce(2, 2, nvswitch(), protocols), 6 * ((3e-6 + 14e-6 + kAlpha) / 2 + 24e6 / (4 * kNic)));
   // A tree of three: root and two leaves, up and down; two children share the root's NIC.
   check_time(all_reduce(3, 1, nvswitch(), protocols, 24'000'000, "binary_tree"),
              2 * (14e-6 + kAlpha + 2 * 24e6 / kNic));
@@ -398,7 +398,7 @@ TEST_CASE("a steady state of collectives with a library repeats exactly") {
                               {"Simple", {{"launch", "30us"}, {"copy", "50GBps"}, {"network_step", "14us"}}}});
   const double one = closed_form(scenario);
   scenario["training"]["steps"] = 50;
-  check_time(all_reduce(2, 4, nvswitch(), Json::object()), 2 * 7 * (kAlpha + 24e6 / (8 * kNic)));
+  check_time(all_reduce(2, 4, nvswitch(), Json::object()), 2 * 7 * (kAlpha * 2 / 8 + 24e6 / (8 * kNic)));
   const test::Times times = test::times_of(scenario);
   CHECK(times.by_default == exactly(50 * one));
   CHECK(times.exact == exactly(50 * one));

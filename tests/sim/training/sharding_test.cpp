@@ -60,6 +60,31 @@ TEST_CASE("a step sends (n - 1) / n S twice; with sharded variables three times 
   }
 }
 
+TEST_CASE(
+    "what is gathered after the update goes in buckets of its own, in the order in which gradients become ready") {
+  // All are reduced at once, from 9 ms on.
+  constexpr int p = 4;
+  const std::vector<TimedTensor> tensors{{"24000000B"}, {"12000000B"}, {"24000000B"}};
+  for (const char* what : {"optimizer", "gradients"}) {
+    CAPTURE(what);
+    Json scenario = sharded(p, tensors, what);
+    Json& strategy = scenario["training"]["strategy"];
+    strategy["bucket_size"] = "1GB";
+    const double reduced = 9e-3 + half_ring(p, 60e6);
+    check_time(scenario, reduced + half_ring(p, 60e6));
+    strategy["gather_bucket_size"] = "30MB";
+    check_time(scenario, reduced + half_ring(p, 36e6) + half_ring(p, 24e6));
+    CHECK(sent_by_each(scenario, p) == exactly(2 * (p - 1) * 60e6 / p));
+    strategy["gather_bucket_size"] = "0B";
+    check_time(scenario, reduced + 2 * half_ring(p, 24e6) + half_ring(p, 12e6));
+    CHECK(sent_by_each(scenario, p) == exactly(2 * (p - 1) * 60e6 / p));
+    strategy["gather_bucket_size"] = "1000B";
+    CHECK(test::error_of([&] {
+            (void)test::resolved(scenario);
+          }).find("gather_bucket_size: expected 0B or at least 1KiB") != std::string::npos);
+  }
+}
+
 TEST_CASE("accumulated batches exchange what is sharded in every pass") {
   constexpr int p = 4;
   const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
