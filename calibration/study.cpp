@@ -417,7 +417,7 @@ BaseScenario read_base(const JsonReader& json, Study& study) {
   if (profile == nullptr)
     study.profile_name = kAutomaticProfile;
   else if (profile->is_string())
-    study.profile_name = profile->get<std::string>();
+    study.profile_name = study.own_profile = profile->get<std::string>();
   return base;
 }
 
@@ -738,6 +738,7 @@ std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& cata
         names.insert(name);
         if (file_of(name).contains("gpu")) computations.insert(computation_of(file_of(name)));
       }
+  if (!study.own_profile.empty() && !file_of(study.own_profile).contains("fit")) names.insert(study.own_profile);
   for (const std::string& name : catalog.profile_names())
     if (computations.contains(computation_of(file_of(name)))) names.insert(name);
   return names;

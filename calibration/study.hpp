@@ -108,6 +108,7 @@ struct Study {
   std::string scenario_file;
   std::string measurements_file;
   std::string profile_name;               // of the base scenario
+  std::string own_profile{};              // the same, whatever with_calibration() makes of it; empty: it names none
   std::shared_ptr<const CsvTable> table;  // rows refer to it
   std::vector<std::string> remarks;       // what is to be said of the measurements, a line each
   std::string gpu_column;                 // with the names that drivers give GPUs; empty: none
@@ -180,7 +181,8 @@ Json profile_of(const Study& study, const Catalog& catalog);
 /// The study with another profile in every row's scenario: a name, "auto" or the profile itself.
 Study with_calibration(Study study, const Json& calibration);
 
-/// Profiles that were fitted on rows of the study: by the study that "fit" names, its measurements, or the same values.
+/// Profiles that were fitted on rows of the study: by the study that "fit" names, its measurements, or the same values; and its
+/// own, if that does not say what it was fitted on.
 std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& catalog);
 
 struct Prediction {

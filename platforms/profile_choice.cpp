@@ -21,9 +21,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// How much of the framework's name the profile has a recipe for, of kernels' times; 0: it is one of all others.
+int named_framework(const Profile& profile, const TrainingFacts& facts) {
+  if (!profile.kernels || facts.framework.empty()) return 0;
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : profile.frameworks) names.push_back(name);
+  const std::string name = framework_name(names, facts.framework);
+  return contains(names, name) && facts.framework.find(name) != std::string::npos ? static_cast<int>(name.size()) : 0;
+}
+
 /// Whether the profile can stand for this training at all.
 bool is_candidate(const Profile& profile, const TrainingFacts& facts) {
-  if (profile.fitted_models.empty()) return false;
+  if (profile.fitted_models.empty() && named_framework(profile, facts) == 0) return false;
   if (facts.takes_checkpoint && !profile.checkpoint) return false;
   if (profile.is_of_processors && !contains(profile.fitted_frameworks, facts.framework)) return false;
   return !profile.kernels || (facts.computes && std::ranges::all_of(facts.gpus, kernels::has_data_sheet));
@@ -34,6 +43,7 @@ struct Candidate {
   bool is_of_gpus = true;     // not of the processors whose framework the workload names
   double expected_error = 0;  // of its kind
   PredictionKind kind;        // of which the nearest is the best where errors are not known
+  int unnamed_framework = 0;  // minus named_framework()
   double gpu_distance = 0;
   int fewer_rows = 0;  // of a collective, whose sizes and operations are many: minus the rows of the fit
   double residual = 0;
@@ -45,7 +55,10 @@ struct Candidate {
 Candidate candidate_of(const std::string& name, const Profile& profile, const TrainingFacts& facts,
                        const PredictionErrors& errors, const Catalog& catalog) {
   constexpr double kUnknown = 10, kAsGood = 0.05;  // medians of so few sources tell no smaller differences
-  Candidate candidate{.is_of_gpus = !profile.is_of_processors, .kind = kind_of(facts, profile), .name = name};
+  Candidate candidate{.is_of_gpus = !profile.is_of_processors,
+                      .kind = kind_of(facts, profile),
+                      .unnamed_framework = -named_framework(profile, facts),
+                      .name = name};
   const auto known = errors.of(candidate.kind);
   candidate.expected_error = known ? known->median : candidate.kind.is_of_fit() ? 0 : kUnknown;
   if (candidate.kind.computation == ComputationFrom::kOtherModel ||
@@ -107,7 +120,8 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
   const Candidate& best = candidates.front();
   ProfileChoice choice{.name = best.name, .reason = reason_of(best, errors), .others = {}};
   for (std::size_t i = 1; i < candidates.size(); ++i)
-    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error)
+    if (candidates[i].expected_error <= kNearlyAsGood * best.expected_error &&
+        candidates[i].unnamed_framework <= best.unnamed_framework)
       choice.others.push_back(candidates[i].name);
   return choice;
 }

@@ -21,7 +21,8 @@ struct ProfileChoice {
 std::vector<std::string> fitted_strategies(const Profile& profile);
 
 /// Of the profiles that were fitted, the one with the least expected error: the median of those that predictions of its
-/// kind (kind_of()) had, by the catalogs' "prediction_errors", to 0.05; then the nearest kind; by the nearest GPUs (platforms/gpu_distance.hpp); of a
+/// kind (kind_of()) had, by the catalogs' "prediction_errors", to 0.05; then the nearest kind; of those by data sheets the one that has a
+/// recipe for the workload's framework (fitted or not); by the nearest GPUs (platforms/gpu_distance.hpp); of a
 /// collective alone, by the rows that it was fitted to; by its own residual error; by name. Profiles of processors come first where the workload's framework is theirs, and are
 /// left out everywhere else; so are those by data sheets where a GPU's is not complete, and those without times of
 /// checkpoints that are needed. `others` are expected to be off by at most a quarter more. Throws InputError, at

@@ -617,6 +617,16 @@ class Substitution {
     std::set<std::string> whatever{};                         // labels of protocols that stated no algorithm
   };
 
+  /// What trees cost is of those between machines.
+  static void drop_trees(Json& protocols) {
+    for (auto protocol = protocols.begin(); protocol != protocols.end();)
+      if (protocol->contains("algorithm") &&
+          find_collective_algorithm((*protocol)["algorithm"].get<std::string>()) == CollectiveAlgorithm::kTree)
+        protocol = protocols.erase(protocol);
+      else
+        ++protocol;
+  }
+
   void collectives_of(const Group& group) {
     const std::string& name = group.interconnect.name;
     const std::vector<CollectiveAlgorithm> wanted = wanted_algorithms();
@@ -628,6 +638,7 @@ class Substitution {
     completion.pointer = "/collectives";
     if (!name.empty()) completion.pointer = extend_json_pointer(completion.pointer + "/by_interconnect", name);
     const std::vector<Candidate> all = candidates(*group.accelerator, group.interconnect);
+    if (!need.spans && entry.contains("protocols")) drop_trees(entry["protocols"]);
     completion.has_own = entry.contains("protocols") && any_works(entry["protocols"], need);
     if (!completion.has_own) take_link_efficiencies(entry, nearest_first(all, need));
     if (wanted.size() > 1) tell_algorithms_apart(completion, wanted, need);
@@ -710,8 +721,7 @@ class Substitution {
         const auto [candidate, value] = first_that_states(list, label, key);
         if (candidate == nullptr) continue;
         protocol[key] = *value;
-        completion
-            .components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
+        completion.components[extend_json_pointer(extend_json_pointer(completion.pointer + "/protocols", label), key)] =
             spread_over(list, key);
         completion.filled[in_quotes(candidate->profile) + describe_interconnect(*candidate)].insert(key);
       }

@@ -81,10 +81,10 @@ class PipelineCompiler {
 
   Program compile() {
     const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
-    const int first_label = exchange_.first_label[static_cast<std::size_t>(stage_)];
+    const UnitExchange::Setting setting{microbatches_, exchange_.first_label[static_cast<std::size_t>(stage_)],
+                                        replicas()};
     for (std::vector<Pass>* passes : {&forward_, &backward_})
-      for (Pass& pass : *passes)
-        pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, microbatches_, first_label, replicas());
+      for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
     const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
     for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
@@ -97,7 +97,7 @@ class PipelineCompiler {
       }
       run(*slot);
     }
-    UnitExchange of_step{builder_, of_backward_, units, strategy_, microbatches_, first_label, replicas()};
+    UnitExchange of_step{builder_, of_backward_, units, strategy_, setting};
     add_up_copies(of_step);
     add_up_partial_gradients();
     add_up_norm();

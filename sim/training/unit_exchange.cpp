@@ -19,18 +19,17 @@ void for_units(const GradientUnits& units, const std::vector<int>& variables, co
 }  // namespace
 
 UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels,
-                           const GradientUnits& units, const Strategy& strategy, int passes, int first_label,
-                           const Replicas& replicas)
+                           const GradientUnits& units, const Strategy& strategy, const Setting& setting)
     : builder_{builder},
       units_{units},
       fetched_{units.gathered ? *units.gathered : units},
       exchange_{strategy.exchange},
       sharding_{rules_of(strategy).sharding},
-      replicas_{replicas},
+      replicas_{setting.replicas},
       prefetched_units_{rules_of(strategy).prefetched_units},
-      first_label_{first_label},
+      first_label_{setting.first_label},
       first_counter_{builder.program().counters},
-      count_{count_of(units, strategy, passes)} {
+      count_{count_of(units, strategy, setting.passes)} {
   find_uses(kernels);
   if (runs_ahead())
     for (std::size_t u = 0; u < fetched_.units.size(); ++u) (void)builder.new_counter();

@@ -29,12 +29,17 @@ struct Replicas {
 /// its own (GradientUnits::gathered).
 class UnitExchange {
  public:
+  struct Setting {
+    int passes = 1, first_label = 0;
+    Replicas replicas{};
+  };
+
   /// Adds operations in group 0, and those among replicas in `replicas.group`, to the builder's program, whose labels from
   /// `first_label` on are labels().
   /// `kernels` are those of a pass; or its forward or its backward ones, for one that gathers or adds up for them
   /// alone.
   UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKernel>& kernels, const GradientUnits& units,
-               const Strategy& strategy, int passes, int first_label, const Replicas& replicas = {});
+               const Strategy& strategy, const Setting& setting);
 
   /// Collectives of a step, and their labels: [units][collectives of a unit].
   static std::size_t count(const GradientUnits& units, const Strategy& strategy, int passes);

@@ -55,6 +55,21 @@ TEST_CASE("steps that nobody measured are computed from the data sheet") {
   CHECK(choice_for(other_precision).name == "kernels");
 }
 
+TEST_CASE("of steps from the data sheet the profile with a recipe for the framework is taken, if any has one") {
+  TrainingFacts facts = training_of("H100", "nobody's");
+  facts.precision = "bf16";
+  facts.framework = "nanotron";
+  CHECK(choice_for(facts).name == "large-models");
+  CHECK(choice_for(facts).others.empty());  // none that is for all other frameworks
+  facts.framework = "Megatron-DeepSpeed";   // "kernels" has Megatron
+  CHECK(choice_for(facts).name == "large-models");
+  for (const char* framework : {"", "NGC PyTorch", "nobody's framework"}) {
+    CAPTURE(framework);
+    facts.framework = framework;
+    CHECK(choice_for(facts).name == "kernels");
+  }
+}
+
 TEST_CASE("the model's own kernels tell more than a step of another precision, GPU or model, whatever the exchange") {
   TrainingFacts facts = training_of("K80", "mobilenet_v2", 4);
   CHECK(choice_for(facts).name == "kernels");
