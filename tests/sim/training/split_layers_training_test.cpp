@@ -110,7 +110,8 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}},
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}},
                                  {{"topology", "rail"}}}));
-    scenario["workload"]["recompute"] = one_of(std::vector<Json>{"none", "full", Json{"core_attention", "norms"}});
+    scenario["workload"]["recompute"] =
+        one_of(std::vector<Json>{"none", "full", "every_second_product", Json{"core_attention", "norms"}});
     scenario["training"]["steps"] = 3;
     CAPTURE(scenario["training"]["strategy"].dump());
     CAPTURE(scenario["cluster"]["network"].dump());
