@@ -10,6 +10,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/timed_cluster.hpp"
