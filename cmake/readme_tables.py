@@ -142,6 +142,8 @@ LARGE = [
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
     ("llm-foundry-fsdp", None, True),
+    ("torchtitan", "iteration_time_s", False),
+    ("torchtitan", "gpu_memory_allocated_bytes", False),
 ]
 
 

@@ -336,7 +336,7 @@ struct Profile {
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
-  /// By architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
+  /// By GPU or architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
   /// kernels are measured, and memory and links draw, too. kernels::limited_by_power() gives their clock. 1 of others.
   std::map<std::string, double> sustained_power;
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out

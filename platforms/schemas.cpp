@@ -294,7 +294,7 @@ constexpr std::string_view kProfileCompute = R"json({
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
-    "sustained_power": { "type": "object", "description": "with kernels: share of a board's power that is left for products in a training of hours, by architecture", "properties": { "source": { "type": "string" } }, "additionalProperties": { "$ref": "#/$defs/share" } },
+    "sustained_power": { "type": "object", "description": "with kernels: share of a board's power that is left for products in a training of hours, by architecture or, before that, by GPU", "properties": { "source": { "type": "string" } }, "additionalProperties": { "$ref": "#/$defs/share" } },
     "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise, which also has what another leaves out", "additionalProperties": {
       "type": "object", "additionalProperties": false, "properties": {
         "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },

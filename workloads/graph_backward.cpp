@@ -41,27 +41,49 @@ int GraphBuilder::source_of(int vertex) {
   Part& part = *std::prev(behind);
   if (static_cast<std::size_t>(vertex) >= part.behind_operator) return vertex;
   if (!part.drops_output && (layer_ < part.first_layer || layer_ >= part.behind_layer)) return vertex;
-  if (part.again.empty()) append_again(part);
+  if (part.kept_results.contains(vertex)) return vertex;
+  if (!part.again.contains(vertex)) append_again(part, vertex);
   return part.again.at(vertex);
 }
 
-void GraphBuilder::append_again(Part& part) {
-  std::map<std::size_t, std::vector<int>> reads;
-  for (const OperatorEdge& edge : workload_.graph.edges())
-    if (edge.to >= part.first_operator && edge.to < part.behind_operator)
-      reads[edge.to].push_back(static_cast<int>(edge.from));
-  for (std::size_t vertex = part.first_operator; vertex < part.behind_operator; ++vertex) {
-    Operator op = workload_.graph[vertex];
+std::vector<int> GraphBuilder::reads_of(std::size_t vertex) const {
+  const std::vector<OperatorEdge>& edges = workload_.graph.edges();  // in the order of the operators that read
+  std::vector<int> reads;
+  for (auto edge = std::ranges::lower_bound(edges, vertex, {}, &OperatorEdge::to);
+       edge != edges.end() && edge->to == vertex; ++edge)
+    reads.push_back(static_cast<int>(edge->from));
+  return reads;
+}
+
+std::set<int> GraphBuilder::to_run_again(const Part& part, int wanted) const {
+  const int first = static_cast<int>(part.first_operator), behind = static_cast<int>(part.behind_operator);
+  std::set<int> chosen{wanted};
+  if (part.kept_results.empty()) {
+    for (int vertex = first; vertex < behind; ++vertex) chosen.insert(vertex);
+    return chosen;
+  }
+  for (int vertex = wanted; vertex >= first; --vertex) {
+    if (!chosen.contains(vertex)) continue;
+    for (const int read : reads_of(static_cast<std::size_t>(vertex)))
+      if (read >= first && !part.kept_results.contains(read) && !part.again.contains(read)) chosen.insert(read);
+  }
+  return chosen;
+}
+
+void GraphBuilder::append_again(Part& part, int wanted) {
+  for (const int vertex : to_run_again(part, wanted)) {
+    Operator op = workload_.graph[static_cast<std::size_t>(vertex)];
     op.name += "/again";
     op.is_again = true;
-    op.backward_of = static_cast<int>(vertex);
+    op.backward_of = vertex;
     op.output = op.kept = op.kept_again = {};
     op.reads_variables.clear();  // which its forward pass has waited for
     op.produces_gradients.clear();
-    for (int& read : reads[vertex])
+    std::vector<int> reads = reads_of(static_cast<std::size_t>(vertex));
+    for (int& read : reads)
       if (const auto own = part.again.find(read); own != part.again.end()) read = own->second;
-    const int again = append(std::move(op), reads[vertex]);
-    part.again.emplace(static_cast<int>(vertex), again);
+    const int again = append(std::move(op), reads);
+    part.again.emplace(vertex, again);
   }
 }
 
@@ -170,6 +192,8 @@ int GraphBuilder::reread(const Layer& layer) {
   const Tensor& x = layer.inputs[0];
   Value& value = value_of(x);
   if (value.source < 0 || !split_.has_sequence_parts) return x.producer;
+  const bool is_partly_again = value.part >= 0 && !parts_[static_cast<std::size_t>(value.part)].kept_results.empty();
+  if (is_partly_again) return x.producer;  // which is gathered again for all that read it
   if (value.gathered < 0)
     value.gathered = append_exchange(layer.name + "/gathered_again", Phase::kBackward, CollectiveKind::kAllGather, x,
                                      std::array{value.kept_by});
@@ -324,11 +348,14 @@ void GraphBuilder::keep_last_gradients() {
   }
 }
 
-Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_loss) {
+Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_loss, bool has_composed_loss) {
+  constexpr std::int64_t kComposedNumbers = 3, kBytesOfNumber = 4;  // logarithms, their gradient, the copy's
   for (const Tensor& output : outputs) {
     const Bytes bytes = bytes_of(output);
     const Bytes unkept = output.producer < 0 ? Bytes{} : bytes - std::min(bytes, value_of(output).kept);
-    workload_.logits_bytes += unkept + bytes + (scalar_bytes_ == 2 && !has_fused_loss ? 2 * bytes : Bytes{});
+    workload_.logits_bytes += has_composed_loss
+                                  ? Bytes{kComposedNumbers * kBytesOfNumber * elements(output)}
+                                  : unkept + bytes + (scalar_bytes_ == 2 && !has_fused_loss ? 2 * bytes : Bytes{});
     Operator loss{.name = "loss",
                   .kind = OperatorKind::kSoftmaxLoss,
                   .bytes_read = bytes_of(output),

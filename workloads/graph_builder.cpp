@@ -102,7 +102,8 @@ GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor&
 
 void GraphBuilder::register_value(Tensor& x) {
   x.id = static_cast<int>(values_.size());
-  values_.push_back({.bytes = bytes_of(x), .part = part_depth_ > 0 ? static_cast<int>(parts_.size()) - 1 : -1});
+  const bool is_again = part_depth_ > 0 && !keeps_results_;
+  values_.push_back({.bytes = bytes_of(x), .part = is_again ? static_cast<int>(parts_.size()) - 1 : -1});
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
@@ -114,11 +115,12 @@ int GraphBuilder::append(Operator op, std::span<const int> reads) {
   const std::size_t vertex = workload_.graph.add(std::move(op));
   for (const int producer : producers)
     if (producer >= 0) workload_.graph.connect(static_cast<std::size_t>(producer), vertex);
+  if (part_depth_ > 0 && keeps_results_) parts_.back().kept_results.insert(static_cast<int>(vertex));
   return static_cast<int>(vertex);
 }
 
 void GraphBuilder::keep(Bytes bytes, std::size_t vertex) {
-  if (part_depth_ > 0) {
+  if (part_depth_ > 0 && !keeps_results_) {
     parts_.back().kept_again += bytes;
     return;
   }
@@ -157,17 +159,27 @@ void GraphBuilder::begin_part(bool is_again, bool drops_output) {
                     .behind_operator = workload_.graph.size()});
 }
 
-/// What its layers read from outside is kept, whether it is of use to their backward pass or not.
+/// What its layers read from outside is kept, whether it is of use to their backward pass or not; with kept results, of these
+/// and from outside what is read by layers that the backward pass depends on.
 void GraphBuilder::end_part() {
   if (open_parts_-- != part_depth_) return;
   part_depth_ = 0;
   Part& part = parts_.back();
   part.behind_layer = layers_.size();
   part.behind_operator = workload_.graph.size();
-  for (std::size_t layer = part.first_layer; layer < part.behind_layer; ++layer)
-    for (const Tensor& x : layers_[layer].inputs)
-      if (x.id >= 0 && value_of(x).part != static_cast<int>(parts_.size()) - 1)
-        keep_for_backward(x, part.first_operator);
+  std::set<int> needed;  // of its values
+  for (std::size_t place = part.behind_layer; place-- > part.first_layer;) {
+    const Layer& layer = layers_[place];
+    const bool is_needed = value_of(layer.output).kept_again > Bytes{} || needed.contains(layer.output.id);
+    if (!part.kept_results.empty() && (part.kept_results.contains(layer.forward) || !is_needed)) continue;
+    for (const Tensor& x : layer.inputs) {
+      if (x.id < 0) continue;
+      if (value_of(x).part == static_cast<int>(parts_.size()) - 1)
+        needed.insert(x.id);
+      else
+        keep_for_backward(x, std::max(part.first_operator, static_cast<std::size_t>(std::max(x.producer, 0))));
+    }
+  }
 }
 
 GraphBuilder::Tensor GraphBuilder::input(std::int64_t height, std::int64_t width, std::int64_t channels) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,9 +44,13 @@ struct TensorSplit {
 
 /// What of each layer of a transformer is computed again in the backward pass, instead of being kept: the whole layer, or some
 /// of its parts. Of these only what they read is kept. Sources: Chen et al., arXiv 1604.06174; Korthikanti et al., section 5;
-/// Megatron-LM's --recompute-granularity and --recompute-modules.
+/// Megatron-LM's --recompute-granularity and --recompute-modules; torchtitan's selective_ac_option = "op" (PyTorch's
+/// create_selective_checkpoint_contexts()).
 struct Recomputation {
   bool layers = false;
+  /// All of a layer but attention in one kernel, sums over GPUs that hold the layer together, and its products with weights but
+  /// for every second one (keys, output, gates of Llama).
+  bool every_second_product = false;
   bool core_attention = false;  // scores, softmax and their sum of the values
   bool feed_forward = false;    // all of it
   bool activations = false;     // of the feed-forward layer
@@ -198,6 +203,9 @@ class GraphBuilder {
   /// computed again before the first of these in the backward pass.
   void begin_part(bool is_again, bool drops_output = false);
   void end_part();
+  /// Within a part that is computed again, layers that are added while this is true are not: what they give is kept. Of such a
+  /// part, only that is kept and only that is computed again which the backward pass depends on.
+  void keep_results(bool keeps) { keeps_results_ = keeps; }
 
   /// Variables that are added while this is true are frozen: no kernel computes their gradients, and nothing is kept for them.
   void freeze(bool is_frozen) { is_frozen_ = is_frozen; }
@@ -221,7 +229,8 @@ class GraphBuilder {
 
   /// Adds a loss on each of `outputs`, the backward pass in reverse order, and one update per trainable variable. A fused loss
   /// makes no copy of 16-bit outputs in fp32 (Workload::logits_bytes).
-  Workload finish(std::span<const Tensor> outputs, bool has_fused_loss = false);
+  /// A composed loss has kernels of its own for the copy, its logarithms and their gradients.
+  Workload finish(std::span<const Tensor> outputs, bool has_fused_loss = false, bool has_composed_loss = false);
 
  private:
   /// A forward layer and what its backward pass needs.
@@ -277,7 +286,8 @@ class GraphBuilder {
     bool drops_output = false;
     std::size_t first_layer = 0, behind_layer = 0, first_operator = 0, behind_operator = 0;
     Bytes kept_again{};
-    std::map<int, int> again{};  // its vertices, once they have been added again
+    std::map<int, int> again{};    // its vertices, once they have been added again
+    std::set<int> kept_results{};  // vertices that are not
   };
 
   /// A kernel that is added when what others wait for has been sent.
@@ -324,7 +334,10 @@ class GraphBuilder {
   void append_backward_of_recurrent(const Layer& layer, int gradient);
   /// Where the backward pass finds what the vertex gives: of a part that is computed again the operators are added before.
   int source_of(int vertex);
-  void append_again(Part& part);
+  std::vector<int> reads_of(std::size_t vertex) const;
+  /// All of the part, or where it has kept results the vertex that is wanted and what it depends on, as far as it is not there.
+  std::set<int> to_run_again(const Part& part, int wanted) const;
+  void append_again(Part& part, int wanted);
   /// `vertex` holds (a part of) the gradient of `value`.
   void give(const Tensor& value, int vertex);
   /// The vertex that holds the gradient of a value, adding up the contributions of several consumers first.
@@ -343,6 +356,7 @@ class GraphBuilder {
   std::vector<Bytes> kept_;                    // [vertices]
   int backward_of_ = -1;                       // vertex of the layer whose backward pass is appended
   bool is_frozen_ = false;
+  bool keeps_results_ = false;
   bool is_split_ = false;  // between begin_split() and end_split()
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;

@@ -346,7 +346,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
         return {};
       },
       model.structure);
-  Workload workload = graph.finish(outputs, model.has_fused_loss);
+  Workload workload = graph.finish(outputs, model.has_fused_loss, model.has_composed_loss);
   if (workload.parameter_bytes() == Bytes{}) throw InputError{place + ": the model has no variable to train"};
   return workload;
 }

@@ -153,7 +153,8 @@ struct Workload {
   Bytes activation_bytes{};         // peak of activations kept alive for the backward pass, but for:
   Bytes recomputed_bytes{};         // what the largest part that is computed again keeps while its backward pass runs
   /// What a loss reads, as far as no layer keeps it; of 16-bit logits their copy in fp32, of which the loss is computed;
-  /// and their gradient: 8 bytes for each logit in all precisions, 4 of 16-bit ones whose loss is fused.
+  /// and their gradient: 8 bytes for each logit in all precisions, 4 of 16-bit ones whose loss is fused. Of a composed loss 12, in
+  /// the backward pass: the logarithms of the softmax, their gradient and that of the copy (PyTorch, LossNLL.cpp and SoftMax.cpp).
   Bytes logits_bytes{};
 
   // Totals over the graph, for tests and reports.

@@ -31,7 +31,7 @@ class Stack {
     for (int layer = 0; layer < net_.layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
       if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
-      graph_.begin_part(again_.layers);
+      begin_layer();
       x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
                                       : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
       graph_.end_part();
@@ -43,7 +43,7 @@ class Stack {
     add_relative_positions(name);
     for (int layer = 0; layer < net_.decoder_layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
-      graph_.begin_part(again_.layers);
+      begin_layer();
       x = self_attention(prefix, x);
       x = sublayer(prefix + "/cross_attention", x,
                    [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
@@ -71,13 +71,31 @@ class Stack {
     return x;
   }
 
+  void begin_layer() {
+    graph_.begin_part(again_.layers || again_.every_second_product);
+    products_ = 0;
+  }
+
+  /// What `add` adds, which is kept where every second product is computed again.
+  template <class Add>
+  Tensor kept(bool is_kept, const Add& add) {
+    graph_.keep_results(is_kept && again_.every_second_product);
+    const Tensor x = add();
+    graph_.keep_results(false);
+    return x;
+  }
+
+  Tensor product(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias) {
+    return kept(++products_ % 2 == 1, [&] { return graph_.linear(name, x, features, has_bias); });
+  }
+
   /// A product with weights, and perhaps what an adapter beside it adds.
   Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted) {
-    const Tensor y = graph_.linear(name, x, features, has_bias);
+    const Tensor y = product(name, x, features, has_bias);
     if (adapters_.rank == 0 || !is_adapted) return y;
     graph_.freeze(false);
-    const Tensor narrow = graph_.linear(name + "/adapter_a", x, adapters_.rank, false);
-    const Tensor added = graph_.linear(name + "/adapter_b", narrow, features, false);
+    const Tensor narrow = product(name + "/adapter_a", x, adapters_.rank, false);
+    const Tensor added = product(name + "/adapter_b", narrow, features, false);
     graph_.freeze(true);
     return graph_.add_in_place(name + "/adapted", std::array{y, added});
   }
@@ -115,7 +133,7 @@ class Stack {
   }
 
   Tensor mixture(const std::string& at, const Tensor& from) {
-    const Tensor weights = graph_.activation(at + "/softmax", graph_.linear(at + "/router", from, net_.experts, false));
+    const Tensor weights = graph_.activation(at + "/softmax", product(at + "/router", from, net_.experts, false));
     const std::int64_t rows = (from.height * net_.experts_per_token + net_.experts - 1) / net_.experts;
     std::vector<Tensor> factors{weights};
     for (int expert = 0; expert < net_.experts; ++expert) {
@@ -129,7 +147,8 @@ class Stack {
   /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
   Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted) {
     if (graph_.split().degree == 1) return linear(name, x, net_.width, has_bias, is_adapted);
-    const Tensor y = graph_.end_split(name, graph_.linear(name, x, net_.width, false));
+    const Tensor partial = product(name, x, net_.width, false);
+    const Tensor y = kept(true, [&] { return graph_.end_split(name, partial); });
     if (!has_bias) return y;
     return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{graph_.table(name + "/bias", 1, net_.width)},
                           y);
@@ -218,7 +237,7 @@ class Stack {
                                  .head_features = net_.head_features,
                                  .is_causal = is_own && net_.is_causal};
       const Tensor context = part(again_.core_attention, false, [&] {
-        return graph_.fused_attention(name + "/context", queries, keys, values, shape);
+        return kept(true, [&] { return graph_.fused_attention(name + "/context", queries, keys, values, shape); });
       });
       return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
     }
@@ -244,7 +263,7 @@ class Stack {
   Tensor products_with_places(const std::string& of, const Tensor& contents, std::int64_t positions) {
     const std::string name = of + "_of_places";
     graph_.share_variables(name, of);
-    const Tensor projected = graph_.linear(name, places_, contents.channels, net_.has_attention_biases);
+    const Tensor projected = product(name, places_, contents.channels, net_.has_attention_biases);
     return graph_.product(name + "/products", contents, projected,
                           {static_cast<double>(positions), static_cast<double>(net_.disentangled_positions),
                            static_cast<double>(net_.head_features), static_cast<double>(net_.heads)},
@@ -256,6 +275,7 @@ class Stack {
   std::string prefix_;
   Recomputation again_;
   LowRankAdapters adapters_;
+  int products_ = 0;                       // with weights, of the layer that is built
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };

@@ -301,6 +301,7 @@ class Remedies {
     if (scenario_.model.has_fused_loss) return;
     if (fits([](Scenario& other, Group&) {
           other.model.has_fused_loss = true;
+          other.model.has_composed_loss = false;
           rebuild_workloads(other, "a fused loss");
         }))
       add("\"fused_loss\": true in the workload");

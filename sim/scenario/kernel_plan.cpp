@@ -159,6 +159,14 @@ kernels::Precision products_in(Precision precision) {
   return kernels::Precision::kFp32;
 }
 
+/// Of the board's power: of this GPU, or of its architecture.
+double sustained_share(const Profile& profile, const kernels::Gpu& gpu) {
+  for (const std::string& name : {gpu.name, gpu.architecture})
+    if (const auto share = profile.sustained_power.find(name); share != profile.sustained_power.end())
+      return share->second;
+  return 1;
+}
+
 kernels::StreamingKind kind_of(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -180,8 +188,7 @@ KernelSetting kernel_setting(const Profile& profile, const std::string& framewor
                         .values = {},
                         .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
-  if (const auto share = profile.sustained_power.find(setting.gpu.architecture); share != profile.sustained_power.end())
-    setting.gpu.power *= share->second;
+  setting.gpu.power *= sustained_share(profile, setting.gpu);
   if (is_half(precision)) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;

@@ -38,17 +38,19 @@ constexpr std::array kParts{Named{"core_attention", &Recomputation::core_attenti
                             Named{"feed_forward", &Recomputation::feed_forward},
                             Named{"activations", &Recomputation::activations}, Named{"norms", &Recomputation::norms}};
 
-/// "none", "full", or the parts of layers.
+/// "none", "full", "every_second_product", or the parts of layers.
 void read_recomputation(const JsonReader& json, Scenario& scenario) {
   constexpr const char* kKey = "recompute";
   if (!json.has(kKey)) return;
   Recomputation& again = scenario.model.again;
   const JsonReader stated = json.child(kKey);
-  const std::string expected = "\"none\", \"full\", or a list of " + list_in_quotes(names_in(kParts));
+  const std::string expected =
+      "\"none\", \"full\", \"every_second_product\", or a list of " + list_in_quotes(names_in(kParts));
   if (stated.is_string()) {
     const auto word = stated.as<std::string>();
-    json.expect(word == "none" || word == "full", kKey, expected);
     again.layers = word == "full";
+    again.every_second_product = word == "every_second_product";
+    json.expect(word == "none" || again != Recomputation{}, kKey, expected);
   } else {
     json.expect(stated.is_array(), kKey, expected);
     for (const JsonReader& part : stated.elements()) {
@@ -127,6 +129,9 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   read_recomputation(json, scenario);
   read_adapters(json, scenario);
   scenario.model.has_fused_loss = json.optional<bool>("fused_loss", false);
+  scenario.model.has_composed_loss = json.optional<bool>("composed_loss", false);
+  json.expect(!scenario.model.has_fused_loss || !scenario.model.has_composed_loss, "composed_loss",
+              "false beside \"fused_loss\": true");
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
   std::optional<std::int64_t> samples_per_epoch;

@@ -40,13 +40,14 @@ constexpr std::string_view kProperties = R"json({
           }
         },
         "framework": { "type": "string", "description": "label that chooses among the profile's measured step times" },
-        "recompute": { "description": "what of each layer of a transformer is computed again in the backward pass instead of being kept: nothing, all, or some parts: core_attention (scores, softmax, their sum of the values), feed_forward (all of it), activations (of the feed-forward layer), norms", "default": "none",
-          "anyOf": [ { "enum": ["none", "full"] }, { "type": "array", "uniqueItems": true, "items": { "enum": ["core_attention", "feed_forward", "activations", "norms"] } } ] },
+        "recompute": { "description": "what of each layer of a transformer is computed again in the backward pass instead of being kept: nothing, all, or some parts: core_attention (scores, softmax, their sum of the values), feed_forward (all of it), activations (of the feed-forward layer), norms; every_second_product: all but attention in one kernel, what is added up over GPUs that hold the layer together, and the first, third and so on of its products with weights (torchtitan's selective checkpointing by operators)", "default": "none",
+          "anyOf": [ { "enum": ["none", "full", "every_second_product"] }, { "type": "array", "uniqueItems": true, "items": { "enum": ["core_attention", "feed_forward", "activations", "norms"] } } ] },
         "lora": { "type": "object", "required": ["rank"], "additionalProperties": false, "description": "low-rank adapters beside products of a transformer's layers are trained, and all else is frozen: no gradients, no states, nothing sent of it",
           "properties": {
             "rank": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "features between the two products of an adapter" },
             "modules": { "type": "array", "minItems": 1, "uniqueItems": true, "items": { "enum": ["attention", "feed_forward"] }, "description": "whose products have adapters: queries, keys, values and output; inner, gates and outer; default: both" } } },
         "fused_loss": { "type": "boolean", "default": false, "description": "whether the loss is computed of 16-bit logits as they are (FlashAttention's cross-entropy, Liger, Megatron-LM's --cross-entropy-loss-fusion), or of a copy in fp32, as by PyTorch's" },
+        "composed_loss": { "type": "boolean", "default": false, "description": "whether the loss is composed of kernels with outputs in fp32, as PyTorch's cross_entropy of a copy in fp32 unless it is compiled: 12 bytes of a logit at the most instead of 8" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
         "convergence": {}

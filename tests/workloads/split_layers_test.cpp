@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "workloads/model_zoo.hpp"
 
@@ -180,6 +181,54 @@ TEST_CASE("computed again: parts that drop their output") {
   CHECK(all - of_layer({.activations = true}) == doctest::Approx(2 * 2 * f).epsilon(1e-12));
   CHECK(of_layer({.feed_forward = true}) < all - 2 * 2 * f);
   CHECK(of_layer({.layers = true}) == doctest::Approx(2 * h).epsilon(1e-12));
+}
+
+TEST_CASE("computed again: every second product, and what it takes to give what the backward pass reads") {
+  const Recomputation again{.every_second_product = true};
+  for (const int t : {1, 4}) {
+    const Sizes n{.a = 16, .g = 4, .is_llama = true};
+    Sizes more = n;
+    ++more.L;
+    const TensorSplit split{.degree = t, .has_sequence_parts = t > 1};
+    const Workload kept = built(n, split), dropped = built(n, split, again);
+    const auto tokens = static_cast<double>(n.b * n.s), h = static_cast<double>(n.h), f = static_cast<double>(n.f),
+               h_kv = h * static_cast<double>(n.g) / static_cast<double>(n.a), layers = static_cast<double>(n.L);
+    // What is kept of a token: the layer's input, queries, values, their weighted sum, inner values; split also the sum of what
+    // attention gives on all GPUs. Keys, output and gates are products again, the output only where it is no sum over GPUs.
+    CHECK(as_double(built(more, split, again).activation_bytes - dropped.activation_bytes) ==
+          doctest::Approx((2 * (3 * h + h_kv + f + (t > 1 ? h : 0)) + 8 * static_cast<double>(n.a)) * tokens / t)
+              .epsilon(1e-12));
+    CHECK(flops_of(dropped, true) ==
+          doctest::Approx(layers * 2 * tokens * h * (h_kv + f + (t > 1 ? 0 : h)) / t).epsilon(1e-12));
+    CHECK(flops_of(dropped, false) == doctest::Approx(flops_of(kept, false)).epsilon(1e-12));
+    // Inputs are gathered again once, for products and for gradients of weights; nothing is added up again.
+    CHECK(sent(dropped, t) == sent(kept, t));
+    CHECK(dropped.recomputed_bytes > Bytes{});
+    std::vector<bool> is_read(dropped.graph.size());
+    for (const OperatorEdge& edge : dropped.graph.edges()) is_read[edge.from] = true;
+    for (std::size_t v = 0; v < dropped.graph.size(); ++v)
+      if (dropped.graph[v].is_again) CHECK(is_read[v]);
+  }
+  // GPT's second and fourth: the output of attention, and the outer one, on which no gradient depends.
+  const Sizes gpt{};
+  CHECK(flops_of(built(gpt, {}, again), true) ==
+        doctest::Approx(2 * static_cast<double>(gpt.L * gpt.b * gpt.s * gpt.h * gpt.h)).epsilon(1e-12));
+}
+
+TEST_CASE("a logit takes 8 bytes, 4 if its loss is fused, and 12 if that is composed of kernels in fp32") {
+  const Sizes n{};
+  const auto bytes_of_logit = [&](bool is_fused, bool is_composed, Precision precision) {
+    ModelDescription model = described(n);
+    model.has_fused_loss = is_fused;
+    model.has_composed_loss = is_composed;
+    const Workload workload = build_workload(model, static_cast<int>(n.b), precision, "m.json");
+    return as_double(workload.logits_bytes) / static_cast<double>(n.b * n.s * n.V);
+  };
+  for (const Precision precision : {Precision::kBf16, Precision::kFp32}) {
+    CHECK(bytes_of_logit(false, false, precision) == 8);
+    CHECK(bytes_of_logit(false, true, precision) == 12);
+  }
+  CHECK(bytes_of_logit(true, false, Precision::kBf16) == 4);
 }
 
 TEST_CASE("without a split, and with nothing computed again, a graph is what it was") {

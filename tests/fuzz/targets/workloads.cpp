@@ -48,8 +48,8 @@ void run_model(std::string_view input) {
     for (const int batch : {1, 65536}) require_sound(build_workload(model, batch, Precision::kFp32, "input"));
     if (!std::holds_alternative<Transformer>(model.structure)) return;
     for (bool Recomputation::*const part :
-         {&Recomputation::layers, &Recomputation::core_attention, &Recomputation::feed_forward,
-          &Recomputation::activations, &Recomputation::norms}) {
+         {&Recomputation::layers, &Recomputation::every_second_product, &Recomputation::core_attention,
+          &Recomputation::feed_forward, &Recomputation::activations, &Recomputation::norms}) {
       model.again = {};
       model.again.*part = true;
       require_sound(build_workload(model, 2, Precision::kFp16, "input"));

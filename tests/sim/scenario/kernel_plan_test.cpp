@@ -292,6 +292,8 @@ TEST_CASE("fused attention takes as long as its rate says, and a board that is h
   const double measured = power();
   profile.sustained_power["Hopper"] = 0.25;
   CHECK(power() == doctest::Approx(measured / 4).epsilon(1e-12));
+  profile.sustained_power["H100"] = 0.125;
+  CHECK(power() == doctest::Approx(measured / 8).epsilon(1e-12));
 }
 
 TEST_CASE("collectives of split layers are dispatched on their own, and more slowly beside a pipeline over machines") {

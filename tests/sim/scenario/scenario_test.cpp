@@ -29,7 +29,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"states\", \"recompute\", \"lora\", \"fused_loss\", \"framework\", \"copies_input\", "
+        "\"precision\", \"states\", \"recompute\", \"lora\", \"fused_loss\", \"composed_loss\", \"framework\", "
+        "\"copies_input\", "
         "\"samples_per_epoch\", "
         "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
@@ -48,10 +49,13 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "\"full\", or a "
         "list of parts, in the workload says it");
   CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "\"half\""}})
-            .find("/workload/recompute: expected \"none\", \"full\", or a list of") != std::string::npos);
+            .find("/workload/recompute: expected \"none\", \"full\", \"every_second_product\", or a list of") !=
+        std::string::npos);
   CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "[\"norm\"]"}})
             .find("/workload/recompute/0: expected \"core_attention\", ") != std::string::npos);
   CHECK(refusal({{"/workload/recompute", "\"full\""}}).find("which is no transformer") != std::string::npos);
+  CHECK(refusal({{"/workload/fused_loss", "true"}, {"/workload/composed_loss", "true"}}) ==
+        "s.json: /workload/composed_loss: expected false beside \"fused_loss\": true; found true");
   for (const char* key : {"offload", "expert_parallel", "context-parallel", "hpz", "qlora"})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
   for (const char* words : {"hybrid", "hybrid_shard"})

@@ -10,6 +10,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/timed_cluster.hpp"
@@ -110,7 +111,8 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}},
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}},
                                  {{"topology", "rail"}}}));
-    scenario["workload"]["recompute"] = one_of(std::vector<Json>{"none", "full", Json{"core_attention", "norms"}});
+    scenario["workload"]["recompute"] =
+        one_of(std::vector<Json>{"none", "full", "every_second_product", Json{"core_attention", "norms"}});
     scenario["training"]["steps"] = 3;
     CAPTURE(scenario["training"]["strategy"].dump());
     CAPTURE(scenario["cluster"]["network"].dump());
