@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/traffic/traffic_input.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -274,7 +275,7 @@ TEST_CASE("every worker sends ceil(log2 w) messages to agree, once a step or onc
 
 TEST_CASE("bytes of all machines that nobody can count are refused") {
   const test::TemporaryFolder folder;
-  folder.write("messages.csv.gz", messages_csv(ring(), {"a", "b", "c"}));
+  folder.write("messages.csv.gz", gzip(messages_csv(ring(), {"a", "b", "c"})));
   const auto refusal = [&](const char* bytes) -> std::string {
     std::string csv = "machine,peer,direction,size_B,mean_rate_Bps,nic_utilization\n";
     for (const char* machine : {"a", "b", "c"}) csv += std::string{machine} + ",,transmit," + bytes + ",1,0.1\n";
