@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kLargestSize = 1'000'000'000;
+constexpr double kMostRows = 1e15;  // of a transformer's attention: batch * sequence * heads
 
 /// A size of a kernel: from a column, or the same in all rows.
 struct Size {
@@ -186,6 +187,9 @@ class TableReader {
       sizes[i] = sizes_[i].column.empty() ? sizes_[i].number : row.integer(sizes_[i].column);
       if (sizes[i] < sizes_[i].least || sizes[i] > kLargestSize) row.fail(sizes_[i].column, "expected 1 to 1e9");
     }
+    const auto rows = kernels::number(sizes[0]) * kernels::number(sizes[1]) * kernels::number(sizes[4]);
+    if (is_transformer_ && rows > kMostRows)
+      row.fail(time_column_, "expected a batch, a sequence and heads whose product is at most 1e15");
     const double time = row.number(time_column_) * unit_;
     if (!(time > 0 && time <= kLongest.value())) row.fail(time_column_, "expected a time above 0, at most 1e9 s");
     auto& [line, times] = rows_[{gpus_.at(gpu_text(row)), sizes, groups_of(row)}];

@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kLongestStep = 1e6;  // seconds
+constexpr double kShortestStep = 1e-9, kLongestStep = 1e6;  // seconds
 constexpr double kLargestLoss = 1e12;
 constexpr double kMostBytes = 1e15;
 
@@ -149,7 +149,7 @@ std::vector<WorkerLog> parse_log_table(std::string text, const std::string& file
     if (worker.instance != log.instance || worker.gpus != log.gpus || worker.batch != log.batch)
       row.fail("instance", "this worker had another instance, gpus or batch before");
     const auto seconds = optional(row, "seconds_per_batch", kLongestStep);
-    if (seconds && *seconds == 0) row.fail("seconds_per_batch", "expected a number above 0");
+    if (seconds && *seconds < kShortestStep) row.fail("seconds_per_batch", "expected at least 1e-9 s");
     worker.entries.push_back({.step = whole(row, "step", 0, static_cast<std::int64_t>(kMostStepNumber)),
                               .seconds_per_batch = seconds,
                               .loss = optional(row, "loss", kLargestLoss),
@@ -190,11 +190,9 @@ void parse_log_text(std::string_view text, const std::string& file_name, const L
         expect(number >= 0 && number <= kLargestLoss);
         entry.loss = number;
       } else {
-        expect(number > 0 && number <= kLongestStep * 1000);
-        if (field == "elapsed_s") elapsed = number;
-        if (field == "seconds_per_batch") entry.seconds_per_batch = number;
-        if (field == "ms_per_batch") entry.seconds_per_batch = number / 1000;
-        if (field == "batches_per_s") entry.seconds_per_batch = 1 / number;
+        std::optional<double>& seconds = field == "elapsed_s" ? elapsed : entry.seconds_per_batch;
+        seconds = field == "ms_per_batch" ? number / 1000 : field == "batches_per_s" ? 1 / number : number;
+        expect(*seconds >= kShortestStep && *seconds <= kLongestStep * 1000);
       }
     }
     if (elapsed && !worker.entries.empty() && entry.step > previous)

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
@@ -106,7 +107,13 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {
     Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
     if (variable_of[i] >= 0) kernel.reads_variables = {variable_of[i]};
-    const auto scaled = [&](Bytes bytes) { return Bytes{std::lround(as_double(bytes * scalar) / 4 * scale)}; };
+    const auto scaled = [&](Bytes bytes) {
+      const double all = as_double(bytes * scalar) / 4 * scale;
+      if (all > 4 * as_double(kLargest))  // as 2^40 scalars of any other model: sums of all layers stay below 2^63
+        throw InputError{place + ": layer " + in_quotes(timed.layers[i].name) + " has more than 4TiB with a batch of " +
+                         std::to_string(batch)};
+      return Bytes{std::lround(all)};
+    };
     if (timed.layers[i].output > Bytes{}) kernel.output = std::max(Bytes{1}, scaled(timed.layers[i].output));
     if (timed.layers[i].kept)
       kernel.kept = scaled(*timed.layers[i].kept);

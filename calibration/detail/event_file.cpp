@@ -195,7 +195,8 @@ class EventFile {
       if (field->number == 5 && field->wire == 2) summary = field->bytes;
     }
     constexpr double kLatest = 1e11;
-    if (summary.empty() || step < 0 || !(date >= 0 && date <= kLatest)) return;
+    const bool has_step = step >= 0 && static_cast<double>(step) <= kMostStepNumber;
+    if (summary.empty() || !has_step || !(date >= 0 && date <= kLatest)) return;
     while (const auto value = take_field(summary))
       if (value->number == 1 && value->wire == 2) add(scalar_of(value->bytes), number, date, step);
   }

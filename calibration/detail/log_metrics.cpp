@@ -121,7 +121,7 @@ LoggedSteps read_trainer_state(std::string_view text, const std::string& file_na
     if (entry.has("eval_runtime")) pauses += value("eval_runtime").value;
     if (!entry.has("train_runtime")) continue;
     const auto step = entry.required<std::int64_t>("step");
-    entry.expect(step >= 1, "step", "at least one step");
+    entry.expect(step >= 1 && static_cast<double>(step) <= kMostStepNumber, "step", "1 to 1e15 steps");
     JobLogEntry* added = log.add(1, step, LogSpan::kAllSoFar);
     if (added == nullptr) continue;
     log.run_time = value("train_runtime").value;

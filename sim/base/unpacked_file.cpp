@@ -28,8 +28,10 @@ std::string_view other_packing(std::string_view start) {
                                                                                   {"\x04\x22\x4d\x18", "lz4"},
                                                                                   {"7z\xbc\xaf\x27\x1c", "7z"},
                                                                                   {"BZh", "bzip2"}}};
+  constexpr std::string_view kBlockOfBzip2 = "1AY&SY";  // behind "BZh" and a digit
   for (const auto& [magic, name] : kOthers)
-    if (start.starts_with(magic) && (name != "bzip2" || start.substr(4, 6) == "1AY&SY")) return name;
+    if (start.starts_with(magic) && (name != "bzip2" || start.substr(magic.size()).find(kBlockOfBzip2) == 1))
+      return name;
   return {};
 }
 

@@ -12,6 +12,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/simulate.hpp"
@@ -68,6 +69,15 @@ double loss_numerator_of(const Scenario& scenario, const Summary& summary) {
   throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) + " workers"};
 }
 
+/// To the target's loss; throws NoResultError if they have more than 1e18 samples, as many as a target may state.
+double updates_of(const Scenario& scenario, const Summary& summary) {
+  constexpr double kMostSamples = 1e18;
+  const double updates = forecast_updates(scenario, summary);
+  if (updates * std::max(1.0, summary.samples_per_s / summary.steps_per_s) <= kMostSamples) return updates;
+  throw scenario.no_result(
+      RunError{"/training/target/loss", "takes " + to_text(updates) + " updates: expected at most 1e18 samples"});
+}
+
 /// One membership's speed. Options: "loss" of the target.
 const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& options) {
                          const auto loss = options.maybe<double>("loss");
@@ -77,7 +87,7 @@ const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& opt
                          if (loss) {
                            result[2] = loss_numerator_of(scenario, summary);
                            scenario.training.target = TrainingTarget{.loss = loss, .samples = {}};
-                           result[3] = forecast_updates(scenario, summary);
+                           result[3] = updates_of(scenario, summary);
                          }
                          return to_json_text(result);
                        }};

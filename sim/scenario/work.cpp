@@ -127,9 +127,10 @@ bool has_unequal_batches(const Scenario& scenario) {
 }
 
 void set_steps(Scenario& scenario, std::int64_t steps) {
+  constexpr double kMost = 9e18;  // more than a scenario may have
   scenario.training.steps = steps;
   const double samples = static_cast<double>(steps) * samples_per_update(scenario);
-  scenario.training.samples = static_cast<std::int64_t>(std::ceil(samples * (1 - 1e-15)));
+  scenario.training.samples = static_cast<std::int64_t>(std::min(std::ceil(samples * (1 - 1e-15)), kMost));
 }
 
 void set_samples(Scenario& scenario, std::int64_t samples) {

@@ -16,8 +16,9 @@ constexpr double kNsPerSecond = kNanosecondsPerSecond;
 /// A double has 0.24 us of today's seconds.
 std::int64_t time_of(const CsvRow& row, const char* column, double offset_s) {
   const double seconds = row.number(column);
-  if (!(std::abs(seconds + offset_s) <= kLatestSecond) || seconds + offset_s < 0)
-    row.fail(column, "expected seconds since 1970; found " + in_quotes(row.text(column)));
+  const bool is_date = std::max(std::abs(seconds), std::abs(offset_s)) <= kLatestSecond && seconds + offset_s >= 0 &&
+                       seconds + offset_s <= kLatestSecond;
+  if (!is_date) row.fail(column, "expected seconds since 1970; found " + in_quotes(row.text(column)));
   const double whole = std::floor(seconds);
   return static_cast<std::int64_t>(whole) * kNanosecondsPerSecond + std::llround((seconds - whole) * kNsPerSecond) +
          std::llround(offset_s * kNsPerSecond);

@@ -235,7 +235,9 @@ RunMachines load_machines(const fs::path& file) {
     const std::string_view name = row.text("machine");
     if (std::ranges::find(machines.names, name) == machines.names.end()) machines.names.emplace_back(name);
     if (!row.text("peer").empty()) continue;
-    if (row.text("direction") == "transmit") machines.sent_bytes += row.integer("size_B");
+    if (row.text("direction") == "transmit" &&
+        __builtin_add_overflow(machines.sent_bytes, row.integer("size_B"), &machines.sent_bytes))
+      row.fail("size_B", "expected less than 2^63 bytes of all machines");
     if (const double utilization = row.number("nic_utilization"); utilization > 0)
       machines.nic_rate = std::max(machines.nic_rate, row.number("mean_rate_Bps") / utilization);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "calibration/detail/logged_steps.hpp"
@@ -308,14 +309,19 @@ std::string little_endian(std::uint64_t number, int bytes) {
   return text;
 }
 
-/// A record of TFRecord with an event: a scalar of one step, below 128.
-std::string event(double date, int step, const std::string& tag, float value) {
+/// A record of TFRecord with an event: a scalar of one step.
+std::string event(double date, std::uint64_t step, const std::string& tag, float value) {
+  const auto varint = [](std::uint64_t number) {
+    std::string text;
+    for (; number >= 128; number >>= 7U) text += static_cast<char>(128 | (number & 127));
+    return text + static_cast<char>(number);
+  };
   const auto message = [](char field, const std::string& data) {
     return std::string{static_cast<char>(field << 3 | 2)} + static_cast<char>(data.size()) + data;
   };
   const std::string scalar = message(1, tag) + "\x15" + little_endian(std::bit_cast<std::uint32_t>(value), 4);
-  const std::string data = "\x09" + little_endian(std::bit_cast<std::uint64_t>(date), 8) + "\x10" +
-                           static_cast<char>(step) + message(5, message(1, scalar));
+  const std::string data = "\x09" + little_endian(std::bit_cast<std::uint64_t>(date), 8) + "\x10" + varint(step) +
+                           message(5, message(1, scalar));
   const std::string length = little_endian(data.size(), 8);
   return length + little_endian(masked_crc32c(length), 4) + data + little_endian(masked_crc32c(data), 4);
 }
@@ -325,11 +331,12 @@ std::string event(double date, int step, const std::string& tag, float value) {
 TEST_CASE("scalars of TensorBoard: known names, evaluations, samples in the place of steps") {
   const JobLogOptions all{.skip_steps = 0, .batch = {}, .gpus = {}, .sequence_length = {}};
   std::string dates, times, samples;
-  for (int step = 10; step <= 50; step += 10) {
-    dates += event(1000 + step, step, "loss", 2);
-    dates += event(1000 + step + 5, step + 5, "val/loss", 2);
-    times += event(1000 + step, step, "iteration-time", 0.25F) + event(1000 + step, step, "batch-size", 64);
-    samples += event(1000 + step, 2 * step, "Train/Samples/train_loss", 2);
+  for (std::uint64_t step = 10; step <= 50; step += 10) {
+    const auto date = static_cast<double>(1000 + step);
+    dates += event(date, step, "loss", 2);
+    dates += event(date + 5, step + 5, "val/loss", 2);
+    times += event(date, step, "iteration-time", 0.25F) + event(date, step, "batch-size", 64);
+    samples += event(date, 2 * step, "Train/Samples/train_loss", 2);
   }
   CHECK(row_of(parse_job_log(dates, "e", all)).integer("entries") == 4);
   CHECK(row_of(parse_job_log(dates, "e", all)).number("step_time_s") == doctest::Approx(1));
@@ -337,6 +344,11 @@ TEST_CASE("scalars of TensorBoard: known names, evaluations, samples in the plac
   CHECK(row_of(parse_job_log(times, "e", all)).number("samples_per_s") == doctest::Approx(256));
   CHECK(row_of(parse_job_log(samples, "e", all)).number("samples_per_s") == doctest::Approx(2));
   CHECK(row_of(parse_job_log(samples, "e", all)).text("step_time_s").empty());
+  // Numbers beyond 1e15 are those of no step.
+  constexpr std::uint64_t kLast = std::numeric_limits<std::int64_t>::max();
+  CHECK(row_of(parse_job_log(times + event(2000, kLast, "iteration-time", 4), "e", all)).integer("last_step") == 50);
+  CHECK(test::error_of([&] { (void)parse_job_log(event(2000, kLast, "iteration-time", 4), "e", all); }) ==
+        "e: expected scalars of a training; found none");
   std::string damaged = dates;
   damaged[12 + 2] = static_cast<char>(~damaged[12 + 2]);
   CHECK(test::error_of([&] { (void)parse_job_log(damaged, "e", all); }) ==

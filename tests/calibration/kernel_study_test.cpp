@@ -202,6 +202,16 @@ TEST_CASE("mistakes in a study of kernels are named with their place") {
         std::string::npos);
   CHECK(study_refusal(kStudy, "gpu,m,n,time\na,1,2,-3\n").find("rows.csv:2: column \"time\": expected a time") !=
         std::string::npos);
+  Json transformer = kStudy;
+  transformer["tables"][0].update({{"kernel", "transformer_training"}, {"sizes", Json::object()}});
+  for (const char* size :
+       {"sequence", "layers", "hidden", "feed_forward", "vocabulary", "activation_passes", "is_causal"})
+    transformer["tables"][0]["sizes"][size] = 1'000'000;
+  transformer["tables"][0]["sizes"].update({{"batch", "m"}, {"heads", "n"}});
+  CHECK(study_refusal(transformer, "gpu,m,n,time\na,1000,1000000,3\n") == "accepted");
+  CHECK(study_refusal(transformer, "gpu,m,n,time\na,10000000,1000000,3\n")
+            .ends_with(
+                "rows.csv:2: column \"time\": expected a batch, a sequence and heads whose product is at most 1e15"));
 }
 
 TEST_CASE("products in bf16 on a GPU that no fit has seen") {

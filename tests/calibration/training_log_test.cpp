@@ -69,6 +69,9 @@ TEST_CASE("patterns without sense are refused") {
   CHECK(problem_of("loss = {loss") == "study.json: /logs/0/line: expected a } after {");
   CHECK_THROWS_WITH_AS(read("nothing here\n", "loss {loss}"), "w.log: no line matches the pattern", InputError);
   CHECK_THROWS_WITH_AS(read("\nloss -1\n", "loss {loss}"), "w.log:2: loss is out of range", InputError);
+  for (const char* number : {"-1", "0", "1e-310", "1e300"})  // none has an inverse that is a time
+    CHECK_THROWS_WITH_AS(read(std::string{number} + " batches/s\n", "{batches_per_s} batches/s"),
+                         "w.log:1: batches_per_s is out of range", InputError);
 }
 
 TEST_CASE("a table of logs is split into workers") {
@@ -85,7 +88,9 @@ TEST_CASE("a table of logs is split into workers") {
   CHECK_FALSE(logs[1].entries[0].seconds_per_batch);
   CHECK(table_problem("a,0,x,1,64,1,0.5,\na,0,y,1,64,2,0.5,\n") ==
         "logs.csv:3: column \"instance\": this worker had another instance, gpus or batch before");
-  CHECK(table_problem("a,0,x,1,64,1,0,\n") == "logs.csv:2: column \"seconds_per_batch\": expected a number above 0");
+  for (const char* seconds : {"0", "1e-310"})
+    CHECK(table_problem("a,0,x,1,64,1," + std::string{seconds} + ",\n") ==
+          "logs.csv:2: column \"seconds_per_batch\": expected at least 1e-9 s");
   CHECK(table_problem("a,0,x,0,64,1,0.5,\n") == "logs.csv:2: column \"gpus\": expected 1 to 64");
 }
 

@@ -134,6 +134,21 @@ TEST_CASE("timed layers: a kernel per layer and direction with its own time, for
                        "m.json: its times were measured with a batch of 7; found batch_per_worker 1", InputError);
 }
 
+TEST_CASE("timed layers of any batch: what 200 of them keep can be counted") {
+  const auto kept_by = [](int batch) {
+    Json structure{{"family", "timed_layers"}, {"batch", 1}, {"scales_with_batch", true}};
+    for (int i = 0; i < 200; ++i)
+      structure["layers"].push_back(
+          {{"name", "a"}, {"gradient", "4B"}, {"forward", "1us"}, {"backward", "2us"}, {"kept", "1TiB"}});
+    const Json json{{"format", 1}, {"source", "test"}, {"structure", structure}};
+    return build_workload(read_model("m", JsonReader{json, "m.json"}), batch, Precision::kFp32, "m.json")
+        .activation_bytes;
+  };
+  CHECK(kept_by(4) == Bytes{800LL << 40U});
+  CHECK_THROWS_WITH_AS((void)kept_by(65536), "m.json: layer \"a\" has more than 4TiB with a batch of 65536",
+                       InputError);
+}
+
 TEST_CASE("mistakes in sequence models are named with their place") {
   const auto refuse = [](const std::string& structure, const std::string& message) {
     const Json json = parse_json(R"({"format": 1, "source": "test", "structure": )" + structure + "}", "m.json");

@@ -110,7 +110,7 @@ class AllReduce final : public StrategyKind {
     if (!exchange.cycle_time || !exchange.bucket_size || *exchange.bucket_size == Bytes{}) return {};
     const double buckets = as_double(scenario.workload.parameter_bytes()) / as_double(*exchange.bucket_size);
     if (buckets <= kMany) return {};
-    return {"gradients fill " + std::to_string(static_cast<int>(std::ceil(buckets))) +
+    return {"gradients fill " + std::to_string(std::llround(std::ceil(buckets))) +
             " buckets, of which one goes at the end of each cycle of " + to_text(*exchange.cycle_time) +
             ": slower than Horovod, which sends all that are ready in a cycle; state a larger \"bucket_size\" or a "
             "shorter \"cycle_time\""};

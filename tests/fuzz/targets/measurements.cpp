@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -102,7 +103,8 @@ void run_training_log(std::string_view input) {
     WorkerLog log;
     parse_log_text(input.substr(end), "input", pattern, 1, log);
     for (const LogEntry& entry : log.entries)
-      require(entry.step >= 0 && (!entry.seconds_per_batch || *entry.seconds_per_batch > 0),
+      require(entry.step >= 0 && (!entry.seconds_per_batch ||
+                                  (*entry.seconds_per_batch > 0 && std::isfinite(*entry.seconds_per_batch))),
               "steps are not negative and last some time");
   } catch (const InputError& error) { require_one_line(error.what()); }
 }

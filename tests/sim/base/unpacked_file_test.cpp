@@ -66,6 +66,7 @@ TEST_CASE("an archive of several files, of none, a damaged one and other packing
   CHECK(refusal_of_unpacking("\xfd"
                              "7zXZ packed") == "x: is packed with xz: unpack it first, or use gzip");
   CHECK(refusal_of_unpacking("BZh91AY&SY packed") == "x: is packed with bzip2: unpack it first, or use gzip");
+  for (const char* text : {"BZh", "BZh9", "BZh91AY", "BZ: a text"}) CHECK(unpacked(text) == text);  // not packed
   CHECK(refusal_of_unpacking(gzip(std::string(kMiB + 1, '\0'))) == "x: cannot read: it has more than 1MiB");
   std::string layers = "x";
   for (int i = 0; i < 6; ++i) layers = gzip(layers);

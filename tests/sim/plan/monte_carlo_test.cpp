@@ -182,6 +182,10 @@ TEST_CASE("with a loss as the target a step of fewer workers counts more, as the
   REQUIRE(left > 0);
   CHECK(run.time_s == doctest::Approx(kLost + left / (speed(2) * std::sqrt(2))).epsilon(1e-3));
 
+  scenario["training"]["target"] = {{"loss", std::nextafter(0.5, 1)}};  // 1.8e19 updates
+  CHECK_THROWS_WITH_AS((void)runs_of(scenario, 1), doctest::Contains("updates: expected at most 1e18 samples"),
+                       NoResultError);
+
   // A number of samples takes as long as there are samples.
   scenario["training"]["target"] = {{"samples", kUpdates}};
   CHECK(runs_of(replayed(scenario, Json{{kLost, "remove", "n2"}, {kLost, "remove", "n3"}}), 1).runs[0].time_s ==

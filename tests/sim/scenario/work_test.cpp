@@ -181,6 +181,9 @@ TEST_CASE("a size that cannot be is refused") {
   CHECK(test::problem_of(sized(scenario, "samples", 0)).starts_with("/training/samples: expected 1 to"));
   CHECK(test::problem_of(sized(scenario, "samples", 1'000'000'000)) ==
         "/training/samples: expected at most 10000000 steps of the full cluster; found 125000000 of 8 samples");
+  Json large = sized(job(20'000, {{"kind", "all_reduce"}, {"accumulation_steps", 10'000}}), "steps", 10'000'000);
+  large["workload"]["batch_per_worker"] = 65536;
+  CHECK(test::problem_of(large) == "/training/steps: expected at most 1000000000000000 samples; found 10000000");
 }
 
 TEST_CASE("samples are split to the last one") {

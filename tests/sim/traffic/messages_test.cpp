@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
 #include "sim/traffic/traffic_input.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -270,6 +271,24 @@ TEST_CASE("every worker sends ceil(log2 w) messages to agree, once a step or onc
     return messages;
   }();
   CHECK(traffic_of(connections_of(from_last)).total.packets == 2 * (10 + 5));
+}
+
+TEST_CASE("bytes of all machines that nobody can count are refused") {
+  const test::TemporaryFolder folder;
+  folder.write("messages.csv.gz", gzip(messages_csv(ring(), {"a", "b", "c"})));
+  const auto refusal = [&](const char* bytes) -> std::string {
+    std::string csv = "machine,peer,direction,size_B,mean_rate_Bps,nic_utilization\n";
+    for (const char* machine : {"a", "b", "c"}) csv += std::string{machine} + ",,transmit," + bytes + ",1,0.1\n";
+    folder.write("links.csv", csv);
+    folder.write("iterations.csv", "machine,gpu,step,end_s,repeats\na,0,0,1.5,1\n");
+    try {
+      (void)read_traffic(folder.path, {}, Budget{});
+    } catch (const InputError& error) { return error.what(); }
+    return "read";
+  };
+  CHECK(refusal("3000000000000000000") == "read");
+  CHECK(refusal("4000000000000000000")
+            .ends_with("links.csv:4: column \"size_B\": expected less than 2^63 bytes of all machines"));
 }
 
 TEST_CASE("tables of messages are read as they were written, and mistakes told by line") {

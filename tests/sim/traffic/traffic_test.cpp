@@ -232,6 +232,10 @@ TEST_CASE("steps of a log: batches in the order of time, and their span is the t
   CHECK(steps.steps[1].accuracy == 0.2);
   CHECK(parse_step_log(log, "log", 7200).steps[0].time_ns == 1619013786'000000000);
   CHECK_THROWS_AS(parse_step_log("Type,ID,Timestamp,Loss,Accuracy\nStep,1,1,1,1\n", "log", 0), InputError);
+  for (const auto& [date, offset] : {std::pair{"1e300", -1e300}, std::pair{"-8e9", 1.6e10}})
+    CHECK_THROWS_WITH_AS(
+        parse_step_log("Type,ID,Timestamp,Loss,Accuracy\nBatch,0," + std::string{date} + ",2,0.1\n", "log", offset),
+        doctest::Contains("expected seconds since 1970"), InputError);
 }
 
 TEST_CASE("data per step are those between the log's steps, whatever came before them") {
