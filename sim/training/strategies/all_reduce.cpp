@@ -68,6 +68,7 @@ class AllReduce final : public StrategyKind {
       SmallerStrategy& added = all.back();
       AllReduceParts parts = parts_;
       parts.rules.sharding = level;
+      if (level == Sharding::kParameters) parts.rules.gather_bucket_size.reset();  // gathered before they are used
       added.strategy.kind = std::make_shared<AllReduce>(parts);
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
