@@ -16,6 +16,7 @@
 #include "calibration/detail/free_values.hpp"
 #include "calibration/detail/least_squares.hpp"
 #include "calibration/detail/row_simulator.hpp"
+#include "calibration/metric.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/random.hpp"
@@ -413,13 +414,30 @@ class Fitter {
     return found == all.end() ? nullptr : &*found;
   }
 
+  /// Rows that only checked the fit and say how fast something is: at most kMostChecking of a study, evenly spread, since
+  /// each component moves them once more.
+  std::vector<std::size_t> checking_rows() const {
+    constexpr std::size_t kMostChecking = 96;
+    std::vector<std::vector<std::size_t>> of_study(studies_.size());
+    for (const std::size_t i : rows_that(RowUse::kPredicted))
+      if (is_speed(study(i).metric)) of_study[simulator_.rows()[i].study].push_back(i);
+    std::vector<std::size_t> rows;
+    for (const std::vector<std::size_t>& all : of_study) {
+      const std::size_t count = std::min(kMostChecking, all.size());
+      for (std::size_t k = 0; k < count; ++k) rows.push_back(all[k * all.size() / count]);
+    }
+    return rows;
+  }
+
   std::vector<Unseen> unseen_rows(const Fit& fit) const {
     std::vector<Unseen> unseen;
+    const std::vector<std::size_t> checking = checking_rows();
     for (const std::size_t i : every_row()) {
       const auto [s, r] = simulator_.rows()[i];
       const CrossValidation* validation = validation_of(studies_[s].name, fit.left_out_for_interval);
       if (validation == nullptr) validation = validation_of(studies_[s].name, fit.cross_validated);
       if (row(i).use == RowUse::kStepTime || (validation == nullptr && row(i).use == RowUse::kFitted)) continue;
+      if (row(i).use == RowUse::kPredicted && !std::ranges::binary_search(checking, i)) continue;
       Unseen one{.row = i, .fold = {study(i).name}, .error = 0};
       if (validation != nullptr) {
         const auto key = fold_key(row(i), validation->left_out_by);
@@ -433,15 +451,18 @@ class Fitter {
     return unseen;
   }
 
-  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, and no value is moved
-  /// by more than a factor of 20, however little is known about it.
+  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, no value is moved by
+  /// more than a factor of 20, however little is known about it, and none by less than a record states, so that rows
+  /// that do not depend on the others are not simulated again.
   static std::vector<Eigen::VectorXd> components_of(const Eigen::MatrixXd& covariances) {
-    constexpr double kNegligible = 1e-4, kMost = 3;
+    constexpr double kNegligible = 1e-4, kMost = 3, kUnstated = 5e-5;
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen{covariances};
     std::vector<Eigen::VectorXd> components;
     for (Eigen::Index k = covariances.rows(); k-- > 0;) {
       const Eigen::VectorXd component = eigen.eigenvectors().col(k) * std::sqrt(std::max(0.0, eigen.eigenvalues()[k]));
-      if (component.norm() > kNegligible) components.emplace_back(component.cwiseMax(-kMost).cwiseMin(kMost));
+      if (component.norm() > kNegligible)
+        components.emplace_back(
+            (component.array().abs() < kUnstated).select(0, component).cwiseMax(-kMost).cwiseMin(kMost));
     }
     return components;
   }
@@ -508,7 +529,7 @@ class Fitter {
     std::vector<Eigen::VectorXd> points;
     for (const Eigen::VectorXd& component : components)
       points.emplace_back((minimum.at + component).cwiseMax(values_.bounds().low).cwiseMin(values_.bounds().high));
-    const std::vector<std::size_t> predicted = rows_that(RowUse::kPredicted);
+    const std::vector<std::size_t> predicted = checking_rows();
     const auto moved = residuals(points, std::vector(points.size(), predicted));
     for (std::size_t k = 0; k < components.size(); ++k) {
       Eigen::VectorXd change = minimum.jacobian * components[k];

@@ -212,6 +212,12 @@ const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) 
                       return to_text(simulated_metric(scenario, metric, probability));
                     }};
 
+bool is_rate(const std::string& metric) {
+  return metric.find("_per_s") != std::string::npos || metric.ends_with("_Bps");
+}
+
+bool is_speed(const std::string& metric) { return is_rate(metric) || metric.ends_with("_s"); }
+
 bool is_closed_form(const std::string& metric) { return closed_forms().contains(metric); }
 
 std::string profile_used_by(const std::string& metric, const Json& profile) {

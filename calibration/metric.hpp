@@ -43,6 +43,12 @@ void check_metric(const Scenario& scenario, const std::string& metric);
 /// folder of them, for what is replayed), and "steps" and "profile" (a profile file's value) instead of the scenario's.
 extern const Verb kMeasure;
 
+/// Whether more of `metric` is better: what happens in a second.
+bool is_rate(const std::string& metric);
+
+/// Whether `metric` says how fast something is: a time or a rate, not a size or a share.
+bool is_speed(const std::string& metric);
+
 /// Whether `metric` is one of those that need no simulation.
 bool is_closed_form(const std::string& metric);
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calibration/metric.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace rehearse {
@@ -155,18 +156,6 @@ std::vector<SampleComparison> compare_samples(const Study& study, const std::vec
   return comparisons;
 }
 
-}  // namespace
-
-namespace {
-
-/// Whether more of the metric is better.
-bool is_rate(const Study& study) {
-  return study.metric.find("_per_s") != std::string::npos || study.metric.ends_with("_Bps");
-}
-
-/// Whether plans are chosen by it: nobody takes the one with the least memory.
-bool is_speed(const Study& study) { return is_rate(study) || study.metric.ends_with("_s"); }
-
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<double> ranks;
   for (const double value : values) {
@@ -187,8 +176,8 @@ std::vector<ChoiceResult> judge_choices(const Study& study, const std::vector<Va
     if (candidates.size() < 2) continue;
     std::vector<double> measured, simulated;  // times, or what is proportional to them
     for (const ValidationRow* row : candidates) {
-      measured.push_back(is_rate(study) ? 1 / row->measured : row->measured);
-      simulated.push_back(is_rate(study) ? 1 / *row->simulated : *row->simulated);
+      measured.push_back(is_rate(study.metric) ? 1 / row->measured : row->measured);
+      simulated.push_back(is_rate(study.metric) ? 1 / *row->simulated : *row->simulated);
     }
     const auto chosen = static_cast<std::size_t>(std::ranges::min_element(simulated) - simulated.begin());
     results.push_back({.label = label,
@@ -240,8 +229,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
                          .kind = predictions[i].kind};
     if (result.simulated && predictions[i].interval) {
       const auto [low, high] = *predictions[i].interval;
-      result.interval = is_rate(study) ? std::pair{low * *result.simulated, high * *result.simulated}
-                                       : std::pair{*result.simulated / high, *result.simulated / low};
+      result.interval = is_rate(study.metric) ? std::pair{low * *result.simulated, high * *result.simulated}
+                                              : std::pair{*result.simulated / high, *result.simulated / low};
     }
     if (result.simulated)
       result.error_pct = 100 * (row.trials ? *result.simulated - row.measured : *result.simulated / row.measured - 1);
@@ -255,7 +244,8 @@ Validation validate(const Study& study, const std::vector<Prediction>& predictio
   validation.fitted = error_statistics(study, validation.rows, RowUse::kFitted);
   validation.predicted = error_statistics(study, validation.rows, RowUse::kPredicted);
   validation.groups = group_statistics(study, validation.rows);
-  if (!study.choice_by.empty() && is_speed(study)) validation.choices = judge_choices(study, validation.rows);
+  // nobody takes the plan with the least memory
+  if (!study.choice_by.empty() && is_speed(study.metric)) validation.choices = judge_choices(study, validation.rows);
   if (!study.sample_of.empty()) validation.samples = compare_samples(study, validation.rows);
 
   if (!study.curve_x.empty()) {

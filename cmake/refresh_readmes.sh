@@ -53,6 +53,7 @@ for part in "$@"; do
       fi
       replace_part calibration/README.md accuracy "$folder/accuracy.md"
       replace_part README.md headlines "$folder/headlines.md"
+      cat "$folder/sample.csv" > calibration/accuracy_sample.csv
       ;;
     kernels | transformers | frameworks | unseen | large | nccl | lifetimes | peers)
       if [ "$part" = nccl ]; then

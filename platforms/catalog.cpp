@@ -7,6 +7,7 @@
 #include <set>
 
 #include "platforms/interconnect.hpp"
+#include "platforms/profile.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -334,6 +335,15 @@ JsonReader Catalog::model(const std::string& name, const JsonReader& asked_by) c
 JsonReader Catalog::profile(const std::string& name, const JsonReader& asked_by) const {
   if (withheld_profiles_.contains(name)) asked_by.fail(unknown_name_message("profile", name, profile_names()));
   return find_file("profile", &CatalogFolders::profiles, name, asked_by);
+}
+
+const Profile* Catalog::readable_profile(const std::string& name) const {
+  const auto [found, is_new] = readable_profiles_.try_emplace(name);
+  if (is_new) try {
+      const Json nobody;
+      found->second = std::make_shared<const Profile>(read_profile(profile(name, JsonReader{nobody, name})));
+    } catch (const InputError&) {}  // stays null
+  return found->second.get();
 }
 
 const RegionLink* Catalog::region_link(const std::string& from, const std::string& to) const {

@@ -26,6 +26,8 @@
 
 namespace rehearse {
 
+struct Profile;
+
 /// The word that stands for choose_profile() (profile_choice.hpp) in the place of a profile's name.
 inline constexpr const char* kAutomaticProfile = "auto";
 
@@ -56,6 +58,9 @@ class Catalog {
   JsonReader spot_pool(const std::string& name, const JsonReader& asked_by) const;
   JsonReader model(const std::string& name, const JsonReader& asked_by) const;
   JsonReader profile(const std::string& name, const JsonReader& asked_by) const;
+  /// The profile of that name as read_profile() reads it, once for all who ask; null if its file is wrong, which profile()
+  /// and read_profile() say.
+  const Profile* readable_profile(const std::string& name) const;
   StoragePrice storage(const std::string& name, const JsonReader& asked_by) const;
   Messaging messaging(const std::string& name, const JsonReader& asked_by) const;
   /// Reads the file, which may be large. Throws InputError for an unknown name or a malformed file.
@@ -107,7 +112,8 @@ class Catalog {
   std::map<std::string, std::filesystem::path> price_histories_;
   Entries spot_pools_;
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
-  mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;  // models and profiles read so far
+  mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;       // models and profiles read so far
+  mutable std::map<std::string, std::shared_ptr<const Profile>> readable_profiles_;  // asked for so far
 };
 
 }  // namespace rehearse

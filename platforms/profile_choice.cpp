@@ -108,9 +108,10 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
   std::vector<Candidate> candidates;
   for (const std::string& name : catalog.profile_names()) {
     const JsonReader file = catalog.profile(name, asked_by);
-    const Profile profile = read_profile(file);
-    if (!is_candidate(profile, facts)) continue;
-    candidates.push_back(candidate_of(name, profile, facts, errors, catalog));
+    const Profile* profile = catalog.readable_profile(name);
+    if (profile == nullptr) (void)read_profile(file);  // throws
+    if (!is_candidate(*profile, facts)) continue;
+    candidates.push_back(candidate_of(name, *profile, facts, errors, catalog));
     if (!facts.collective.empty()) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
   if (candidates.empty())

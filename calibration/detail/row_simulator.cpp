@@ -11,6 +11,27 @@
 
 namespace rehearse {
 
+namespace {
+
+/// The name under which `profile` has the framework of `scenario`; "" without one.
+std::string framework_used(const Scenario& scenario, const Json& profile) {
+  std::vector<std::string> names;
+  if (profile.contains("frameworks"))
+    for (const auto& [name, framework] : profile.at("frameworks").items()) names.push_back(name);
+  return framework_name(names, scenario.framework);
+}
+
+/// Leaves `used` and what all frameworks share.
+void keep_framework(Json& profile, const std::string& used) {
+  if (!profile.contains("frameworks")) return;
+  const Json all = profile["frameworks"];
+  profile["frameworks"] = Json::object();
+  for (const std::string& name : {std::string{"otherwise"}, used})
+    if (all.contains(name)) profile["frameworks"][name] = all.at(name);
+}
+
+}  // namespace
+
 std::string used_profile(const Scenario& scenario, Json profile) {
   for (const char* description : {"name", "source", "fit", "startup", "substitutes"}) profile.erase(description);
   const auto& checkpoint = scenario.training.checkpoint;
@@ -34,14 +55,7 @@ std::string used_profile(const Scenario& scenario, Json profile) {
         used[group.interconnect.name] = by_interconnect.at(group.interconnect.name);
     by_interconnect = std::move(used);
   }
-  if (profile.contains("frameworks")) {
-    const Json all = profile["frameworks"];
-    std::vector<std::string> names;
-    for (const auto& [name, framework] : all.items()) names.push_back(name);
-    profile["frameworks"] = Json::object();
-    for (const std::string& used : {std::string{"otherwise"}, framework_name(names, scenario.framework)})
-      if (all.contains(used)) profile["frameworks"][used] = all.at(used);
-  }
+  keep_framework(profile, framework_used(scenario, profile));
   if (scenario.count(Role::kParameterServer) == 0) profile.erase("servers");
   return profile.dump();
 }
@@ -74,9 +88,39 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
     }
 }
 
-std::string RowSimulator::used_by(const Prepared& prepared, const Json& profile) {
-  return is_closed_form(prepared.metric) ? profile_used_by(prepared.metric, profile)
-                                         : used_profile(prepared.scenario, profile);
+Json RowSimulator::completed(Prepared& prepared, const Json& profile) const {
+  Json complete = profile;
+  if (!prepared.is_complete.value_or(false))
+    set_profile(prepared.scenario, JsonReader{profile, "fitted profile"}, complete, catalog_);
+  return complete;
+}
+
+std::size_t RowSimulator::number_used(std::size_t scenario, Stated& stated) {
+  Prepared& prepared = scenarios_[scenario];
+  const auto used_by_metric = [&](const Json& profile) {
+    return is_closed_form(prepared.metric) ? profile_used_by(prepared.metric, profile)
+                                           : used_profile(prepared.scenario, profile);
+  };
+  if (prepared.is_complete.value_or(false)) {
+    if (!is_closed_form(prepared.metric)) return number_of(used_by_metric(stated.profile));
+    const auto [found, is_new] = stated.by_metric.try_emplace(prepared.metric, 0);
+    if (is_new) found->second = number_of(used_by_metric(stated.profile));
+    return found->second;
+  }
+  const std::string framework = framework_used(prepared.scenario, stated.profile);
+  const auto [without_others, is_new_framework] = stated.by_framework.try_emplace(framework, 0);
+  if (is_new_framework) {
+    Json profile = stated.profile;
+    keep_framework(profile, framework);
+    without_others->second = number_of(profile.dump());
+  }
+  const auto [used, is_new] = completed_.try_emplace({scenario, without_others->second}, 0);
+  if (is_new) {
+    const std::string text = used_by_metric(completed(prepared, stated.profile));
+    if (!prepared.is_complete) prepared.is_complete = text == used_by_metric(stated.profile);
+    used->second = number_of(text);
+  }
+  return used->second;
 }
 
 std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>& profiles,
@@ -85,34 +129,15 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
     std::size_t row, profile;
     Key key;
   };
-  std::vector<Json> used_in_jobs = profiles;            // what jobs take
   std::vector<std::vector<Key>> keys(profiles.size());  // [profiles][rows[profile]]
   std::map<Key, Job> wanted;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
-    const JsonReader stated{profiles[p], "fitted profile"};
-    (void)read_profile(stated);
-    std::map<std::string, std::size_t> used_by_metric;
+    (void)read_profile(JsonReader{profiles[p], "fitted profile"});
+    Stated stated{.profile = profiles[p], .by_metric = {}, .by_framework = {}};
     for (const std::size_t row : rows[p]) {
-      Prepared& prepared = scenarios_[scenario_of_[row]];
-      std::size_t used = 0;
-      Json complete;
-      if (!prepared.is_complete.value_or(false)) {
-        complete = profiles[p];
-        set_profile(prepared.scenario, stated, complete, catalog_);
-        const std::string text = used_by(prepared, complete);
-        if (!prepared.is_complete) prepared.is_complete = text == used_by(prepared, profiles[p]);
-        used = number_of(text);
-      } else if (!is_closed_form(prepared.metric)) {
-        used = number_of(used_by(prepared, profiles[p]));
-      } else if (const auto found = used_by_metric.find(prepared.metric); found != used_by_metric.end()) {
-        used = found->second;
-      } else {
-        used = used_by_metric[prepared.metric] = number_of(used_by(prepared, profiles[p]));
-      }
-      const Key key = keys[p].emplace_back(scenario_of_[row], used);
-      if (known_.contains(key) || wanted.contains(key)) continue;
-      if (!*prepared.is_complete) used_in_jobs.push_back(std::move(complete));
-      wanted.try_emplace(key, Job{row, *prepared.is_complete ? p : used_in_jobs.size() - 1, key});
+      const std::size_t scenario = scenario_of_[row];
+      const Key key = keys[p].emplace_back(scenario, number_used(scenario, stated));
+      if (!known_.contains(key)) wanted.try_emplace(key, Job{row, p, key});
     }
   }
   const auto cannot_simulate = [&](const Job& job, const std::string& reason) {
@@ -134,14 +159,15 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
     }
     try {
       Prepared& prepared = scenarios_[key.first];
-      prepared.scenario.profile = read_profile(JsonReader{used_in_jobs[job.profile], "fitted profile"});
+      prepared.scenario.profile =
+          read_profile(JsonReader{completed(prepared, profiles[job.profile]), "fitted profile"});
       keep(job, simulated_metric(prepared.scenario, prepared.metric, prepared.probability));
     } catch (const std::runtime_error& error) { throw cannot_simulate(job, error.what()); }
   }
   std::size_t done = 0;
   const auto text_of = [&](std::size_t i) {
-    const Prepared& prepared = scenarios_[jobs[i].key.first];
-    Json options{{"metric", prepared.metric}, {"profile", used_in_jobs[jobs[i].profile]}};
+    Prepared& prepared = scenarios_[jobs[i].key.first];
+    Json options{{"metric", prepared.metric}, {"profile", completed(prepared, profiles[jobs[i].profile])}};
     if (prepared.probability) options["probability"] = *prepared.probability;
     return kMeasure.job(prepared.scenario, options);
   };

@@ -54,14 +54,23 @@ class RowSimulator {
     std::optional<double> probability;
     std::optional<bool> is_complete;  // profiles state all that the metric needs; not known before the first
   };
-  using Key = std::pair<std::size_t, std::size_t>;  // scenario, what it uses of the profile
+  using Key = std::pair<std::size_t, std::size_t>;  // scenario, number of what it uses of the profile
 
-  std::size_t number_of(const std::string& used_profile) {
-    return used_profiles_.try_emplace(used_profile, used_profiles_.size()).first->second;
-  }
+  /// A profile of a call, and the numbers of what has been looked for in it.
+  struct Stated {
+    const Json& profile;
+    std::map<std::string, std::size_t> by_metric;     // of a closed form
+    std::map<std::string, std::size_t> by_framework;  // without the other ones
+  };
 
-  /// The part of `profile` on which the metric depends.
-  static std::string used_by(const Prepared& prepared, const Json& profile);
+  /// Equal texts have equal numbers.
+  std::size_t number_of(const std::string& text) { return numbers_.try_emplace(text, numbers_.size()).first->second; }
+
+  /// `profile` with what is substituted for the scenario.
+  Json completed(Prepared& prepared, const Json& profile) const;
+
+  /// The number of what the metric of a scenario depends on.
+  std::size_t number_used(std::size_t scenario, Stated& stated);
 
   const std::vector<Study>& studies_;
   const Catalog& catalog_;
@@ -69,9 +78,10 @@ class RowSimulator {
   std::function<void(std::size_t, std::size_t)> on_simulated_;
   Budget budget_;
   std::vector<Row> rows_;
-  std::vector<std::size_t> scenario_of_;              // [rows]
-  std::vector<Prepared> scenarios_;                   // different ones
-  std::map<std::string, std::size_t> used_profiles_;  // numbered as they come
+  std::vector<std::size_t> scenario_of_;        // [rows]
+  std::vector<Prepared> scenarios_;             // different ones
+  std::map<std::string, std::size_t> numbers_;  // of texts, as they come
+  std::map<Key, std::size_t> completed_;        // by scenario and what is stated but for other frameworks: what is used
   std::map<Key, double> known_;
   std::size_t simulations_ = 0;
 };

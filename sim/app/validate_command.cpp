@@ -169,7 +169,7 @@ std::string choices_text(const Study& study, const Validation& validation, const
 }
 
 void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
-                      const RowCount& coverage, std::size_t free_values) {
+                      const RowCount& coverage, const std::string& fitted_values) {
   print_rows(study, validation);
   std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
   print_header("");
@@ -201,7 +201,7 @@ void print_validation(const Study& study, const Validation& validation, const St
   std::printf("%s", choices_text(study, validation, "").c_str());
   std::printf("%s", unscored_text(study, validation, "").c_str());
   std::printf("%s", coverage_text(study, validation, coverage).c_str());
-  std::printf("free values in profile \"%s\": %zu\n", study.profile_name.c_str(), free_values);
+  std::printf("free values in profile \"%s\": %s\n", study.profile_name.c_str(), fitted_values.c_str());
 }
 
 /// Whether the row fails since something is named that does not exist, or has a value that it cannot have.
@@ -270,16 +270,29 @@ struct ValidatedStudy {
   std::optional<BaselineComparison> baselines;
   std::optional<PredictedComputation> computation;
 
-  std::size_t free_values() const { return accuracy.free_values + accuracy.step_times; }
+  std::vector<SampledRow> sample() const;
   Json summary() const;
   std::string notes() const;
   void write(const fs::path& folder) const;
   void print() const;
 };
 
+std::vector<SampledRow> ValidatedStudy::sample() const {
+  std::vector<SampledRow> sample;
+  for (const std::size_t i : sampled_rows(study))
+    sample.push_back({.study = study.name,
+                      .line = study.rows[i].row.line(),
+                      .simulated = validation.rows[i].simulated,
+                      .computation_predicted = computation ? computation->values[i] : std::nullopt});
+  return sample;
+}
+
 Json ValidatedStudy::summary() const {
   Json summary = to_json(study, validation);
-  summary["free_values"] = free_values();
+  if (accuracy.has_record || accuracy.step_times > 0)
+    summary["free_values"] = accuracy.free_values + accuracy.step_times;
+  else
+    summary["free_values"] = nullptr;
   summary["quality"] = to_json(accuracy.quality.errors);
   summary["quality"]["of"] = to_text(accuracy.quality.of);
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};
@@ -321,12 +334,12 @@ void ValidatedStudy::write(const fs::path& folder) const {
   OutputFolder files{folder};
   files.write("validation.csv", validation_csv(study, validation, others));
   files.write("summary.json", to_json_text(summary()));
-  files.write("report.html", validation_report(study, validation, accuracy.quality, free_values()));
+  files.write("report.html", validation_report(study, validation, accuracy.quality, accuracy.fitted_values_text()));
   files.commit();
 }
 
 void ValidatedStudy::print() const {
-  print_validation(study, validation, accuracy.quality, coverage, free_values());
+  print_validation(study, validation, accuracy.quality, coverage, accuracy.fitted_values_text());
   if (accuracy.interpolates()) std::printf("%s", interpolation_text(accuracy).c_str());
   if (baselines) std::printf("%s", baseline_text(*baselines, accuracy.quality.errors).c_str());
   if (computation) std::printf("%s", computation_text(study, *computation, "").c_str());
@@ -394,6 +407,7 @@ int run(const ValidateCommand& command) {
   const auto made = make_folder(command.common.output);
   const bool is_set = studies.size() > 1;
   std::vector<StudyAccuracy> accuracies;
+  std::vector<SampledRow> sample;
   Json summaries = Json::array();
   std::size_t rows = 0, rows_done = 0;
   for (const Study& study : studies) rows += study.rows.size();
@@ -422,10 +436,12 @@ int run(const ValidateCommand& command) {
     if (!command.common.prints_json && !is_set) validated.print();
     summaries.push_back(validated.summary());
     accuracies.push_back(validated.accuracy);
+    std::ranges::copy(validated.sample(), std::back_inserter(sample));
   }
   const std::string tables = accuracy_tables(accuracies), lines = headline_table(headlines, accuracies);
   if (is_set && command.common.output) {
     write_file(*command.common.output / "accuracy.md", tables);
+    write_file(*command.common.output / "sample.csv", sampled_rows_csv(sample));
     if (!lines.empty()) write_file(*command.common.output / "headlines.md", lines);
   }
   if (parts) parts->finish();

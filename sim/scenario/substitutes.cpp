@@ -56,6 +56,7 @@ class Substitution {
   void run() {
     if (has_kernels(scenario_.workload)) compute();
     architectures();
+    forget_fits_of_others();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
     sockets();
@@ -76,12 +77,10 @@ class Substitution {
   const std::vector<Donor>& donors() {
     if (!donors_.empty()) return donors_;
     for (const std::string& name : catalog_.profile_names()) {
-      if (name == name_) continue;
-      try {
-        const Json& json = catalog_.profile(name, asked_by_).value();
-        const Profile profile = read_profile(JsonReader{json, name});
-        if (json.value("unstated", "") != "ideal") donors_.push_back({name, &json, known_gpus(profile)});
-      } catch (const InputError&) { continue; }  // who asks for that profile is told
+      const Profile* profile = name == name_ ? nullptr : catalog_.readable_profile(name);
+      if (profile == nullptr) continue;  // who asks for a wrong one is told
+      const Json& json = catalog_.profile(name, asked_by_).value();
+      if (json.value("unstated", "") != "ideal") donors_.push_back({name, &json, known_gpus(*profile)});
     }
     return donors_;
   }
@@ -122,6 +121,22 @@ class Substitution {
       if (!others.empty()) kept.push_back(std::move(others));
     }
     components = std::move(kept);
+  }
+
+  /// Values of other frameworks and boards are none of this run's.
+  void forget_fits_of_others() {
+    std::vector<std::string> frameworks;
+    for (const auto& [name, framework] : scenario_.profile.frameworks) frameworks.push_back(name);
+    const std::string own = framework_name(frameworks, scenario_.framework);
+    for (const std::string& name : frameworks)
+      if (name != own && name != "otherwise") forget_fit_of(extend_json_pointer("/frameworks", name));
+    const auto is_there = [&](const std::string& board) {
+      return std::ranges::any_of(scenario_.groups, [&](const Group& group) {
+        return group.accelerator && (group.accelerator->name == board || group.accelerator->architecture == board);
+      });
+    };
+    for (const auto& [board, share] : scenario_.profile.sustained_power)
+      if (!is_there(board)) forget_fit_of(extend_json_pointer("/sustained_power", board));
   }
 
   /// Kernels on GPUs of another architecture, or another maker, than any that the profile's values were fitted to.

@@ -233,6 +233,32 @@ TEST_CASE("a fitted profile says where it comes from and how far its predictions
   CHECK(read_profile(JsonReader{parse_json(fit.profile, "fitted"), "fitted"}).free_parameters.size() == 2);
 }
 
+TEST_CASE("an interval of speeds is not made of errors of memory") {
+  const Catalog& catalog = test::shipped_catalog();
+  const Json truth = synthetic_truth();
+  Study speeds = synthetic_study(truth, catalog);
+  speeds.cross_validate = {"model"};
+  Rng noise{1, "noise"};
+  for (StudyRow& row : speeds.rows) row.measured *= std::exp(0.05 * noise.normal());
+  Study memory = speeds;
+  memory.name += ".memory";
+  memory.metric = "gpu_memory_bytes";
+  memory.target_column = "memory";
+  memory.free = {};
+  memory.cross_validate = {};
+  for (StudyRow& row : memory.rows) {
+    row.use = RowUse::kPredicted;
+    row.measured = 1e12;  // far off
+  }
+  const Fit alone = fit_profile({speeds}, truth, "truth.json", catalog, {});
+  const Fit both = fit_profile({speeds, memory}, truth, "truth.json", catalog, {});
+  CHECK(both.predicted[1].mape > 50);
+  CHECK(both.uncertainty.residual == alone.uncertainty.residual);
+  CHECK(both.uncertainty.low == alone.uncertainty.low);
+  CHECK(both.uncertainty.high == alone.uncertainty.high);
+  CHECK(both.interval_rows == alone.interval_rows);
+}
+
 TEST_CASE("rows of one worker give step times, with which other rows are predicted") {
   const Catalog& catalog = test::shipped_catalog();
   Study study = load_studies(source_folder() + "/scenarios/studies/cm-dare-single-worker.json").front();

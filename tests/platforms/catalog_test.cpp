@@ -8,6 +8,7 @@
 
 #include "platforms/profile.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
@@ -87,6 +88,20 @@ TEST_CASE("mistakes in catalog entries are named with their place") {
   const auto link = [](JsonReader json) { (void)read_region_link(json); };
   CHECK(refusal(R"({"from": "a", "to": "b", "latency": "2h", "source": "s"})", link) ==
         "c.json: /latency: expected at most 60s; found \"2h\"");
+}
+
+TEST_CASE("a profile is read once for all who look through the catalog, and a wrong one is none") {
+  const test::TemporaryFolder folder;
+  const CatalogFolders shipped_folders{kRoot + "/platforms/catalog", kRoot + "/workloads/models",
+                                       kRoot + "/calibration/profiles"};
+  folder.write("profiles/wrong.json", R"({"format": 1, "name": "wrong", "source": "test", "host": 3})");
+  const Catalog catalog{{shipped_folders, {folder.path, folder.path, folder.path / "profiles"}}};
+  const Profile* profile = catalog.readable_profile("cm-dare");
+  REQUIRE(profile != nullptr);
+  CHECK(profile->name == "cm-dare");
+  CHECK(catalog.readable_profile("cm-dare") == profile);
+  CHECK(catalog.readable_profile("wrong") == nullptr);
+  CHECK(catalog.readable_profile("no such profile") == nullptr);
 }
 
 TEST_CASE("a profile's shares are shares") {

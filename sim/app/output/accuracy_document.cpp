@@ -7,6 +7,7 @@
 
 #include "calibration/predicted_computation.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/base/csv.hpp"
 
 namespace rehearse {
 
@@ -43,6 +44,13 @@ std::string rounded(double percent) {
   return text.data();
 }
 
+std::string six_digits(const std::optional<double>& value) {
+  if (!value) return {};
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", *value);
+  return text.data();
+}
+
 /// Columns that not every table has.
 struct AddedColumns {
   bool has_baselines = false, has_computation = false;
@@ -68,17 +76,37 @@ std::string accuracy_row(const StudyAccuracy& study, const AddedColumns& columns
 
 }  // namespace
 
+std::vector<std::size_t> sampled_rows(const Study& study, std::size_t most) {
+  const std::size_t count = std::min(most, study.rows.size());
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < count; ++i) rows.push_back((2 * i + 1) * study.rows.size() / (2 * count));
+  return rows;
+}
+
+std::string sampled_rows_csv(const std::vector<SampledRow>& rows) {
+  CsvWriter csv{{"study", "line", "simulated", "computation_predicted"}};
+  for (const SampledRow& row : rows)
+    csv.row({row.study, row.line, six_digits(row.simulated), six_digits(row.computation_predicted)});
+  return csv.text();
+}
+
 StudyAccuracy study_accuracy(const Study& study, const Validation& validation, const Json& profile) {
   StudyAccuracy accuracy{.study = study.name,
                          .about = study.about,
                          .quality = study_quality(study, validation, profile),
-                         .step_times = profile.value("step_times", Json::array()).size()};
+                         .step_times = profile.value("step_times", Json::array()).size(),
+                         .has_record = profile.contains("fit")};
   for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
     accuracy.free_values += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
   return accuracy;
 }
 
 bool StudyAccuracy::interpolates() const { return rehearse::interpolates(step_times, quality.errors.rows); }
+
+std::string StudyAccuracy::fitted_values_text() const {
+  if (!has_record && step_times == 0) return "not recorded";
+  return std::to_string(free_values + step_times);
+}
 
 std::string to_text(StudyQuality::Of of) {
   switch (of) {

@@ -18,6 +18,7 @@ struct StudyAccuracy {
   StudyQuality quality;
   std::size_t step_times = 0;   // measured ones in the profile: inputs
   std::size_t free_values = 0;  // values of the profile that were fitted, besides them
+  bool has_record = true;       // of that; a profile that was not fitted, or does not say so, has none
   /// The best of those that were asked for (calibration/baselines.hpp); empty: none predicts a row.
   struct BestBaseline {
     std::string name;
@@ -33,7 +34,24 @@ struct StudyAccuracy {
 
   /// Whether it has so many step times that it interpolates between them.
   bool interpolates() const;
+
+  /// "12", step times among them, or that the profile has no record.
+  std::string fitted_values_text() const;
 };
+
+/// At most `most` rows of a study, as evenly spread as can be.
+std::vector<std::size_t> sampled_rows(const Study& study, std::size_t most = 6);
+
+/// What was simulated of a row: by the study's own profile, and with its computation predicted; none where it was not.
+struct SampledRow {
+  std::string study;
+  std::size_t line = 0;  // of the measurements' file
+  std::optional<double> simulated, computation_predicted;
+};
+
+/// CSV: "study,line,simulated,computation_predicted", six digits each. By a few rows of each study, simulated again, one
+/// sees whether the tables are of the program as it is, without simulating all.
+std::string sampled_rows_csv(const std::vector<SampledRow>& rows);
 
 /// `profile`: the profile file's value that the study uses (profile_of()).
 StudyAccuracy study_accuracy(const Study& study, const Validation& validation, const Json& profile);

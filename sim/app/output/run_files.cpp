@@ -37,8 +37,11 @@ Section bottleneck(const Scenario& scenario, const Summary& summary) {
     const std::optional<StatedPrediction>& kind = scenario.profile.prediction;
     const std::string errors =
         kind ? "that predictions of this kind had (" + kind->kind + ") on rows that no profile was fitted to"
-             : "of profile " + scenario.profile.name +
-                   " on measurements that its fit had not seen and from the uncertainty of its values";
+        : scenario.profile.fitted_models.empty()
+            ? "that the warnings state of what profile " + scenario.profile.name +
+                  ", which has no record of a fit, computes or takes from others"
+            : "of profile " + scenario.profile.name +
+                  " on measurements that its fit had not seen and from the uncertainty of its values";
     section.paragraphs.push_back("Interval of 90 %, from the errors " + errors + ": " +
                                  display(summary.steps_per_s * low) + " to " + display(summary.steps_per_s * high) +
                                  " steps/s.");

@@ -20,11 +20,10 @@ std::vector<std::string> table_row(const std::string& label, const ErrorStatisti
 }  // namespace
 
 std::string validation_report(const Study& study, const Validation& validation, const StudyQuality& quality,
-                              std::size_t free_values) {
+                              const std::string& fitted_values) {
   Document document{.title = "Study " + study.name,
                     .subtitle = study.metric + ", simulated against measured, " + std::to_string(validation.all.rows) +
-                                " rows; profile " + study.profile_name + " with " + std::to_string(free_values) +
-                                " fitted values",
+                                " rows; profile " + study.profile_name + ", fitted values: " + fitted_values,
                     .headlines = {{"MAPE", display(validation.all.mape) + " %"},
                                   {"median error", display(validation.all.median_ape) + " %"},
                                   {"90th percentile", display(validation.all.p90_ape) + " %"},

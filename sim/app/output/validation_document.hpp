@@ -1,7 +1,6 @@
 #pragma once
 // report.html of a validated study.
 
-#include <cstddef>
 #include <string>
 
 #include "calibration/study.hpp"
@@ -10,6 +9,6 @@
 namespace rehearse {
 
 std::string validation_report(const Study& study, const Validation& validation, const StudyQuality& quality,
-                              std::size_t free_values);
+                              const std::string& fitted_values);
 
 }  // namespace rehearse

@@ -215,6 +215,18 @@ Json changed(const Json& file, const std::string& pointer, const std::function<v
   return copy;
 }
 
+/// `file` without what its reader does not miss beside the member that `at` is in: it is read thousands of times.
+Json reduced(const Json& file, const std::string& at, const Read& read, const std::string& name) {
+  Json less = file;
+  for (const auto& [key, member] : file.items()) {
+    if (at.starts_with(extend_json_pointer("", key))) continue;
+    Json without = less;
+    without.erase(key);
+    if (told(read, without, name).empty()) less = std::move(without);
+  }
+  return less;
+}
+
 bool any_contains(const std::vector<std::string>& errors, const std::string& text) {
   return std::any_of(errors.begin(), errors.end(),
                      [&](const std::string& error) { return error.find(text) != std::string::npos; });
@@ -276,9 +288,10 @@ TEST_CASE("schemas and readers know the same keys") {
     const test::SchemaCheck& check = check_of(kind);
     for_each_shape(file, "", "", false, seen[kind],
                    [&, name = path, &file = file](const std::string& at, const Json& object) {
+                     const Json less = reduced(file, at, read, name);
                      for (const std::string& key : check.names()) {
                        if (object.contains(key)) continue;
-                       const Json with = changed(file, at, [&](Json& there) { there[key] = nullptr; });
+                       const Json with = changed(less, at, [&](Json& there) { there[key] = nullptr; });
                        const std::string unknown = "unknown key \"" + key + "\"";
                        const std::string message = told(read, with, name);
                        CHECK_MESSAGE((message.find(unknown) != std::string::npos) ==

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "sim/training/collective_time.hpp"
@@ -32,6 +33,20 @@ double width(const Profile& profile) {
 }
 
 }  // namespace
+
+TEST_CASE("what other frameworks' values may be does not make a run uncertain") {
+  Json scenario = on_machine("H100", "hgx-h100", "kernels");
+  const auto moved = [&](const std::string& framework) {
+    scenario["workload"]["framework"] = framework;
+    std::set<std::string> pointers;
+    for (const auto& component : test::resolved(scenario).profile.uncertainty.components)
+      for (const auto& [pointer, change] : component)
+        if (pointer.starts_with("/frameworks/")) pointers.insert(pointer.substr(0, pointer.rfind('/')));
+    return pointers;
+  };
+  CHECK(moved("NGC PyTorch") == std::set<std::string>{"/frameworks/NGC PyTorch", "/frameworks/otherwise"});
+  CHECK(moved("nobody's") == std::set<std::string>{"/frameworks/otherwise"});
+}
 
 TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known machine, not less than a nanosecond") {
   for (const char* profile : {"collective-microbenchmarks", "vtrain-a100-megatron", "nvidia-deeplearningexamples"}) {

@@ -2,14 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
-#include "calibration/baselines.hpp"
 #include "calibration/predicted_computation.hpp"
 #include "sim/base/files.hpp"
 #include "tests/support/program.hpp"
@@ -39,20 +35,6 @@ std::vector<std::string> cells_of(const std::vector<std::string>& lines, const s
   return cells;
 }
 
-/// Studies that take half a minute of processor time together, and those that take from half a minute to minutes each.
-const std::set<std::string> kSlow{"mxnet-perf-ps", "nvidia-deeplearningexamples", "spotdnn-others",
-                                  "tensorflow-benchmarks-2017"};
-const std::set<std::string> kSlowest{"cscs-tf-ps-scaling-2017", "pollux-t4-traces", "vtrain-a100-megatron-allreduce"};
-
-StudyAccuracy::BestBaseline best_baseline(const Study& study, StudyQuality::Of quality, const Json& profile) {
-  std::vector<StudyBaseline> all;
-  for (const auto& entry : kStudyBaselines) all.push_back(entry.value);
-  const BaselineComparison comparison = compare_baselines(study, quality, profile, test::shipped_catalog(), all);
-  const BaselineResult* best = comparison.best();
-  if (best == nullptr) return {};
-  return {.name = name_in(kStudyBaselines, best->baseline), .errors = best->errors};
-}
-
 /// "roofline: 12.1 / 13.4".
 StudyAccuracy::BestBaseline stated_baseline(const std::string& cell) {
   StudyAccuracy::BestBaseline best{.name = cell.substr(0, cell.find(':')), .errors = {}};
@@ -60,13 +42,6 @@ StudyAccuracy::BestBaseline stated_baseline(const std::string& cell) {
   std::string slash;
   errors >> best.errors.median_ape >> slash >> best.errors.mape;
   return best;
-}
-
-StudyAccuracy::Computation predicted_computation(const Study& study, StudyQuality::Of quality) {
-  const Study predicted = with_predicted_computation(study, test::shipped_catalog());
-  const PredictedComputation scored =
-      score_predicted_computation(predicted, quality, predict(predicted, test::shipped_catalog(), 2));
-  return {.errors = scored.errors, .rows_without = scored.rows_without()};
 }
 
 /// "15.5 / 30.1, without 5 rows"; the rows with a prediction are not stated.
@@ -79,58 +54,79 @@ StudyAccuracy::Computation stated_computation(const std::string& cell) {
   return computation;
 }
 
-/// The studies' accuracy as it is today: cross-validated errors as the profiles state them, others simulated now. Of
-/// studies that are not to be simulated the three errors, the predicted computation and the best baseline are those of `stated`; their numbers of
-/// rows and values and their noise are not.
-std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated,
-                                      const std::function<bool(const std::string&)>& is_simulated) {
-  const Catalog& catalog = test::shipped_catalog();
+/// The studies' accuracy: cross-validated errors as the profiles state them, other errors, the predicted computation and
+/// the best baseline as `stated`; numbers of rows and values and noise as they are.
+std::vector<StudyAccuracy> accuracies(const std::vector<Study>& studies, const std::vector<std::string>& stated) {
   std::vector<StudyAccuracy> found;
   for (const Study& study : studies) {
-    const Json profile = profile_of(study, catalog);
-    const auto accuracy_with = [&](const std::vector<Prediction>& predictions) {
-      return study_accuracy(study, validate(study, predictions), profile);
-    };
-    StudyAccuracy accuracy = accuracy_with(std::vector<Prediction>(study.rows.size()));
+    StudyAccuracy accuracy = study_accuracy(study, validate(study, std::vector<Prediction>(study.rows.size())),
+                                            profile_of(study, test::shipped_catalog()));
     const std::vector<std::string> cells = cells_of(stated, study.name);
+    REQUIRE(cells.size() > 9);
     if (accuracy.quality.of != StudyQuality::Of::kCrossValidated) {
-      if (is_simulated(study.name)) {
-        accuracy = accuracy_with(predict(study, catalog, 2));
-      } else if (cells.size() > 6) {
-        accuracy.quality.errors.median_ape = std::stod(cells[4]);
-        accuracy.quality.errors.mape = std::stod(cells[5]);
-        accuracy.quality.errors.p90_ape = std::stod(cells[6]);
-      }
+      accuracy.quality.errors.median_ape = std::stod(cells[4]);
+      accuracy.quality.errors.mape = std::stod(cells[5]);
+      accuracy.quality.errors.p90_ape = std::stod(cells[6]);
     }
-    if (is_simulated(study.name)) {
-      accuracy.best_baseline = best_baseline(study, accuracy.quality.of, profile);
-      if (accuracy.step_times > 0) accuracy.computation = predicted_computation(study, accuracy.quality.of);
-    } else if (cells.size() > 9) {
-      accuracy.best_baseline = stated_baseline(cells[9]);
-      if (accuracy.step_times > 0) accuracy.computation = stated_computation(cells[8]);
-    }
+    accuracy.best_baseline = stated_baseline(cells[9]);
+    if (accuracy.step_times > 0) accuracy.computation = stated_computation(cells[8]);
     found.push_back(std::move(accuracy));
   }
   return found;
 }
 
-void check_readmes(const std::function<bool(const std::string&)>& is_simulated) {
-  const auto [studies, headlines] = load_study_set(test::kRoot + "/scenarios/studies/all.json");
-  const std::vector<std::string> stated = test::readme_part("calibration/README.md", "accuracy");
-  const std::vector<StudyAccuracy> now = accuracies(studies, stated, is_simulated);
-  test::check_readme_part("calibration/README.md", "accuracy", accuracy_tables(now), kRefresh);
-  test::check_readme_part("README.md", "headlines", headline_table(headlines, now), kRefresh);
+/// `study` with the rows of the sample alone.
+Study sample_of(Study study) {
+  std::vector<StudyRow> rows;
+  for (const std::size_t i : sampled_rows(study)) rows.push_back(study.rows[i]);
+  study.rows = std::move(rows);
+  return study;
+}
+
+std::vector<SampledRow> simulated_sample(const std::vector<Study>& studies) {
+  const Catalog& catalog = test::shipped_catalog();
+  std::vector<SampledRow> sample;
+  for (const Study& all : studies) {
+    const Study study = sample_of(all);
+    const Json profile = profile_of(study, catalog);
+    const std::vector<Prediction> own = predict(study, catalog, 2);
+    std::vector<Prediction> by_kernels(own.size());
+    if (study_accuracy(study, validate(study, own), profile).step_times > 0)
+      by_kernels = predict(with_predicted_computation(study, catalog), catalog, 2);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      sample.push_back({study.name, study.rows[i].row.line(), own[i].value, by_kernels[i].value});
+  }
+  return sample;
 }
 
 }  // namespace
 
 TEST_CASE("the READMEs state the accuracy that studies and profiles have") {
-  check_readmes([](const std::string& study) { return !kSlow.contains(study) && !kSlowest.contains(study); });
+  const auto [studies, headlines] = load_study_set(test::kRoot + "/scenarios/studies/all.json");
+  const std::vector<StudyAccuracy> now = accuracies(studies, test::readme_part("calibration/README.md", "accuracy"));
+  test::check_readme_part("calibration/README.md", "accuracy", accuracy_tables(now), kRefresh);
+  test::check_readme_part("README.md", "headlines", headline_table(headlines, now), kRefresh);
 }
 
-/// ctest -L slow.
-TEST_CASE("the READMEs state the accuracy of larger studies, too") {
-  check_readmes([](const std::string& study) { return kSlow.contains(study); });
+TEST_CASE("rows of each study are simulated as when the READMEs' accuracy was measured") {
+  const auto [studies, headlines] = load_study_set(test::kRoot + "/scenarios/studies/all.json");
+  const CsvTable stated = load_csv_file(test::kRoot + "/calibration/accuracy_sample.csv");
+  const std::vector<SampledRow> sample = simulated_sample(studies);
+  REQUIRE(stated.row_count() == sample.size());
+  for (std::size_t i = 0; i < sample.size(); ++i) {
+    const CsvRow row = stated.row(i);
+    CAPTURE(sample[i].study);
+    CAPTURE(sample[i].line);
+    CHECK(row.text("study") == sample[i].study);
+    CHECK(row.text("line") == std::to_string(sample[i].line));
+    for (const auto& [column, value] : {std::pair{"simulated", sample[i].simulated},
+                                        std::pair{"computation_predicted", sample[i].computation_predicted}}) {
+      CAPTURE(column);
+      REQUIRE(row.text(column).empty() == !value.has_value());
+      INFO("to refresh: " << kRefresh);
+      if (value) CHECK(row.number(column) == doctest::Approx(*value).epsilon(2e-5));
+    }
+  }
 }
 
 TEST_CASE("the tables of a set of studies") {
@@ -147,6 +143,10 @@ TEST_CASE("the tables of a set of studies") {
                                       .errors = {.rows = 5, .mape = 9.96, .median_ape = 9, .p90_ape = 12345.6}},
                           .step_times = 3,
                           .free_values = 1};
+  CHECK(fitted.fitted_values_text() == "11");
+  CHECK(predicted.fitted_values_text() == "4");
+  CHECK(StudyAccuracy{.study = "assumed", .about = {}, .quality = {}, .has_record = false}.fitted_values_text() ==
+        "not recorded");
   CHECK(accuracy_tables({fitted, predicted}) ==
         "| study | rows | of them | free values | median | MAPE | p90 | noise |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
@@ -218,11 +218,13 @@ TEST_CASE("cmake/refresh_readmes.sh replaces the parts that it is asked for, and
   write_file(folder.path / "README.md", readme("headlines", "old"));
   write_file(folder.path / "new/accuracy.md", "| new |\n| --- |\n");
   write_file(folder.path / "new/headlines.md", "newer\n");
+  write_file(folder.path / "new/sample.csv", "study\n");
   const std::string script = (folder.path / "cmake/refresh_readmes.sh").string();
   const std::string quietly = " >" + (folder.path / "said").string() + " 2>&1";
   REQUIRE(std::system((script + " accuracy=" + (folder.path / "new").string() + quietly).c_str()) == 0);
   CHECK(read_file(folder.path / "calibration/README.md", kMiB) == readme("accuracy", "| new |\n| --- |"));
   CHECK(read_file(folder.path / "README.md", kMiB) == readme("headlines", "newer"));
+  CHECK(read_file(folder.path / "calibration/accuracy_sample.csv", kMiB) == "study\n");
 
   write_file(folder.path / "README.md", "no such part\n");
   CHECK(std::system((script + " accuracy=" + (folder.path / "new").string() + quietly).c_str()) != 0);
