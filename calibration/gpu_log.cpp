@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "calibration/detail/logged_steps.hpp"
@@ -80,9 +81,10 @@ constexpr std::array kDcgmColumns{GpuColumn{"GPUTL", GpuValue::kUtilization, kPe
                                   GpuColumn{"SMACT", GpuValue::kSmActive},
                                   GpuColumn{"DRAMA", GpuValue::kDramActive}};
 
-enum class GpuTool { kNone, kDmon, kQuery, kDcgm };
+enum class GpuTool { kNone, kDmon, kQuery, kDcgm, kPmon };
 
-constexpr std::array<std::string_view, 4> kToolNames{"", "nvidia-smi dmon", "nvidia-smi --query-gpu", "dcgmi dmon"};
+constexpr std::array<std::string_view, 5> kToolNames{"", "nvidia-smi dmon", "nvidia-smi --query-gpu", "dcgmi dmon",
+                                                     "nvidia-smi pmon"};
 
 std::span<const GpuColumn> columns_of(GpuTool tool) {
   if (tool == GpuTool::kDmon) return kDmonColumns;
@@ -120,8 +122,9 @@ GpuTool tool_of(std::string_view line) {
   if (line.starts_with("#Entity") || line.starts_with("# Entity")) return GpuTool::kDcgm;
   if (line.starts_with("#")) {
     const auto fields = fields_of(line.substr(1), GpuTool::kDmon);
-    const bool has_gpu = std::ranges::find(fields, "gpu") != fields.end();
-    return has_gpu && fields.size() > 1 ? GpuTool::kDmon : GpuTool::kNone;
+    const auto has = [&](std::string_view name) { return std::ranges::find(fields, name) != fields.end(); };
+    if (!has("gpu") || fields.size() < 2) return GpuTool::kNone;
+    return has("pid") ? GpuTool::kPmon : GpuTool::kDmon;
   }
   for (const std::string_view name : {"utilization.gpu", "memory.used", "power.draw", "utilization.memory"})
     if (line.find(name) != std::string_view::npos && line.find(',') != std::string_view::npos) return GpuTool::kQuery;
@@ -242,6 +245,10 @@ class GpuLog {
   }
 
   void read_header(std::string_view line, GpuTool tool) {
+    if (tool == GpuTool::kPmon)
+      throw InputError{file_name_ + ":" + std::to_string(line_) +
+                       ": expected shares of whole GPUs; found those of processes (nvidia-smi pmon): record nvidia-smi "
+                       "dmon instead"};
     if (tool_ != GpuTool::kNone && tool_ != tool)
       throw InputError{file_name_ + ":" + std::to_string(line_) + ": expected one tool's output; found " +
                        std::string{kToolNames[static_cast<std::size_t>(tool)]} + " after " +
@@ -255,6 +262,7 @@ class GpuLog {
       std::string_view name = fields[f];
       if (tool == GpuTool::kQuery) name = trimmed(name.substr(0, name.find('[')));
       const auto known = std::ranges::find(columns_of(tool), name, &GpuColumn::name);
+      if (known != columns_of(tool).end()) has_column_.insert(known->value);
       const bool is_entity = tool == GpuTool::kDcgm && f == 0;
       static constexpr GpuColumn kEntity{"Entity", GpuValue::kIndex};
       positions_.push_back(is_entity ? &kEntity : known == columns_of(tool).end() ? nullptr : &*known);
@@ -284,6 +292,7 @@ class GpuLog {
     }
     if (!is_sample) return;
     const std::string key = !index.empty() ? index : !bus.empty() ? bus : name;
+    is_told_by_name_ = is_told_by_name_ || (index.empty() && bus.empty());
     const auto [entry, is_new] = numbers_.try_emplace(key, gpus_.size());
     constexpr std::size_t kMostGpus = 10'000;
     if (gpus_.size() == kMostGpus && is_new) throw InputError{file_name_ + ": expected at most 10000 GPUs"};
@@ -335,6 +344,9 @@ class GpuLog {
     const auto say = [&](std::size_t count, const char* one, const char* many) {
       if (count > 0) result.remarks.push_back(file_name_ + ": " + std::to_string(count) + (count == 1 ? one : many));
     };
+    if (is_told_by_name_)
+      result.remarks.push_back(file_name_ +
+                               ": neither the index nor the address of GPUs is recorded: all of one name are one row");
     say(idle, " sample before the GPUs' first or after their last work is left out",
         " samples before the GPUs' first or after their last work are left out");
     say(idle_gpus, " idle GPU is left out", " idle GPUs are left out");
@@ -343,23 +355,28 @@ class GpuLog {
   }
 
   void add_missing(const GpuSums& sums, Measurements& result) const {
-    const auto lacks = [&](GpuValue value) { return !sums.has(value); };
     const std::string of{kToolNames[static_cast<std::size_t>(tool_)]};
-    const auto add = [&](const char* column, const char* asked) {
-      result.missing.try_emplace(column, file_name_ + ": " + of + " did not record it; ask for it with " + asked);
-    };
     const bool is_dmon = tool_ == GpuTool::kDmon, is_query = tool_ == GpuTool::kQuery;
-    if (lacks(GpuValue::kUtilization) && lacks(GpuValue::kEngineBusy))
-      add("gpu_utilization", is_dmon ? "-s u" : is_query ? "utilization.gpu" : "-e 203");
-    if (lacks(GpuValue::kMemoryUtilization))
-      add("memory_utilization", is_dmon ? "-s u" : is_query ? "utilization.memory" : "-e 204");
-    if (lacks(GpuValue::kMemoryUsed)) add("memory_used_B", is_dmon ? "-s m" : is_query ? "memory.used" : "-e 252");
+    const auto add = [&](const char* column, GpuValue value, const char* dmon, const char* query, const char* dcgm) {
+      const std::string asked = is_dmon ? dmon : is_query ? query : dcgm;
+      result.missing.try_emplace(
+          column, file_name_ + ": " + of +
+                      (has_column_.contains(value) ? " was asked for it, but this GPU or its driver tells none"
+                                                   : " did not record it; ask for it with " + asked));
+    };
+    if (!sums.has(GpuValue::kUtilization) && !sums.has(GpuValue::kEngineBusy))
+      add("gpu_utilization", GpuValue::kUtilization, "-s u", "utilization.gpu", "-e 203");
+    if (!sums.has(GpuValue::kMemoryUtilization))
+      add("memory_utilization", GpuValue::kMemoryUtilization, "-s u", "utilization.memory", "-e 204");
+    if (!sums.has(GpuValue::kMemoryUsed)) add("memory_used_B", GpuValue::kMemoryUsed, "-s m", "memory.used", "-e 252");
   }
 
   const std::string& file_name_;
   std::size_t line_ = 1, broken_ = 0;
   GpuTool tool_ = GpuTool::kNone;
   std::vector<const GpuColumn*> positions_;  // of the columns of the current header
+  std::set<GpuValue> has_column_;            // of all headers
+  bool is_told_by_name_ = false;             // some sample names its GPU neither by index nor by address
   std::vector<GpuRecord> gpus_;
   std::map<std::string, std::size_t> numbers_;  // of GPUs
 };

@@ -54,7 +54,8 @@ IperfSum read_iperf_sum(const JsonReader& json) {
 /// Which of the streams of both directions are meant; those that do not say are of any.
 enum class StreamsOf { kBoth, kSenders, kReceivers };
 
-/// Mean of `key` over the streams that have it, at `part` of each stream if that is not empty; empty if none has.
+/// Mean of the time `key` over the streams that tell it, at `part` of each stream if that is not empty; empty if none
+/// does. A time of 0 is none: iperf3 writes it where the other side, or a system without TCP_INFO, told it nothing.
 std::string mean_of_streams(const JsonReader& json, const char* part, const char* key, StreamsOf which) {
   if (!json.has("streams")) return {};
   double total = 0;
@@ -66,7 +67,9 @@ std::string mean_of_streams(const JsonReader& json, const char* part, const char
     if (which != StreamsOf::kBoth && values.has("sender") &&
         values.required<bool>("sender") != (which == StreamsOf::kSenders))
       continue;
-    total += values.required<double>(key);
+    const auto time = values.required<double>(key);
+    if (time == 0) continue;
+    total += time;
     ++count;
   }
   return count > 0 ? CsvField{total / count}.text() : "";

@@ -200,8 +200,8 @@ bool has(const LoggedSteps& log, LogMeaning meaning) {
   return std::ranges::any_of(log.steps, [&](const JobLogEntry& step) { return step[meaning].is_known(); });
 }
 
-/// What to state so that tokens or samples per second become the time of a step.
-std::string lacking_text(const LoggedSteps& log, const JobFacts& facts) {
+/// What to state so that tokens or samples per second become the time of a step, and times of steps the others.
+std::string lacking_text(const LoggedSteps& log, const JobFacts& facts, bool has_batch) {
   std::vector<std::string> lacking;
   std::string found = "no speed";
   const bool has_samples = has(log, kSamplesPerSecond) || has(log, kSamplesPerSecondPerGpu) || log.counts_samples;
@@ -212,9 +212,10 @@ std::string lacking_text(const LoggedSteps& log, const JobFacts& facts) {
   if (is_of_gpu) found = has_samples ? "samples per second of each GPU" : "tokens per second of each GPU";
   if (has(log, kStepTime) || has(log, kStepsPerSecond) || (!log.counts_samples && has(log, kElapsed)))
     found = "times of steps";
-  if (!facts.batch) lacking.emplace_back("\"batch\"");
+  if (!facts.batch && !has_batch) lacking.emplace_back("\"batch\"");
   if (!has_samples && !facts.sequence) lacking.emplace_back("\"sequence_length\"");
   if (is_of_gpu && !facts.gpus) lacking.emplace_back("\"gpus\"");
+  if (lacking.empty()) return "it logs " + found + ", of which no line tells one";
   return "it logs " + found + " and not " + joined(lacking) + "; state " + (lacking.size() == 1 ? "it" : "them") +
          " beside \"format\" in the study's measurements";
 }
@@ -226,8 +227,8 @@ class JobLogRows {
       : log_{log},
         options_{options},
         reader_{log, options},
-        lacking_{lacking_text(log, reader_.facts())},
-        speeds_{reader_.speeds()} {}
+        speeds_{reader_.speeds()},
+        lacking_{lacking_text(log, reader_.facts(), has_batches())} {}
 
   Measurements read() {
     if (speeds_.empty()) fail_without_speed();
@@ -253,6 +254,12 @@ class JobLogRows {
   [[noreturn]] void fail_without_speed() const {
     throw InputError{log_.file_name() + ": expected the speed of steps; " +
                      (log_.steps.size() == 1 && has(log_, kElapsed) ? "found one date, which tells none" : lacking_)};
+  }
+
+  /// Whether each speed has the samples of its step.
+  bool has_batches() const {
+    return speeds_.empty() ? has(log_, kBatch)
+                           : std::ranges::all_of(speeds_, [](const Speed& speed) { return speed.batch > 0; });
   }
 
   /// Means over all steps so far have only a last value.
@@ -339,8 +346,8 @@ class JobLogRows {
   const LoggedSteps& log_;
   const JobLogOptions& options_;
   SpeedReader reader_;
-  std::string lacking_;
   std::vector<Speed> speeds_;
+  std::string lacking_;
   std::size_t left_out_ = 0;
   std::vector<double> resolutions_;
   std::map<std::string, std::string> missing_;

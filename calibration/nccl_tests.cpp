@@ -116,6 +116,9 @@ std::string writer_of(const std::string& tag, std::string_view before) {
 /// What one process has printed so far above its next row.
 struct Listing {
   std::string collective;
+  int devices_each = 0;                  // of a process: threads times GPUs of a thread; 0: not said
+  std::map<std::string, int> processes;  // devices listed, by host and process id
+  int last_rank = -1, listed_ranks = 0;
   std::map<std::string, int> ranks;  // by group
   std::string group;                 // of the first rank: the one whose times are printed
   std::set<std::string> machines, devices;
@@ -125,7 +128,19 @@ struct Listing {
 
   int rank_count() const {
     const auto own = ranks.find(group);
-    return own == ranks.end() ? 0 : own->second;
+    return own == ranks.end() || !why_not_all().empty() ? 0 : own->second;
+  }
+
+  /// What tells that lines about ranks are left out, as texts that show a listing do; empty if nothing does.
+  std::string why_not_all() const {
+    if (last_rank + 1 > listed_ranks)
+      return "lines about all ranks; found rank " + std::to_string(last_rank) + " and " + std::to_string(listed_ranks) +
+             (listed_ranks == 1 ? " line" : " lines");
+    for (const auto& [process, listed] : processes)
+      if (devices_each > 0 && listed < devices_each)
+        return "lines about all ranks; nThread and nGpus say " + std::to_string(devices_each) +
+               " of each process, and found are " + std::to_string(listed) + " of one";
+    return {};
   }
 };
 
@@ -219,6 +234,10 @@ class NcclTests {
       listing.collective = words[3].substr(0, words[3].find("_perf"));
       check_name(listing.collective);
     } else if (words[0].starts_with("nThread") || words[0] == "Using") {  // a run begins
+      if (words[0] != "Using") listing.devices_each = devices_of_process(words);
+      listing.processes.clear();
+      listing.last_rank = -1;
+      listing.listed_ranks = 0;
       listing.ranks.clear();
       listing.machines.clear();
       listing.devices.clear();
@@ -228,9 +247,23 @@ class NcclTests {
       const auto count = words.size() > 5 ? number_of(words[5]) : std::nullopt;
       if (count && *count > 0)
         fail("expected a run with right results; nccl-tests found " + std::string{words[5]} + " out of bounds");
+      listing.collective.clear();  // the run has ended; the next one's program may not say which it is
     } else {
       read_header(listing, words);
     }
+  }
+
+  /// nThread 1 nGpus 8 minBytes ..., before 2.9 with a colon behind each name.
+  static int devices_of_process(const Words& words) {
+    const auto number_after = [&](std::string_view name) {
+      for (std::size_t i = 0; i + 1 < words.size(); ++i)
+        if (words[i].starts_with(name) && words[i].size() <= name.size() + 1) {
+          const double number = number_of(words[i + 1]).value_or(0);
+          return number >= 1 && number <= 1024 ? static_cast<int>(number) : 0;
+        }
+      return 0;
+    };
+    return number_after("nThread") * number_after("nGpus");
   }
 
   /// #  Rank  0 Group  0 Pid  8261 on node-1 device  0 [0x10] NVIDIA A100-SXM4-80GB
@@ -240,8 +273,15 @@ class NcclTests {
       return found != words.end() && found + 1 != words.end() ? std::string{*(found + 1)} : "";
     };
     const std::string group = after("Group"), machine = after("on");
+    const std::string process = after("Pid");
     check_name(group);
     check_name(machine);
+    check_name(process);
+    if (!process.empty()) ++listing.processes[machine + " " + process];
+    ++listing.listed_ranks;
+    constexpr double kMostRanks = 1e6;
+    if (const double rank = words.size() > 1 ? number_of(words[1]).value_or(-1) : -1; rank >= 0 && rank < kMostRanks)
+      listing.last_rank = std::max(listing.last_rank, static_cast<int>(rank));
     if (listing.ranks.empty()) listing.group = group;
     has_groups_ = has_groups_ || group != listing.group;
     ++listing.ranks[group];
@@ -344,17 +384,18 @@ class NcclTests {
       return;
     }
     check_results(row);
+    check_bandwidths(row);
     const Listing& listing = row.listing;
     const std::string device = listing.devices.size() == 1 ? *listing.devices.begin() : "";
     const int ranks = listing.rank_count();
     note_missing(listing);
     csv_.skip_to_line(line_);
     csv_.row({listing.collective, ranks > 0 ? std::to_string(ranks) : "",
-              listing.machines.empty() ? "" : std::to_string(listing.machines.size()), device, number(row, "size"),
-              number(row, "count"), std::string{text(row, "type")}, std::string{text(row, "redop")},
-              std::string{text(row, "root")}, seconds(row, "time"), microseconds(row, "time"), number(row, "algbw"),
-              number(row, "busbw"), seconds(row, "time_in_place"), microseconds(row, "time_in_place"),
-              number(row, "algbw_in_place"), number(row, "busbw_in_place")});
+              ranks == 0 || listing.machines.empty() ? "" : std::to_string(listing.machines.size()), device,
+              number(row, "size"), number(row, "count"), std::string{text(row, "type")},
+              std::string{text(row, "redop")}, std::string{text(row, "root")}, seconds(row, "time"),
+              microseconds(row, "time"), number(row, "algbw"), number(row, "busbw"), seconds(row, "time_in_place"),
+              microseconds(row, "time_in_place"), number(row, "algbw_in_place"), number(row, "busbw_in_place")});
     if (csv_.text().size() > kMaxText) throw InputError{file_name_ + ": expected a listing of fewer rows"};
     writers_with_rows_.insert(writer);
     ++rows_;
@@ -370,9 +411,33 @@ class NcclTests {
         fail("expected a run with right results; found a difference of " + std::string{text(row, error)});
   }
 
+  /// The bus bandwidth is the algorithm's, times 1, (n-1)/n or 2(n-1)/n, of the n ranks that took part. Source: nccl-tests,
+  /// doc/PERFORMANCE.md. Other ranks were listed than took part where it is none of these.
+  void check_bandwidths(const Row& row) const {
+    const int ranks = row.listing.rank_count();
+    if (ranks < 2 || row.listing.ranks.size() > 1) return;
+    for (const char* where : {"", "_in_place"}) {
+      const auto algorithm = value(row, std::string{"algbw"} + where), bus = value(row, std::string{"busbw"} + where);
+      constexpr double kLeast = 10, kDigit = 0.0051, kSlack = 1e-4;  // two digits behind the point are printed
+      if (!algorithm || !bus || *algorithm < kLeast) continue;
+      const double share = (ranks - 1.0) / ranks;
+      const bool is_one = std::ranges::any_of(std::array{1.0, share, 2 * share}, [&](double factor) {
+        return std::abs(*bus - factor * *algorithm) <= kDigit * (1 + factor) + kSlack * *bus;
+      });
+      if (!is_one)
+        fail("expected a bus bandwidth of " + std::to_string(ranks) + " ranks, of which lines tell above; found " +
+             std::string{text(row, std::string{"busbw"} + where)} + " GB/s beside the algorithm's " +
+             std::string{text(row, std::string{"algbw"} + where)} + " GB/s, which is that of another number of ranks");
+    }
+  }
+
   /// What makes columns empty, for whoever needs them.
   void note_missing(const Listing& listing) {
     const std::string above = file_name_ + ":" + std::to_string(line_) + ": expected above the row ";
+    if (const std::string why = listing.why_not_all(); !why.empty()) {
+      missing_.try_emplace("ranks", above + why);
+      missing_.try_emplace("machines", above + why);
+    }
     const std::string ranks =
         "the lines \"# Using devices\" and \"#  Rank  0 ... on HOST device  0 ...\", which say how many GPUs and "
         "machines took part; found none";

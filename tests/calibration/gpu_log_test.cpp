@@ -77,6 +77,29 @@ TEST_CASE("dcgmi dmon: the busy share of the graphics engine where utilization w
   CHECK(log.table.row(0).number("sm_active") == doctest::Approx(0.5));
 }
 
+TEST_CASE("shares of processes are none of a GPU, and what a GPU cannot tell was asked for") {
+  CHECK(test::error_of([] {
+          (void)parse_gpu_log(
+              "# gpu        pid  type    sm   mem   enc   dec   command\n"
+              "# Idx          #   C/G     %     %     %     %   name\n"
+              "    0      14835     C    45    15     0     0   python\n",
+              "p.log");
+        }) ==
+        "p.log:1: expected shares of whole GPUs; found those of processes (nvidia-smi pmon): record nvidia-smi dmon "
+        "instead");
+  const Measurements none = parse_gpu_log(
+      "# gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk\n"
+      "    0    29    69     -     -     -     0     0  4996  1845\n",
+      "d.log");
+  CHECK(none.missing.at("gpu_utilization") ==
+        "d.log: nvidia-smi dmon was asked for it, but this GPU or its driver tells none");
+  CHECK(none.missing.at("memory_used_B") == "d.log: nvidia-smi dmon did not record it; ask for it with -s m");
+  const Measurements named =
+      parse_gpu_log("timestamp, name, utilization.gpu [%]\n2022/08/29 10:00:00, NVIDIA A100, 98 %\n", "q.csv");
+  CHECK(named.remarks.at(0) ==
+        "q.csv: neither the index nor the address of GPUs is recorded: all of one name are one row");
+}
+
 TEST_CASE("what is no log of a monitor") {
   CHECK(refusal("").ends_with("found an empty file"));
   CHECK(refusal("hello\n").ends_with("or dcgmi dmon; found no line of names of one"));

@@ -372,6 +372,17 @@ TEST_CASE("event files of TensorBoard: dates of steps, tensors, evaluations, dam
         }).starts_with("e: expected scalars of a training; found none"));
 }
 
+TEST_CASE("what is missing is what the log does not say") {
+  const Measurements log = parse_job_log(
+      " iteration       11/     100 | consumed samples: 88 | elapsed time per iteration (ms): 7137.9 | global batch "
+      "size: 8 | lm loss: 1.9E+00 |\n",
+      "m.log", JobLogOptions{.skip_steps = 0});
+  CHECK(log.table.row(0).number("batch") == 8);
+  CHECK(log.missing.at("tokens_per_s") ==
+        "m.log: it logs times of steps and not \"sequence_length\"; state it beside \"format\" in the study's "
+        "measurements");
+}
+
 TEST_CASE("what is no log, and a log that contradicts its study") {
   CHECK(log_refusal("").ends_with("found an empty file"));
   CHECK(log_refusal("hello\n").starts_with(

@@ -25,7 +25,7 @@ std::string refusal(const std::function<void()>& read) {
 }
 
 const std::string kHeader =
-    "# nThread 1 nGpus 2 minBytes 8 maxBytes 16\n"
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 16\n"
     "# Using devices\n"
     "#  Rank  0 Group  0 Pid   1 on a device  0 [0x10] NVIDIA A100-SXM4-80GB\n"
     "#  Rank  1 Group  0 Pid   2 on b device  0 [0x10] NVIDIA A100-SXM4-80GB\n"
@@ -199,14 +199,14 @@ TEST_CASE("columns of every version of nccl-tests") {
   };
   // Before 2.13: the largest difference, which floats have.
   const std::string errors = "size count type redop time algbw busbw error time algbw busbw error";
-  CHECK(row_of(errors, "1048576 262144 float sum 47.18 22.23 38.90 2e-07 47.2 22.2 38.9 2e-07").row_count() == 1);
+  CHECK(row_of(errors, "1048576 262144 float sum 47.18 22.23 22.23 2e-07 47.2 22.2 22.2 2e-07").row_count() == 1);
   CHECK(refusal([&] { (void)row_of(errors, "8 2 float sum 47.18 1 1 2e-07 47.2 1 1 0.5"); }) ==
         "x.log:7: expected a run with right results; found a difference of 0.5");
   CHECK(refusal([&] { (void)row_of(errors, "8 2 int32 sum 47.18 1 1 1 47.2 1 1 0"); }) ==
         "x.log:7: expected a run with right results; found a difference of 1");
   // Before 2.0: other names, milliseconds.
   const CsvTable oldest = row_of("bytes N type op time algbw busbw res time algbw busbw res",
-                                 "10000000 2500000 float sum 0.288 34.78 60.86 0e+00 0.269 37.19 65.09 0e+00");
+                                 "10000000 2500000 float sum 0.288 34.78 34.78 0e+00 0.269 37.19 37.19 0e+00");
   CHECK(oldest.row(0).number("time_s") == doctest::Approx(0.288e-3));
   CHECK(oldest.row(0).number("time_us_in_place") == doctest::Approx(269));
   CHECK(oldest.row(0).text("redop") == "sum");
@@ -226,6 +226,55 @@ TEST_CASE("columns of every version of nccl-tests") {
   CHECK(refusal([&] { (void)parse_nccl_tests(R"({"version": 2, "results": [{"out_of_place": null}]})", "x.log"); }) ==
         "x.log: expected the listing that nccl-tests and rccl-tests print; found their JSON: give what they print to "
         "the terminal");
+}
+
+TEST_CASE("a listing that tells of some of its ranks alone tells no number of them") {
+  // As texts show them: eight GPUs of one process, two of them listed; the last of eight ranks, three listed.
+  const std::string begin = "# nThread 1 nGpus ", lines = " minBytes 8 maxBytes 16\n# Using devices\n";
+  const std::string header =
+      "...\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+      "busbw #wrong\n";
+  const std::string row =
+      "  8589934592    2147483648     float     sum      -1   41644  206.27  360.97       0   40903  "
+      "210.01  367.51       0\n";
+  const auto rank = [](int number, int process) {
+    return "#  Rank  " + std::to_string(number) + " Group  0 Pid   " + std::to_string(process) +
+           " on a device  0 [0x10] AMD Instinct MI350X\n";
+  };
+  const Measurements two = parse_nccl_tests(begin + "8" + lines + rank(0, 5) + rank(1, 5) + header + row, "x.log");
+  REQUIRE(two.table.row_count() == 1);
+  CHECK(two.table.row(0).text("ranks") == "");
+  CHECK(two.table.row(0).text("machines") == "");
+  CHECK(two.table.row(0).text("device") == "AMD Instinct MI350X");
+  CHECK(
+      two.missing.at("ranks") ==
+      "x.log:7: expected above the row lines about all ranks; nThread and nGpus say 8 of each process, and found are 2 "
+      "of one");
+  const Measurements last =
+      parse_nccl_tests(begin + "1" + lines + rank(0, 5) + rank(1, 6) + rank(7, 7) + header + row, "x.log");
+  CHECK(last.table.row(0).text("ranks") == "");
+  CHECK(last.missing.at("machines") ==
+        "x.log:8: expected above the row lines about all ranks; found rank 7 and 3 lines");
+  // 360.97 is 2 x 7/8 of 206.27: eight ranks took part.
+  CHECK(
+      refusal([&] { (void)parse_nccl_tests(begin + "1" + lines + rank(0, 5) + rank(1, 6) + header + row, "x.log"); }) ==
+      "x.log:7: expected a bus bandwidth of 2 ranks, of which lines tell above; found 360.97 GB/s beside the "
+      "algorithm's 206.27 GB/s, which is that of another number of ranks");
+  std::string all;
+  for (int i = 0; i < 8; ++i) all += rank(i, 5);
+  CHECK(parse_nccl_tests(begin + "8" + lines + all + header + row, "x.log").table.row(0).integer("ranks") == 8);
+  CHECK(parse_nccl_tests("# nThread: 2 nGpus: 4 minBytes: 8\n" + all + header + row, "x.log")
+            .table.row(0)
+            .integer("ranks") == 8);
+}
+
+TEST_CASE("a run that does not say which collective it is has not that of the one before") {
+  const std::string run =
+      kHeader + "16 4 float sum -1 10.0 0.00 0.00 0 9.0 0.00 0.00 0\n# Out of bounds values : 0 OK\n";
+  const CsvTable table = parse_nccl_tests("# Collective test starting: all_reduce_perf\n" + run + run, "x.log").table;
+  REQUIRE(table.row_count() == 2);
+  CHECK(table.row(0).text("collective") == "all_reduce");
+  CHECK(table.row(1).text("collective") == "");
 }
 
 TEST_CASE("rows of 0 B are left out, and that is said") {
@@ -319,6 +368,17 @@ TEST_CASE("an output of iperf3: intervals and sums, streams, direction") {
   CHECK(row.number("retransmits") == 3);
   CHECK(row.number("rtt_us") == 200);
   CHECK(table.row(2).text("interval") == "sum_received");
+}
+
+TEST_CASE("an output of iperf3: a round trip of 0 is none") {
+  Json run = iperf3_run();
+  run["intervals"][0]["streams"][0]["rtt"] = 0;
+  run["end"]["streams"] = {{{"sender", {{"mean_rtt", 0}}}}, {{"sender", {{"mean_rtt", 0}}}}};
+  const CsvTable table = parse_iperf3(run.dump(), "x.json").table;
+  REQUIRE(table.row_count() == 3);
+  CHECK(table.row(0).number("rtt_us") == 300);
+  CHECK(table.row(1).text("rtt_us").empty());
+  CHECK(table.row(2).text("rtt_us").empty());
 }
 
 TEST_CASE("several streams write keys several times, and their sums are rows") {

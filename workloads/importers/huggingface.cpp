@@ -20,6 +20,10 @@ constexpr std::array kOfDecoders{ModelClass{"ForCausalLM", "language_model"}, Mo
                                  ModelClass{"ForSequenceClassification", "token_classes", kLabels, false},
                                  ModelClass{"ForTokenClassification", "token_classes", kLabels},
                                  ModelClass{"ForQuestionAnswering", "token_classes", 2}};
+constexpr std::array kOfGemma3Text{ModelClass{"ForCausalLM", "language_model"}, ModelClass{"Model", "hidden_states"},
+                                   ModelClass{"TextModel", "hidden_states"},
+                                   ModelClass{"ForSequenceClassification", "token_classes", kLabels, false},
+                                   ModelClass{"TextForSequenceClassification", "token_classes", kLabels, false}};
 constexpr std::array kOfGpt2{ModelClass{"LMHeadModel", "language_model"}, ModelClass{"Model", "hidden_states"},
                              ModelClass{"ForSequenceClassification", "token_classes", kLabels, false},
                              ModelClass{"ForTokenClassification", "token_classes", kLabels},
@@ -107,6 +111,7 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"baichuan", "Baichuan", convert_decoder, kOfDecoders},
                             ModelType{"bart", "Bart", convert_encoder_and_decoder, kOfBart},
                             ModelType{"bert", "Bert", convert_encoder, kOfBert},
+                            ModelType{"biogpt", "BioGpt", convert_decoder, kOfDecoders},
                             ModelType{"bloom", "Bloom", convert_decoder, kOfDecoders},
                             ModelType{"camembert", "Camembert", convert_encoder, kOfRoberta},
                             ModelType{"clip", "CLIP", convert_clip, kOfClip},
@@ -119,16 +124,21 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"deit", "DeiT", convert_vision, kOfDeit},
                             ModelType{"distilbert", "DistilBert", convert_encoder, kOfDistilBert},
                             ModelType{"electra", "Electra", convert_encoder, kOfElectra},
+                            ModelType{"ernie4_5", "Ernie4_5", convert_decoder, kOfDecoders},
+                            ModelType{"exaone4", "Exaone4", convert_decoder, kOfDecoders},
                             ModelType{"falcon", "Falcon", convert_decoder, kOfDecoders},
                             ModelType{"gemma", "Gemma", convert_decoder, kOfDecoders},
                             ModelType{"gemma2", "Gemma2", convert_decoder, kOfDecoders},
-                            ModelType{"gemma3_text", "Gemma3", convert_decoder, kOfDecoders},
+                            ModelType{"gemma3_text", "Gemma3", convert_decoder, kOfGemma3Text},
+                            ModelType{"glm", "Glm", convert_decoder, kOfDecoders},
+                            ModelType{"glm4", "Glm4", convert_decoder, kOfDecoders},
                             ModelType{"gpt2", "GPT2", convert_decoder, kOfGpt2},
                             ModelType{"gpt_bigcode", "GPTBigCode", convert_decoder, kOfDecoders},
                             ModelType{"gpt_neo", "GPTNeo", convert_decoder, kOfDecoders},
                             ModelType{"gpt_neox", "GPTNeoX", convert_decoder, kOfDecoders},
                             ModelType{"gptj", "GPTJ", convert_decoder, kOfDecoders},
                             ModelType{"granite", "Granite", convert_decoder, kOfDecoders},
+                            ModelType{"granitemoe", "GraniteMoe", convert_decoder, kOfDecoders},
                             ModelType{"hubert", "Hubert", convert_waveform, kOfWaveform},
                             ModelType{"internlm2", "InternLM2", convert_decoder, kOfDecoders},
                             ModelType{"llama", "Llama", convert_decoder, kOfDecoders},
@@ -142,14 +152,19 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"nemotron", "Nemotron", convert_decoder, kOfDecoders},
                             ModelType{"olmo", "Olmo", convert_decoder, kOfDecoders},
                             ModelType{"olmo2", "Olmo2", convert_decoder, kOfDecoders},
+                            ModelType{"olmo3", "Olmo3", convert_decoder, kOfDecoders},
+                            ModelType{"olmoe", "Olmoe", convert_decoder, kOfDecoders},
                             ModelType{"opt", "OPT", convert_decoder, kOfDecoders},
                             ModelType{"pegasus", "Pegasus", convert_encoder_and_decoder, kOfWriters},
                             ModelType{"phi", "Phi", convert_decoder, kOfDecoders},
                             ModelType{"phi3", "Phi3", convert_decoder, kOfDecoders},
+                            ModelType{"phimoe", "Phimoe", convert_decoder, kOfDecoders},
                             ModelType{"qwen", "QWen", convert_decoder, kOfGpt2},
                             ModelType{"qwen2", "Qwen2", convert_decoder, kOfDecoders},
                             ModelType{"qwen3", "Qwen3", convert_decoder, kOfDecoders},
+                            ModelType{"qwen3_moe", "Qwen3Moe", convert_decoder, kOfDecoders},
                             ModelType{"roberta", "Roberta", convert_encoder, kOfRoberta},
+                            ModelType{"seed_oss", "SeedOss", convert_decoder, kOfDecoders},
                             ModelType{"smollm3", "SmolLM3", convert_decoder, kOfDecoders},
                             ModelType{"stablelm", "StableLm", convert_decoder, kOfDecoders},
                             ModelType{"starcoder2", "Starcoder2", convert_decoder, kOfDecoders},
@@ -165,11 +180,11 @@ struct Refused {
 };
 constexpr std::array kRefused{
     Refused{"afmoe arctic bailing_moe dbrx deepseek deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo "
-            "glm4_moe gpt_oss granitemoe granitemoehybrid granitemoeshared grok-1 hunyuan hunyuan_v1_moe jamba "
-            "jetmoe kimi_k2 lfm2_moe llama4 llama4_text longcat_flash minimax minimax_m2 moonshot nllb-moe olmoe "
-            "openmoe phimoe "
-            "qwen2_moe qwen3_moe qwen3_next qwen3_vl_moe skywork_moe switch_transformers xverse_moe",
-            "mixtures of experts other than Mixtral's are not built"},
+            "glm4_moe gpt_oss granitemoehybrid granitemoeshared grok-1 hunyuan hunyuan_v1_moe jamba "
+            "jetmoe kimi_k2 lfm2_moe llama4 llama4_text longcat_flash minimax minimax_m2 moonshot nllb-moe openmoe "
+            "qwen2_moe qwen3_next qwen3_vl_moe skywork_moe switch_transformers xverse_moe",
+            "of mixtures of experts only granitemoe, mixtral, olmoe, phimoe and qwen3_moe are built, whose layers have "
+            "equal experts and nothing beside them"},
     Refused{"bamba falcon_h1 falcon_mamba mamba mamba2 nemotron_h recurrent_gemma rwkv xlstm zamba zamba2 hgrn retnet",
             "recurrences and state space layers are not built"},
     Refused{"deberta sew-d", "attention with projections of positions of their own is not built; deberta-v2 is"},
@@ -181,9 +196,7 @@ constexpr std::array kRefused{
     Refused{"gemma3 gemma3n llava llava_next llava_onevision idefics idefics2 idefics3 blip blip-2 instructblip "
             "mllama paligemma pixtral mistral3 qwen2_vl qwen2_5_vl qwen3_vl internvl internvl_chat kosmos-2 smolvlm "
             "phi3_v phi4mm minicpmv chameleon flava siglip siglip2 qwen2_audio qwen2_5_omni aya_vision cogvlm2",
-            "models that join images or sound with text are not built, CLIP apart; a \"text_config\" by itself, with "
-            "its own "
-            "\"model_type\", is read"},
+            "models that join images or sound with text are not built, CLIP apart"},
     Refused{"encoder-decoder vision-encoder-decoder speech-encoder-decoder rag musicgen",
             "models that are put together from others are not built"}};
 
@@ -191,11 +204,15 @@ std::string class_name(const ModelType& type, const ModelClass& made) {
   return std::string{type.prefix} + std::string{made.suffix};
 }
 
-/// Names of classes differ in their capitals among old files: "LLaMAForCausalLM".
+/// Names of classes differ in their capitals and underscores among files: "LLaMAForCausalLM", "Ernie4_5_ForCausalLM".
 bool is_same_class(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-  });
+  const auto letters = [](std::string_view name) {
+    std::string result;
+    for (const char c : name)
+      if (c != '_') result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return result;
+  };
+  return letters(a) == letters(b);
 }
 
 /// No neighbour is suggested: it would be another network.
@@ -231,6 +248,16 @@ bool is_of_type(std::string_view architecture, std::string_view type) {
          (suffix.starts_with("For") || suffix.starts_with("Model") || suffix.starts_with("LMHead"));
 }
 
+/// What of a file that joins several models is read by itself: ""; or "; its \"text_config\" by itself is read, as ...".
+std::string readable_part(const JsonReader& config) {
+  if (!config.has("text_config") || !config.child("text_config").is_object()) return {};
+  const Json* type = json_pointer_find(config.child("text_config").value(), "/model_type");
+  if (type == nullptr || !type->is_string()) return {};
+  const auto* known = std::ranges::find(kTypes, type->get_ref<const std::string&>(), &ModelType::name);
+  if (known == kTypes.end()) return {};
+  return "; its \"text_config\" by itself is read, as model type " + in_quotes(std::string{known->name});
+}
+
 const ModelType& type_of(const JsonReader& config, const std::string& architecture) {
   std::vector<std::string> known;
   for (const ModelType& type : kTypes) known.emplace_back(type.name);
@@ -239,7 +266,8 @@ const ModelType& type_of(const JsonReader& config, const std::string& architectu
     const auto* type = std::ranges::find(kTypes, name, &ModelType::name);
     if (const std::string_view why = why_refused([&](std::string_view refused) { return name == refused; });
         !why.empty())
-      config.fail("model_type", "model type " + in_quotes(name) + " is not supported: " + std::string{why});
+      config.fail("model_type",
+                  "model type " + in_quotes(name) + " is not supported: " + std::string{why} + readable_part(config));
     if (type == kTypes.end()) refuse(config, "model_type", "model type " + in_quotes(name), known);
     return *type;
   }
@@ -250,7 +278,8 @@ const ModelType& type_of(const JsonReader& config, const std::string& architectu
       if (is_same_class(class_name(type, made), architecture)) return type;
   if (const std::string_view why = why_refused([&](std::string_view type) { return is_of_type(architecture, type); });
       !why.empty())
-    config.fail("architectures", "class " + in_quotes(architecture) + " is not supported: " + std::string{why});
+    config.fail("architectures",
+                "class " + in_quotes(architecture) + " is not supported: " + std::string{why} + readable_part(config));
   refuse(config, "architectures", "class " + in_quotes(architecture) + ", without a \"model_type\",", known);
 }
 
@@ -288,9 +317,11 @@ std::string stored_type_of(const Json& config) {
 namespace huggingface {
 
 void refuse_what_is_not_built(const Conversion& to) {
+  const std::string_view own = own_experts(to.type);
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
-    if (to.type != "mixtral" && to.has(key))
-      to.config.fail(key, "mixtures of experts other than Mixtral's are not supported");
+    if (key != own && to.has(key))
+      to.config.fail(key, own.empty() ? "a mixture of experts is not supported in this model type"
+                                      : "the experts of this model type are " + in_quotes(std::string{own}));
   to.refuse_flag(
       "add_cross_attention",
       "attention to an encoder that is not in this file is not supported: its layers and parameters are added");
@@ -351,7 +382,9 @@ ImportedModel read_huggingface_config(const Source& source) {
     to.structure["text"]["fused_attention"] = to.structure["image"]["fused_attention"] = true;
   else if (has_kernels && !has_other_scores)
     to.structure["fused_attention"] = true;
-  if (to.has("quantization_config") || to.has("compression_config"))
+  // Apple's MLX writes a "quantization" beside, or in the place of, the usual key.
+  const bool has_mlx_key = to.has("quantization") && to.config.child("quantization").value() != Json(false);
+  if (to.has("quantization_config") || to.has("compression_config") || has_mlx_key)
     to.remarks.emplace_back("the weights are quantized, which is not modelled: they have the workload's precision");
   if (to.has("auto_map")) to.remarks.emplace_back("the model has code of its own (auto_map), which is not read");
   check_other_keys(to);

@@ -46,10 +46,34 @@ constexpr Size kGptLayers{"n_layer num_hidden_layers", 12}, kGptWidth{"n_embd hi
 constexpr Size kGptHeads{"n_head num_attention_heads", 12}, kGptLongest{"n_positions max_position_embeddings", 1024};
 constexpr std::string_view kGptDropouts = "resid_pdrop embd_pdrop attn_pdrop";
 
-void adjust_mixtral(Conversion& to) {
-  to.structure["experts"] = to.size("num_local_experts", 8);
-  to.structure["experts_per_token"] = to.size("num_experts_per_tok", 2);
+/// Mixtures of equal experts in every layer, which are as wide as "width" says, by default as the row of the type does.
+struct Experts {
+  std::string_view type;
+  Size count, per_token;
+  Size width = {};
+};
+constexpr std::array kExperts{
+    Experts{"granitemoe", {"num_local_experts", 8}, {"num_experts_per_tok", 2}},
+    Experts{"mixtral", {"num_local_experts", 8}, {"num_experts_per_tok", 2}},
+    Experts{"olmoe", {"num_experts", 64}, {"num_experts_per_tok", 8}},
+    Experts{"phimoe", {"num_local_experts", 16}, {"num_experts_per_tok", 2}},
+    Experts{"qwen3_moe", {"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}}};
+
+void adjust_experts(Conversion& to) {
+  const Experts& experts = *std::ranges::find(kExperts, to.type, &Experts::type);
+  to.structure["experts"] = to.size(experts.count);
+  to.structure["experts_per_token"] = to.size(experts.per_token);
+  if (!experts.width.names.empty()) to.structure["feed_forward"] = to.size(experts.width);
   to.remarks.emplace_back("tokens are taken to be spread evenly over the experts, and each worker has all of these");
+  if (to.type != "qwen3_moe") return;
+  constexpr const char* kWhy = "layers without experts between those that have some are not supported";
+  if (to.size_or("decoder_sparse_step", 1) != 1) to.config.fail("decoder_sparse_step", kWhy);
+  if (to.has("mlp_only_layers") && !to.config.child("mlp_only_layers").value().empty())
+    to.config.fail("mlp_only_layers", kWhy);
+}
+
+void adjust_biogpt(Conversion& to) {
+  if (to.has_dropout("layerdrop", 0)) to.remarks.emplace_back("layerdrop is not modelled: all layers are trained");
 }
 
 void adjust_opt(Conversion& to) {
@@ -135,7 +159,7 @@ void adjust_gemma2(Conversion& to) {
     to.remarks.emplace_back("soft caps of attention's scores are not modelled: three element-wise kernels of a layer");
 }
 
-/// SmolLM3 and Cohere 2.
+/// SmolLM3, Cohere 2 and EXAONE 4.
 void remark_on_positions(Conversion& to) {
   to.remarks.emplace_back("all layers are taken to turn positions into queries and keys; some of this model's do not");
 }
@@ -258,6 +282,22 @@ constexpr Decoder kGptJ{.type = "gptj",
                         .has_shared_norm = true,
                         .dropouts = kGptDropouts,
                         .adjust = adjust_gptj};
+constexpr Decoder kOlmo2{.type = "olmo2",
+                         .vocabulary = {"vocab_size", 50304},
+                         .feed_forward = {"intermediate_size", 11008},
+                         .normalisation = "reordered",
+                         .attention_biases = {"attention_bias", false},
+                         .query_key_norms = kYes,
+                         .has_query_key_scales = true};
+constexpr Decoder kGlm{.type = "glm",
+                       .layers = {"num_hidden_layers", 40},
+                       .vocabulary = {"vocab_size", 151552},
+                       .feed_forward = {"intermediate_size", 13696},
+                       .longest = {"max_position_embeddings", 131072},
+                       .kv_heads = {"num_key_value_heads", 2},
+                       .head_features = {"head_dim", 128},
+                       .attention_biases = {"attention_bias", false},
+                       .output_bias = {}};
 constexpr Decoder kCohere{.type = "cohere",
                           .layers = {"num_hidden_layers", 40},
                           .width = {"hidden_size", 8192},
@@ -275,11 +315,16 @@ constexpr Decoder kCohere{.type = "cohere",
                           .tied = {"tie_word_embeddings", true}};
 constexpr std::array kDecoders{kLlama,
                                like(kLlama, "granite"),
+                               like(kLlama, "granitemoe",
+                                    [](Decoder& row) {
+                                      row.feed_forward_biases = {};
+                                      row.adjust = adjust_experts;
+                                    }),
                                kMistral,
                                like(kMistral, "mixtral",
                                     [](Decoder& row) {
                                       row.window = 0;
-                                      row.adjust = adjust_mixtral;
+                                      row.adjust = adjust_experts;
                                     }),
                                kQwen2,
                                like(kQwen2, "qwen3",
@@ -288,6 +333,17 @@ constexpr std::array kDecoders{kLlama,
                                       row.attention_biases = {"attention_bias", false};
                                       row.output_bias = kAsAttention;
                                       row.query_key_norms = kYes;
+                                    }),
+                               like(kQwen2, "qwen3_moe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 24};
+                                      row.width = {"hidden_size", 2048};
+                                      row.feed_forward = {"intermediate_size", 6144};
+                                      row.kv_heads = {"num_key_value_heads", 4};
+                                      row.attention_biases = {"attention_bias", false};
+                                      row.output_bias = kAsAttention;
+                                      row.query_key_norms = kYes;
+                                      row.adjust = adjust_experts;
                                     }),
                                Decoder{.type = "gemma",
                                        .layers = {"num_hidden_layers", 28},
@@ -473,13 +529,84 @@ constexpr std::array kDecoders{kLlama,
                                        .has_norm_scales = false,
                                        .has_norm_biases = false,
                                        .attention_biases = {"attention_bias", false}},
-                               Decoder{.type = "olmo2",
-                                       .vocabulary = {"vocab_size", 50304},
-                                       .feed_forward = {"intermediate_size", 11008},
-                                       .normalisation = "reordered",
+                               kOlmo2,
+                               like(kOlmo2, "olmo3", [](Decoder& row) { row.window = 4096; }),
+                               like(kOlmo2, "olmoe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 16};
+                                      row.width = {"hidden_size", 2048};
+                                      row.heads = {"num_attention_heads", 16};
+                                      row.feed_forward = {"intermediate_size", 2048};
+                                      row.longest = {"max_position_embeddings", 4096};
+                                      row.normalisation = "pre";
+                                      row.adjust = adjust_experts;
+                                    }),
+                               like(kOlmo2, "exaone4",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 102400};
+                                      row.feed_forward = {"intermediate_size", 16384};
+                                      row.kv_heads = {"num_key_value_heads", 32};
+                                      row.attention_biases = {};
+                                      row.has_query_key_scales = false;
+                                      row.window = 4096;
+                                      row.adjust = remark_on_positions;
+                                    }),
+                               kGlm,
+                               like(kGlm, "glm4", [](Decoder& row) { row.normalisation = "sandwich"; }),
+                               Decoder{.type = "seed_oss",
+                                       .layers = {"num_hidden_layers", 64},
+                                       .heads = {"num_attention_heads", 80},
+                                       .vocabulary = {"vocab_size", 155136},
+                                       .feed_forward = {"intermediate_size", 27648},
+                                       .longest = {"max_position_embeddings", 524288},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"attention_bias", true},
+                                       .output_bias = {"attention_out_bias", false},
+                                       .feed_forward_biases = {"mlp_bias", false},
+                                       .dropouts = "residual_dropout attention_dropout",
+                                       .dropout = 0.1},
+                               Decoder{.type = "ernie4_5",
+                                       .layers = {"num_hidden_layers", 18},
+                                       .width = {"hidden_size", 1024},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 103424},
+                                       .feed_forward = {"intermediate_size", 3072},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 2},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"use_bias", false},
+                                       .feed_forward_biases = {"use_bias", false},
+                                       .tied = {"tie_word_embeddings", true}},
+                               Decoder{.type = "biogpt",
+                                       .layers = {"num_hidden_layers", 24},
+                                       .width = {"hidden_size", 1024},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 42384},
+                                       .feed_forward = {"intermediate_size", 4096},
+                                       .longest = {"max_position_embeddings", 1024},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kLearned,
+                                       .position_offset = 2,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = kYes,
+                                       .feed_forward_biases = kYes,
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "hidden_dropout_prob attention_probs_dropout_prob",
+                                       .dropout = 0.1,
+                                       .adjust = adjust_biogpt},
+                               Decoder{.type = "phimoe",
+                                       .vocabulary = {"vocab_size", 32064},
+                                       .feed_forward = {"intermediate_size", 6400},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .has_rms_norms = false,
                                        .attention_biases = {"attention_bias", false},
-                                       .query_key_norms = kYes,
-                                       .has_query_key_scales = true},
+                                       .logits_bias = {"lm_head_bias", false},
+                                       .dropouts = "hidden_dropout attention_dropout",
+                                       .adjust = adjust_experts},
                                kCohere,
                                like(kCohere, "cohere2",
                                     [](Decoder& row) {
@@ -585,6 +712,11 @@ void set_sizes(Conversion& to, const Decoder& kind) {
 
 }  // namespace
 
+std::string_view own_experts(std::string_view type) {
+  const auto* experts = std::ranges::find(kExperts, type, &Experts::type);
+  return experts == kExperts.end() ? std::string_view{} : experts->count.names;
+}
+
 void convert_decoder(Conversion& to) {
   const Decoder& kind = *std::ranges::find(kDecoders, to.type, &Decoder::type);
   set_sizes(to, kind);
@@ -614,7 +746,9 @@ void convert_decoder(Conversion& to) {
   structure["dropout"] = to.has_dropout(kind.dropouts, kind.dropout);
   remark_on_windows(to, kind);
   if (kind.adjust != nullptr) kind.adjust(to);
-  const bool sees_all = to.type.starts_with("gemma") && to.flag("use_bidirectional_attention", false);
+  // "is_causal" is of the code beside the weights of models for embeddings.
+  const bool sees_all =
+      (to.type.starts_with("gemma") && to.flag("use_bidirectional_attention", false)) || !to.flag("is_causal", true);
   to.set_head(kind.tied.usual, !sees_all);
   if (to.made.head == "language_model" && to.flag(kind.logits_bias)) structure["logits_bias"] = true;
 }

@@ -113,6 +113,24 @@ constexpr std::array kBoth{EncoderAndDecoder{.type = "bart", .position_offset = 
                                              .normalises_first = true,
                                              .normalises_embeddings = false}};
 
+/// What of the stacks transformers 3 read from the file; since then each type has its own, whatever the file says.
+void refuse_other_stacks(const Conversion& to, const EncoderAndDecoder& kind) {
+  if (to.type == "m2m_100") return;  // never read
+  const auto check = [&](const char* key, bool own) {
+    if (to.flag(key, own) != own)
+      to.config.fail(key, std::string{"only "} + (own ? "true" : "false") +
+                              " is supported: transformers builds model type " + in_quotes(to.type) +
+                              " so since version 4, whatever the file says");
+  };
+  check("normalize_before", kind.normalises_first);
+  check("add_final_layer_norm", kind.normalises_first);
+  check("static_position_embeddings", !kind.has_learned_positions);
+  check("normalize_embedding", kind.normalises_embeddings);
+  check("do_blenderbot_90_layernorm", false);
+  if (kind.has_learned_positions && to.size_or("extra_pos_embeddings", kind.position_offset) != kind.position_offset)
+    to.config.fail("extra_pos_embeddings", "only " + std::to_string(kind.position_offset) + " are supported");
+}
+
 }  // namespace
 
 void convert_encoder(Conversion& to) {
@@ -157,6 +175,7 @@ void convert_encoder(Conversion& to) {
 void convert_encoder_and_decoder(Conversion& to) {
   const EncoderAndDecoder& kind = *std::ranges::find(kBoth, to.type, &EncoderAndDecoder::type);
   Json& structure = to.structure;
+  refuse_other_stacks(to, kind);
   structure["layers"] = to.size("encoder_layers num_hidden_layers", 12);
   structure["decoder_layers"] = to.size("decoder_layers", 12);
   structure["width"] = to.size("d_model hidden_size", 1024);

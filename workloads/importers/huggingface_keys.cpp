@@ -36,9 +36,10 @@ constexpr std::array kWithoutEffect{
         "_from_model_config is_llama_config keys_to_ignore_at_inference output_router_logits router_aux_loss_coef "
         "router_jitter_noise"},
     KeysOfTypes{
-        "gpt2 gpt_neox gpt_neo gpt_bigcode gptj codegen opt llama granite mistral mixtral qwen2 qwen3 gemma gemma2 "
-        "gemma3_text phi phi3 bloom falcon mpt stablelm starcoder2 olmo olmo2 cohere cohere2 nemotron smollm3 qwen "
-        "internlm2 baichuan t5 mt5",
+        "gpt2 gpt_neox gpt_neo gpt_bigcode gptj codegen opt llama granite granitemoe mistral mixtral qwen2 qwen3 "
+        "qwen3_moe gemma gemma2 gemma3_text phi phi3 phimoe bloom falcon mpt stablelm starcoder2 olmo olmo2 olmo3 "
+        "olmoe "
+        "cohere cohere2 nemotron smollm3 qwen internlm2 baichuan glm glm4 exaone4 seed_oss ernie4_5 biogpt t5 mt5",
         "is_decoder"},
     KeysOfTypes{"bert roberta camembert xlm-roberta electra",
                 "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head "
@@ -67,8 +68,9 @@ constexpr std::array kWithoutEffect{
                 "layer_switch cache_implementation use_embedding_sharing use_gated_activation use_parallel_block "
                 "use_parallel_embedding "
                 "position_embedding_type"},
-    KeysOfTypes{"granite", "attention_multiplier embedding_multiplier logits_scaling residual_multiplier"},
-    KeysOfTypes{"olmo olmo2", "clip_qkv"},
+    KeysOfTypes{"granite granitemoe", "attention_multiplier embedding_multiplier logits_scaling residual_multiplier"},
+    KeysOfTypes{"olmo olmo2 olmo3 olmoe", "clip_qkv"}, KeysOfTypes{"exaone4", "sliding_window_pattern"},
+    KeysOfTypes{"biogpt", "scale_embedding activation_dropout"},
     KeysOfTypes{"gemma2 gemma3_text",
                 "query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping cache_implementation "
                 "sliding_window_pattern _sliding_window_pattern sliding_window_size"},
@@ -102,23 +104,30 @@ constexpr std::array kWithoutEffect{
     KeysOfTypes{"vit deit", "encoder_stride pooler_act"},
     KeysOfTypes{"clip clip_text_model clip_vision_model",
                 "logit_scale_init_value projection_dim is_decoder tie_encoder_decoder"},
-    KeysOfTypes{"llama granite mistral mixtral qwen2 qwen3 gemma gemma2 gemma3_text phi3 smollm3 olmo olmo2",
+    KeysOfTypes{"llama granite granitemoe mistral mixtral qwen2 qwen3 qwen3_moe gemma gemma2 gemma3_text phi3 phimoe "
+                "smollm3 olmo olmo2 olmo3 olmoe glm glm4 exaone4 seed_oss ernie4_5",
                 "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
-    KeysOfTypes{"mixtral", "norm_topk_prob"}};
+    KeysOfTypes{"mixtral qwen3_moe olmoe", "norm_topk_prob"},
+    // What the generator of tiny random models writes into configurations of all types.
+    KeysOfTypes{
+        "llama mistral mixtral qwen2 qwen3 qwen3_moe gemma gemma2 gemma3_text phi phi3 phimoe granite granitemoe "
+        "gpt_neox stablelm starcoder2 olmo olmo2 olmo3 olmoe cohere cohere2 nemotron smollm3 falcon bloom codegen gptj",
+        "type_vocab_size type_sequence_label_size num_choices"}};
 
 /// Endings and beginnings of keys of which there are many.
-constexpr std::array<std::string_view, 8> kHarmlessEndings{"_token_id", "_token_ids", "_eps", "_epsilon",
-                                                           "_token",    "_dropout",   "_std", "_pdrop"};
+constexpr std::array<std::string_view, 9> kHarmlessEndings{
+    "_token_id", "_token_ids", "_eps", "_epsilon", "_token", "_dropout", "_std", "_pdrop", "_dropout_prob"};
 constexpr std::array<std::string_view, 3> kHarmlessBeginnings{"rope_", "rotary_", "tokenizer_"};
 
-constexpr std::array<std::string_view, 67> kStructural{
-    "layer",  "head",        "hidden", "dim",   "size",     "num_",    "_num",   "expert", "moe",      "atten",
-    "attn",   "cross",       "encod",  "decod", "embed",    "vocab",   "bias",   "norm",   "proj",     "mlp",
-    "ffn",    "ff_",         "inner",  "width", "depth",    "rank",    "lora",   "adapt",  "vision",   "audio",
-    "image",  "text_config", "tower",  "block", "window",   "state",   "conv",   "ssm",    "mamba",    "pool",
-    "kv",     "query",       "gate",   "tie_",  "tied",     "share",   "stride", "patch",  "channel",  "kernel",
-    "medusa", "eagle",       "draft",  "mtp",   "nextn",    "predict", "memor",  "group",  "position", "stage",
-    "module", "residual",    "skip",   "recur", "parallel", "quant",   "qk"};
+constexpr std::array<std::string_view, 77> kStructural{
+    "layer",  "head",        "hidden", "dim",     "size",     "num_",    "_num",   "expert", "moe",      "atten",
+    "attn",   "cross",       "encod",  "decod",   "embed",    "vocab",   "bias",   "norm",   "proj",     "mlp",
+    "ffn",    "ff_",         "inner",  "width",   "depth",    "rank",    "lora",   "adapt",  "vision",   "audio",
+    "image",  "text_config", "tower",  "block",   "window",   "state",   "conv",   "ssm",    "mamba",    "pool",
+    "kv",     "query",       "gate",   "tie_",    "tied",     "share",   "stride", "patch",  "channel",  "kernel",
+    "medusa", "eagle",       "draft",  "mtp",     "nextn",    "predict", "memor",  "group",  "position", "stage",
+    "module", "residual",    "skip",   "recur",   "parallel", "quant",   "qk",     "glu",    "feed",     "rotary",
+    "alibi",  "rel_",        "prompt", "prefix_", "rnn",      "lstm",    "crf"};
 
 bool has_word(std::string_view words, std::string_view word) {
   while (!words.empty()) {

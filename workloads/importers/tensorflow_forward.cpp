@@ -351,9 +351,13 @@ void TensorflowForward::find_ends() {
     if (is_tensorflow_convolution(nodes_[i].op) || is_tensorflow_product(nodes_[i].op))
       for (const Tensor& input : inputs_[i])
         if (input.node == kNowhere) fail(nodes_[i], std::string{kMissing});
+  bool has_weights = false;
+  for (std::size_t i = 0; i < nodes_.size() && has_variables_ && !has_weights; ++i) has_weights = is_learned(i);
   throw InputError{where_ + ": expected a model with weights; found " +
-                   (has_variables_ ? "variables that no operator reads"
-                                   : "neither a variable nor a constant of several floating-point numbers")};
+                   (has_weights ? "variables that no operator reads"
+                    : has_variables_
+                        ? "only variables that are none: single numbers, integers, of unknown size or not trained"
+                        : "neither a variable nor a constant of several floating-point numbers")};
 }
 
 /// Whether there are parameters before `end` that no end before it had.

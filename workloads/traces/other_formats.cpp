@@ -121,6 +121,13 @@ bool is_events(const FileStart& file) {
   return file.has("\"traceEvents\"") || (text.starts_with('[') && file.has("\"ph\""));
 }
 
+/// Their events have PyTorch's categories in part, without what links a kernel to the call that launched it.
+bool is_paddle_trace(const FileStart& file) { return is_events(file) && file.has("\"SpanNumber\""); }
+
+bool is_ascend_trace(const FileStart& file) {
+  return is_events(file) && has_any(file, {"\"Ascend Hardware\"", "\"Task Type\": \"AI_", "\"CANN\""});
+}
+
 bool is_horovod_timeline(const FileStart& file) {
   return is_events(file) &&
          has_any(file, {"\"NEGOTIATE_ALLREDUCE\"", "\"NEGOTIATE_BROADCAST\"", "\"NEGOTIATE_ALLGATHER\""});
@@ -211,7 +218,88 @@ bool is_statistics(const FileStart& file) {
          (file.has("Self CPU %") && file.has("# of Calls"));
 }
 
+/// What a checkout without Git LFS has in the place of a large file. Source: git-lfs, docs/spec.md.
+bool is_lfs_pointer(const FileStart& file) {
+  return file.start.starts_with("version https://git-lfs.github.com/spec/");
+}
+
+bool is_json_object(const FileStart& file) { return without_space(file.start).starts_with('{'); }
+
+bool has_key(const FileStart& file, std::string_view key) {
+  std::string text{'"'};
+  text += key;
+  text += '"';
+  for (std::size_t at = file.start.find(text); at != std::string_view::npos; at = file.start.find(text, at + 1))
+    if (without_space(file.start.substr(at + text.size())).starts_with(':')) return true;
+  return false;
+}
+
+bool has_keys(const FileStart& file, std::initializer_list<std::string_view> keys) {
+  return is_json_object(file) && std::ranges::all_of(keys, [&](std::string_view key) { return has_key(file, key); });
+}
+
+bool is_of_transformers(const FileStart& file) {
+  return has_keys(file, {"model_type"}) || has_keys(file, {"architectures"});
+}
+
+/// What stands beside a config.json of transformers, or in its place.
+bool is_adapter(const FileStart& file) { return has_keys(file, {"peft_type"}) && !is_of_transformers(file); }
+
+bool is_diffusers(const FileStart& file) { return has_keys(file, {"_class_name", "_diffusers_version"}); }
+
+bool is_open_clip(const FileStart& file) {
+  return has_keys(file, {"vision_cfg", "text_cfg"}) && !is_of_transformers(file);
+}
+
+bool is_weight_index(const FileStart& file) { return has_keys(file, {"weight_map"}) && !is_of_transformers(file); }
+
+bool is_tokenizer(const FileStart& file) {
+  return (has_keys(file, {"tokenizer_class"}) || has_keys(file, {"added_tokens_decoder"})) &&
+         !has_keys(file, {"vocab_size"}) && !is_of_transformers(file);
+}
+
+/// Of the code that Meta and Mistral publish beside their weights.
+bool is_params_of_meta(const FileStart& file) {
+  return has_keys(file, {"dim", "n_layers", "n_heads", "norm_eps"}) && !is_of_transformers(file);
+}
+
+bool is_deepspeed(const FileStart& file) {
+  const bool has_batch = has_keys(file, {"train_batch_size"}) || has_keys(file, {"train_micro_batch_size_per_gpu"});
+  return (has_keys(file, {"zero_optimization"}) || (has_batch && has_keys(file, {"optimizer"}))) &&
+         !is_of_transformers(file) && !has_keys(file, {"format"});
+}
+
+/// model.to_json() of Keras, of all versions.
+bool is_keras_json(const FileStart& file) {
+  return has_keys(file, {"class_name", "config", "layers"}) &&
+         has_any(file, {"\"Sequential\"", "\"Functional\"", "\"Model\"", "\"keras_version\"", "\"registered_name\""});
+}
+
+/// Eight bytes with the length of a JSON object, and the object. Source: safetensors, README.
+bool is_safetensors(const FileStart& file) {
+  return file.start.size() > 9 && file.start[8] == '{' &&
+         file.start.substr(0, 8).find('\0') != std::string_view::npos && file.has("\"data_offsets\"");
+}
+
+bool is_gguf(const FileStart& file) { return file.start.starts_with("GGUF"); }
+
+constexpr std::string_view kConfig = "give the config.json of the model";
+constexpr std::string_view kOnnx = "give the model as ONNX, or as torch_graph.py writes it";
+
 constexpr std::array kFormats{
+    OtherFormat{"a pointer of Git LFS", is_lfs_pointer, "git lfs pull brings the file itself"},
+    OtherFormat{"an adapter of PEFT (LoRA, ...)", is_adapter, "give the config.json of the model that it adapts"},
+    OtherFormat{"a model of diffusers", is_diffusers, kOnnx},
+    OtherFormat{"a configuration of open_clip", is_open_clip, "give the config.json of the model in transformers"},
+    OtherFormat{"an index of weights", is_weight_index, kConfig},
+    OtherFormat{"weights (safetensors)", is_safetensors, kConfig},
+    OtherFormat{"weights of llama.cpp (GGUF)", is_gguf, kConfig},
+    OtherFormat{"a tokenizer's configuration", is_tokenizer, kConfig},
+    OtherFormat{"a params.json of Meta's or Mistral's code", is_params_of_meta,
+                "give the config.json of the model in transformers"},
+    OtherFormat{"a configuration of DeepSpeed", is_deepspeed,
+                "it says how a model is trained: state that in a scenario"},
+    OtherFormat{"a model of Keras as JSON", is_keras_json, "give it as GraphDef, SavedModel or ONNX"},
     OtherFormat{"an SQLite export of Nsight Systems", is_nsight_sqlite, kProfile},
     OtherFormat{"a profile of nvprof (SQLite)", is_nvprof_sqlite, kProfile},
     OtherFormat{"a database of rocprof (rocpd)", is_rocpd, kProfile},
@@ -224,6 +312,8 @@ constexpr std::array kFormats{
     OtherFormat{"a trace of Perfetto", is_perfetto, kProfile},
     OtherFormat{"a table of rocprof", is_rocprof_table, kProfile},
     OtherFormat{"a trace of rocprof", is_rocprof_json, kProfile},
+    OtherFormat{"a trace of Paddle's profiler", is_paddle_trace, "record the same model with torch.profiler"},
+    OtherFormat{"a trace of Ascend's profiler", is_ascend_trace, kProfile},
     OtherFormat{"a timeline of Horovod", is_horovod_timeline, kProfile},
     OtherFormat{"a timeline of TensorFlow or JAX", is_tensorflow_timeline,
                 "give the model itself, as GraphDef or ONNX, or record the same model with torch.profiler"},

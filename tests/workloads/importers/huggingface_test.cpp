@@ -57,6 +57,10 @@ const std::string kQwen3 = R"({"model_type": "qwen3", "architectures": ["Qwen3Fo
 
 /// The configuration with keys besides, such as R"("a": 1, "b": 2)".
 std::string with(std::string config, const std::string& keys) { return config.insert(1, keys + ", "); }
+std::string replaced(std::string config, const std::string& from, const std::string& to) {
+  const std::size_t at = config.find(from);
+  return at == std::string::npos ? "no " + from : config.replace(at, from.size(), to);
+}
 std::string made_as(const std::string& config, const std::string& name) {
   return with(config, R"("architectures": [")" + name + "\"]");
 }
@@ -280,20 +284,26 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
                                     "\" is not supported; supported: albert, "));
     CHECK(of_type(type).find("did you mean") == std::string::npos);
   }
-  for (const char* type : {"qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "dbrx", "gpt_oss", "llama4", "olmoe",
-                           "granitemoe", "jamba", "phimoe", "switch_transformers", "nllb-moe"})
-    CHECK(of_type(type) == "config.json: /model_type: model type \"" + std::string{type} +
-                               "\" is not supported: mixtures of experts other than Mixtral's are not built");
-  for (const char* name : {"Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM", "DbrxForCausalLM"})
+  const std::string experts =
+      "\" is not supported: of mixtures of experts only granitemoe, mixtral, olmoe, phimoe and qwen3_moe are built, "
+      "whose "
+      "layers have equal experts and nothing beside them";
+  for (const char* type : {"qwen2_moe", "deepseek_v2", "deepseek_v3", "dbrx", "gpt_oss", "llama4", "granitemoehybrid",
+                           "jamba", "switch_transformers", "nllb-moe"})
+    CHECK(of_type(type) == "config.json: /model_type: model type \"" + std::string{type} + experts);
+  for (const char* name : {"Qwen2MoeForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM", "DbrxForCausalLM"})
     CHECK(error_of(R"({"architectures": [")" + std::string{name} + "\"]}") ==
-          "config.json: /architectures: class \"" + std::string{name} +
-              "\" is not supported: mixtures of experts other than Mixtral's are not built");
+          "config.json: /architectures: class \"" + std::string{name} + experts);
   for (const char* type : {"mamba", "mamba2", "falcon_mamba", "rwkv"})
     CHECK(of_type(type).ends_with(": recurrences and state space layers are not built"));
   CHECK(of_type("deberta").ends_with(
       ": attention with projections of positions of their own is not built; deberta-v2 is"));
   for (const char* type : {"gemma3", "llava", "qwen2_vl", "mllama"})
-    CHECK(of_type(type).find("a \"text_config\" by itself") != std::string::npos);
+    CHECK(of_type(type).ends_with(": models that join images or sound with text are not built, CLIP apart"));
+  CHECK(error_of(R"({"model_type": "llava", "text_config": {"model_type": "llama"}})")
+            .ends_with(", CLIP apart; its \"text_config\" by itself is read, as model type \"llama\""));
+  CHECK(error_of(R"({"model_type": "blip", "text_config": {"model_type": "blip_text_model"}})")
+            .ends_with("are not built, CLIP apart"));
   CHECK(of_type("swin").ends_with(": attention within shifted windows is not built"));
   CHECK(of_type("convnext").find("export the model to ONNX") != std::string::npos);
   CHECK(error_of(made_as(kLlama3, "LlamaForCausalLMEagle3")) ==
@@ -310,6 +320,64 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
         "config.json: /position_embedding_type: only \"absolute\" is supported; found \"relative_key\"");
   CHECK(error_of(with(kQwen3, R"("layer_types": ["full_attention", "linear_attention"])"))
             .find("/layer_types: only layers of") != std::string::npos);
+}
+
+TEST_CASE(
+    "experts of every layer are built as wide as their type says, and layers between that have none are refused") {
+  const std::string qwen = R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 96,
+      "moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 2, "norm_topk_prob": true,
+      "decoder_sparse_step": 1, "mlp_only_layers": [], "vocab_size": 100})";
+  // Table and logits; of a layer queries and outputs, keys and values, router, experts, two norms, norms of a head; last norm.
+  const int layer = 2 * 64 * 128 + 2 * 64 * 64 + 64 * 8 + 8 * 3 * 64 * 24 + 2 * 64 + 2 * 32;
+  CHECK(parameters_of(qwen) == 2 * 100 * 64 + 2 * layer + 64);
+  const std::string dense = "layers without experts between those that have some are not supported";
+  CHECK(error_of(replaced(qwen, R"("mlp_only_layers": [])", R"("mlp_only_layers": [0])")) ==
+        "config.json: /mlp_only_layers: " + dense);
+  CHECK(error_of(replaced(qwen, R"("decoder_sparse_step": 1)", R"("decoder_sparse_step": 2)")) ==
+        "config.json: /decoder_sparse_step: " + dense);
+  CHECK(error_of(with(qwen, R"("num_local_experts": 4)")) ==
+        "config.json: /num_local_experts: the experts of this model type are \"num_experts\"");
+  CHECK(error_of(with(qwen, R"("shared_expert_intermediate_size": 48)")).find("not known for model type") !=
+        std::string::npos);
+}
+
+TEST_CASE("keys of other programs and of generated test models change nothing") {
+  // MLX quantizes under a key of its own; random models of tests have sizes of BERT in every type.
+  CHECK(remarks_on(with(kQwen3, R"("quantization": {"group_size": 64, "bits": 4, "mode": "affine"})"), "quantized"));
+  CHECK(remarks_on(with(kQwen3, R"("quantization": "int4")"), "quantized"));
+  CHECK_FALSE(remarks_on(with(kQwen3, R"("quantization": false)"), "quantized"));
+  for (const std::string& config : {kLlama2, kMistral, kGemma, kPhi3, kPythia})
+    CHECK(parameters_of(with(config, R"("attention_probs_dropout_prob": 0.1, "type_vocab_size": 16,
+        "type_sequence_label_size": 2, "num_choices": 4)")) == parameters_of(config));
+  for (const char* key : {"use_glu", "feed_forward_type", "rotary", "use_alibi", "rel_pos_bins", "prompt_length",
+                          "prefix_projection", "num_rnn_layer", "use_crf"})
+    CHECK(error_of(with(kBert + "}", "\"" + std::string{key} + "\": true")).find("not known for model type") !=
+          std::string::npos);
+  const auto is_causal = [](const std::string& config) {
+    return imported(config).model_file["structure"]["causal"].get<bool>();
+  };
+  CHECK(is_causal(kQwen2));
+  CHECK_FALSE(is_causal(with(kQwen2, R"("is_causal": false)")));
+}
+
+TEST_CASE("stacks that transformers 3 read from the file and later versions do not are refused") {
+  const std::string bart = R"({"model_type": "bart", "architectures": ["BartForConditionalGeneration"], "d_model": 64,
+      "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+      "encoder_ffn_dim": 96, "decoder_ffn_dim": 96, "vocab_size": 100, "max_position_embeddings": 32})";
+  const std::string mbart = replaced(replaced(bart, R"("bart")", R"("mbart")"), "BartFor", "MBartFor");
+  const std::string usual =
+      R"("normalize_embedding": true, "static_position_embeddings": false, "extra_pos_embeddings": 2)";
+  CHECK(parameters_of(with(bart, usual + R"(, "normalize_before": false)")) == parameters_of(bart));
+  CHECK(parameters_of(with(mbart, usual + R"(, "normalize_before": true)")) == parameters_of(mbart));
+  CHECK(error_of(with(bart, R"("normalize_before": true)")) ==
+        "config.json: /normalize_before: only false is supported: transformers builds model type \"bart\" so since "
+        "version 4, whatever the file says");
+  CHECK(error_of(with(mbart, R"("add_final_layer_norm": false)")).starts_with("config.json: /add_final_layer_norm: "));
+  CHECK(error_of(with(bart, R"("static_position_embeddings": true)")).find("only false") != std::string::npos);
+  CHECK(error_of(with(bart, R"("normalize_embedding": false)")).find("only true") != std::string::npos);
+  CHECK(error_of(with(bart, R"("extra_pos_embeddings": 4)")) ==
+        "config.json: /extra_pos_embeddings: only 2 are supported");
 }
 
 TEST_CASE("a file without a model type is known by its class, or refused") {
@@ -423,7 +491,7 @@ TEST_CASE("configurations that are not supported are refused by their key") {
     return test::error_of([&] { (void)test::workload_of(imported(config)); });
   };
   CHECK(error(R"({"model_type": "llama", "num_local_experts": 8})") ==
-        "config.json: /num_local_experts: mixtures of experts other than Mixtral's are not supported");
+        "config.json: /num_local_experts: a mixture of experts is not supported in this model type");
   CHECK(error(R"({"model_type": "gpt2", "n_layer": 0})") ==
         "config.json: /n_layer: expected an integer from 1 to 1048576; found 0");
 }

@@ -428,6 +428,11 @@ TEST_CASE("layers that do not have the weights that the graph reads are refused,
   CHECK(refusal(x + node("y", "Relu", {"x"})) ==
         "g.pbtxt: expected a model with weights; found neither a variable nor a constant of several floating-point "
         "numbers");
+  CHECK(refusal(x + variable("w", {16, 4}) + node("y", "Relu", {"x"})) ==
+        "g.pbtxt: expected a model with weights; found variables that no operator reads");
+  CHECK(refusal(variable("a", {}) + variable("b", {}) + node("y", "Mul", {"a/read", "b/read"})) ==
+        "g.pbtxt: expected a model with weights; found only variables that are none: single numbers, integers, of "
+        "unknown size or not trained");
   CHECK(refusal(variable("w", {4, 4}) + node("y", "L2Loss", {"w/read"})) ==
         "g.pbtxt: expected an input (Placeholder, IteratorGetNext, QueueDequeue...) before operators with weights; "
         "found none");

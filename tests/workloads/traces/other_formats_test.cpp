@@ -40,6 +40,35 @@ const std::string kOperator =
 
 }  // namespace
 
+TEST_CASE("what lies beside a model's configuration, or in its place, is known by name") {
+  CHECK(name_of("version https://git-lfs.github.com/spec/v1\noid sha256:08\nsize 1653\n", "config.json") ==
+        "a pointer of Git LFS");
+  CHECK(name_of(R"({"base_model_name_or_path": "a/b", "peft_type": "LORA", "r": 8})") ==
+        "an adapter of PEFT (LoRA, ...)");
+  CHECK(name_of(R"({"_class_name": "FluxTransformer2DModel", "_diffusers_version": "0.31.0", "num_layers": 19})") ==
+        "a model of diffusers");
+  CHECK(name_of(R"({"embed_dim": 512, "vision_cfg": {"layers": 12}, "text_cfg": {"width": 512}})") ==
+        "a configuration of open_clip");
+  CHECK(name_of(R"({"metadata": {"total_size": 4}, "weight_map": {"a.weight": "model-1.safetensors"}})") ==
+        "an index of weights");
+  CHECK(name_of(std::string{"\x30\0\0\0\0\0\0\0", 8} + R"({"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})") ==
+        "weights (safetensors)");
+  CHECK(name_of(std::string{"GGUF\x03\0\0\0", 8}) == "weights of llama.cpp (GGUF)");
+  CHECK(name_of(R"({"tokenizer_class": "BertTokenizer", "model_max_length": 512})") == "a tokenizer's configuration");
+  CHECK(name_of(R"({"dim": 4096, "n_layers": 32, "n_heads": 32, "norm_eps": 1e-05, "vocab_size": 32000})") ==
+        "a params.json of Meta's or Mistral's code");
+  CHECK(name_of(R"({"train_batch_size": "auto", "zero_optimization": {"stage": 2}})") ==
+        "a configuration of DeepSpeed");
+  CHECK(name_of(R"({"class_name": "Sequential", "config": {"layers": []}, "keras_version": "2.4.0"})") ==
+        "a model of Keras as JSON");
+  for (const char* own :
+       {R"({"model_type": "bert", "tokenizer_class": "BertTokenizer", "peft_type": "x"})",
+        R"({"architectures": ["LlamaModel"], "dim": 1, "n_layers": 1, "n_heads": 1, "norm_eps": 1})",
+        R"({"format": 1, "name": "peft_type", "optimizer": "sgd", "train_batch_size": 8, "workload": {}})",
+        R"({"vocab_size": 30522, "tokenizer_class": "BertTokenizer"})", R"(["peft_type", "weight_map"])"})
+    CHECK(name_of(own) == "");
+}
+
 TEST_CASE("files of other profilers and simulators are known by name") {
   CHECK(name_of(sqlite("", "CREATE TABLE StringIds CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL")) ==
         "an SQLite export of Nsight Systems");
@@ -68,6 +97,12 @@ TEST_CASE("files of other profilers and simulators are known by name") {
   CHECK(name_of(R"({"rocprofiler-sdk-tool": [{"metadata": {}}]})") == "a trace of rocprof");
   CHECK(name_of(events(R"({"args": {"name": "0 CPU HIP API"}, "ph": "M", "pid": "2", "name": "process_name"})")) ==
         "a trace of rocprof");
+  CHECK(name_of(R"({"schemaVersion": "1.0.0", "SpanNumber": "0", "traceEvents": [{"ph": "X", "cat": "kernel"}]})") ==
+        "a trace of Paddle's profiler");
+  CHECK(name_of(R"([{"name": "process_name", "args": {"name": "Ascend Hardware"}, "ph": "M"},)") ==
+        "a trace of Ascend's profiler");
+  CHECK(name_of(R"([{"name": "MatMulV2", "ts": "60.25", "args": {"Task Type": "AI_CORE"}, "ph": "X"},)") ==
+        "a trace of Ascend's profiler");
   CHECK(name_of(R"([{"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "ts": 1, "pid": 1},)") == "a timeline of Horovod");
   CHECK(
       name_of(events(
