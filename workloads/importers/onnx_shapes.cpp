@@ -19,7 +19,7 @@ using Integers = std::vector<std::int64_t>;
 
 constexpr std::size_t kMostAxesOfOnnx = 8;
 constexpr std::size_t kMostIntegers = 64;
-constexpr std::int64_t kMostOfWindow = 1 << 20;
+constexpr std::int64_t kMostOfOnnxWindow = 1 << 20;
 
 /// One node with what is known of its inputs.
 class Inference {
@@ -103,7 +103,8 @@ class Inference {
     const auto found = node_.integers.find(attribute);
     if (found == node_.integers.end() || i >= found->second.size()) return fallback;
     const std::int64_t value = found->second[i];
-    if (value < -kMostOfWindow || value > kMostOfWindow) fail(std::string{attribute} + " of " + std::to_string(value));
+    if (value < -kMostOfOnnxWindow || value > kMostOfOnnxWindow)
+      fail(std::string{attribute} + " of " + std::to_string(value));
     return value;
   }
 
@@ -118,8 +119,8 @@ class Inference {
       const std::int64_t stride = of_window("strides", i, 1), dilation = of_window("dilations", i, 1);
       const std::int64_t pads = of_window("pads", i, 0) + of_window("pads", i + spatial, 0);
       for (const std::int64_t size : {stride, dilation, kernel[i]})
-        if (size < 1 || size > kMostOfWindow) fail("a window of " + std::to_string(size));
-      if (pads < 0 || pads > kMostOfWindow) fail("a padding of " + std::to_string(pads));
+        if (size < 1 || size > kMostOfOnnxWindow) fail("a window of " + std::to_string(size));
+      if (pads < 0 || pads > kMostOfOnnxWindow) fail("a padding of " + std::to_string(pads));
       const std::int64_t extent = dilation * (kernel[i] - 1) + 1, in = x[i + 2];
       if (automatic.starts_with("SAME")) {
         y.push_back((in + stride - 1) / stride);
@@ -141,7 +142,7 @@ class Inference {
       const std::int64_t stride = of_window("strides", i, 1), dilation = of_window("dilations", i, 1);
       const std::int64_t kernel = weights[i + 2];
       for (const std::int64_t size : {stride, dilation, kernel, x[i + 2]})
-        if (size < 1 || size > kMostOfWindow) fail("a window of " + std::to_string(size));
+        if (size < 1 || size > kMostOfOnnxWindow) fail("a window of " + std::to_string(size));
       const std::int64_t more = of_window("output_padding", i, 0);
       const std::int64_t pads = of_window("pads", i, 0) + of_window("pads", i + spatial, 0);
       if (stated != node_.integers.end() && stated->second.size() >= spatial)
