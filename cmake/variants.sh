@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # cmake/variants.sh [VARIANT...]: builds what ./test.sh does not, without the predictor and each source by itself, so that a
-# missing include is found, and runs the tests of modules there. Variants (default: all):
+# missing include is found, and runs the tests of modules there, and the fuzzers' corpus. Variants (default: all):
 #   clang      Release, with clang
 #   sanitize   address and undefined-behaviour sanitizers; about an hour on two cores
 # Last line of each: what CTest says of it.
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
-modules='^(base|platforms|workloads|traces|importers|resources|collective|scenario|record|traffic|program|training|job|pool|calibration|plan|predictor|microbench|structure)$'
+modules='^(base|platforms|workloads|traces|importers|resources|collective|scenario|record|traffic|program|training|job|pool|calibration|plan|predictor|corrected|driple|microbench|structure|fuzz_corpus)$'
 case "${1-}" in -h | --help) sed -n '2,/^set/s/^# //p' "$0" && exit ;; esac
 
 [ $# -gt 0 ] || set -- clang sanitize

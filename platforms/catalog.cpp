@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr Bytes kMostSize{std::int64_t{1} << 50};  // of a memory or burst: sums of several are below 2^63
+
 /// "400W" as 400 where `unit` is "W".
 double read_number_of(const JsonReader& json, const char* key, std::string_view unit, const char* expected) {
   const auto text = json.required<std::string>(key);
@@ -90,6 +92,8 @@ Accelerator read_accelerator(std::string name, JsonReader json) {
   json.expect(accelerator.peak_fp16 > FlopsPerSecond{0}, "peak_fp16", "a speed above 0flops");
   json.expect(accelerator.memory_bandwidth > BytesPerSecond{0}, "memory_bandwidth", "a rate above 0Bps");
   json.expect(accelerator.memory > Bytes{0}, "memory", "a size above 0B");
+  json.expect(accelerator.memory <= kMostSize, "memory", "at most 1PiB");
+  json.expect(accelerator.memory_reserved <= kMostSize, "memory_reserved", "at most 1PiB");
   json.expect(accelerator.host_link > BytesPerSecond{0}, "host_link", "a rate above 0Bps");
   json.expect(accelerator.multiprocessors >= 1 && accelerator.multiprocessors <= 4096, "multiprocessors", "1 to 4096");
   read_details(accelerator, json);
@@ -178,6 +182,7 @@ Instance read_instance(std::string name, JsonReader json) {
   json.expect(instance.memory > Bytes{0}, "memory", "a size above 0B");
   json.expect(instance.nic > BytesPerSecond{0}, "nic", "a rate above 0Bps");
   if (json.has("nics")) json.expect(instance.nics >= 1 && instance.nics <= 64, "nics", "1 to 64");
+  json.expect(instance.nic_burst <= kMostSize, "nic_burst", "at most 1PiB");
   if (json.has("interconnect")) (void)json.child("interconnect");  // resolved where the accelerator is known
   if (json.has("accelerators"))
     json.expect(instance.accelerator.empty() ? instance.accelerators == 0

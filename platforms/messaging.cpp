@@ -16,8 +16,9 @@ constexpr Bytes kMostHeader{1 << 20};  // more would be data
 }  // namespace
 
 Bytes Messaging::on_wire(Bytes data) const {
-  const std::int64_t chunks =
-      chunk == Bytes{} ? 1 : std::max<std::int64_t>(1, (data.value() + chunk.value() - 1) / chunk.value());
+  const std::int64_t chunks = chunk == Bytes{} || data == Bytes{}
+                                  ? 1
+                                  : (data.value() - 1) / chunk.value() + 1;  // no sum of both: a chunk may be near 2^63
   return data + message_header + chunk_header * chunks;
 }
 

@@ -381,13 +381,20 @@ double read_hops(const JsonReader& json, std::string_view key, double otherwise)
   return hops;
 }
 
+/// What of a protocol's bytes is data: a payload by it stays a number of bytes.
+double read_protocol_efficiency(const JsonReader& json) {
+  const double value = json.required<double>("efficiency");
+  json.expect(value >= 0.001 && value <= 1, "efficiency", "a share from 0.001 to 1");
+  return value;
+}
+
 TunerCosts read_tuner(const JsonReader& json, const TunerCosts& otherwise) {
   TunerCosts costs{.launch = json.optional<Seconds>("launch", otherwise.launch),
                    .nvlink_step = json.optional<Seconds>("nvlink_step", otherwise.nvlink_step),
                    .pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step),
                    .network_step = json.optional<Seconds>("network_step", otherwise.network_step),
                    .efficiency = otherwise.efficiency};
-  if (json.has("efficiency")) costs.efficiency = share(json, "efficiency");
+  if (json.has("efficiency")) costs.efficiency = read_protocol_efficiency(json);
   for (const char* key : kProtocolTimes) expect_short(json, key);
   json.reject_unknown_keys();
   return costs;
@@ -401,7 +408,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   protocol.pcie_step = json.optional<Seconds>("pcie_step", otherwise.pcie_step);
   protocol.network_step = json.optional<Seconds>("network_step", otherwise.network_step);
   protocol.kept_step = json.optional<Seconds>("kept_step", otherwise.kept_step);
-  if (json.has("efficiency")) protocol.efficiency = share(json, "efficiency");
+  if (json.has("efficiency")) protocol.efficiency = read_protocol_efficiency(json);
   if (json.has("algorithm")) protocol.algorithm = read_collective_algorithm(json, "algorithm", false);
   for (const char* key : kProtocolTimes) expect_short(json, key);
   expect_short(json, "kept_step");

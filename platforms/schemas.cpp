@@ -427,7 +427,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
       "type": "object", "additionalProperties": false, "properties": {
         "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" },
         "pcie_step": { "$ref": "#/$defs/time" }, "network_step": { "$ref": "#/$defs/time" },
-        "efficiency": { "$ref": "#/$defs/share" },
+        "efficiency": { "type": "number", "minimum": 0.001, "maximum": 1 },
         "algorithm": { "type": "string", "description": "for which it is (rehearse list algorithms); default: all" },
         "in_gpu_order": { "type": "boolean" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
@@ -442,7 +442,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "overlap": { "type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "share of a step that bytes under way hide" },
         "tuner": { "type": "object", "additionalProperties": false, "description": "what the library takes it to cost when it chooses; default: what it costs", "properties": {
           "launch": { "$ref": "#/$defs/time" }, "nvlink_step": { "$ref": "#/$defs/time" }, "pcie_step": { "$ref": "#/$defs/time" },
-          "network_step": { "$ref": "#/$defs/time" }, "efficiency": { "$ref": "#/$defs/share" } } } } } },
+          "network_step": { "$ref": "#/$defs/time" }, "efficiency": { "type": "number", "minimum": 0.001, "maximum": 1 } } } } } },
     "collectives_on": { "type": "object", "additionalProperties": false, "properties": {
       "pcie_efficiency": { "$ref": "#/$defs/share" }, "socket_efficiency": { "$ref": "#/$defs/share" }, "nvlink_efficiency": { "$ref": "#/$defs/share" },
       "nvlink_relay_efficiency": { "type": "number", "minimum": 0, "maximum": 1 },

@@ -362,19 +362,22 @@ class LayerGraphBuilder {
 
   Value product(const GraphLayer& layer) {
     const Shape& shape = layer.shape;
+    const auto number = [](std::int64_t size) { return static_cast<double>(size); };  // products may be beyond 2^63
+    const auto scalars = [&](const Value& value) { return number(count_of(value.shape)); };
     const std::int64_t columns = shape.back(), all = count_of(shape);
     const Value &a = input(layer, 0), &b = input(layer, 1);
     if (b.table) {  // x W: a linear layer
       Tensor x = tensor_of(layer.inputs[0], layer.name);
-      if (count_of(a.shape) != all / columns * layer.reduction || count_of(b.shape) != columns * layer.reduction)
+      if (scalars(a) != number(all / columns) * number(layer.reduction) ||
+          scalars(b) != number(columns) * number(layer.reduction))
         fail(layer, "has a shape or reduction that its inputs do not have");
       x = rows_of(x, {all / columns, layer.reduction});
       return {shape, graph_.score(layer.name, x, {b.table->variable, columns, layer.reduction}, false)};
     }
     const std::int64_t rows = shape.size() > 1 ? shape[shape.size() - 2] : 1, products = all / columns / rows;
-    if (count_of(a.shape) != products * rows * layer.reduction && count_of(a.shape) != rows * layer.reduction)
+    if (scalars(a) != number(products * rows) * number(layer.reduction) &&
+        scalars(a) != number(rows) * number(layer.reduction))
       fail(layer, "has a shape or reduction that its first input does not have");
-    const auto number = [](std::int64_t size) { return static_cast<double>(size); };
     return {shape, graph_.product(layer.name, rows_of(tensor_of(layer.inputs[0], layer.name), a.shape),
                                   rows_of(tensor_of(layer.inputs[1], layer.name), b.shape),
                                   {number(rows), number(columns), number(layer.reduction), number(products)},

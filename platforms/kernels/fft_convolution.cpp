@@ -34,7 +34,9 @@ double transformed_bytes(const Convolution& c) {
 
 }  // namespace
 
-Bytes fft_workspace(const Convolution& c) { return Bytes{static_cast<std::int64_t>(kLayouts * transformed_bytes(c))}; }
+Bytes fft_workspace(const Convolution& c) {
+  return is_for_fft(c) ? Bytes{static_cast<std::int64_t>(kLayouts * transformed_bytes(c))} : Bytes{};
+}
 
 std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values) {
   if (!is_for_fft(c)) return {};

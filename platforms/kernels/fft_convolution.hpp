@@ -8,7 +8,8 @@
 
 namespace rehearse::kernels {
 
-/// Of what is transformed, before and after the transposition that brings the numbers of a frequency together.
+/// Of what is transformed, before and after the transposition that brings the numbers of a frequency together; 0 where fft_time() has
+/// none.
 Bytes fft_workspace(const Convolution& convolution);
 
 /// Time by Fourier transforms of tiles of 32 x 32 pixels, which overlap by the kernel: T = batch ceil(h / (33 - kernel

@@ -108,7 +108,7 @@ class StepModel {
     std::size_t unsized = 0;
     for (const RecordedGradient& gradient : run_.gradients) {
       if (!is_in_step(gradient.recorded)) continue;
-      unsized += gradient.bytes < 0 ? 1 : 0;
+      unsized += gradient.bytes <= 0 ? 1 : 0;
       gradients.push_back(
           {"", dates_.operations[at(gradient.after)].end, Bytes{std::max<std::int64_t>(gradient.bytes, 0)}});
     }

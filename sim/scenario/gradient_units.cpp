@@ -186,8 +186,7 @@ GradientUnits plan_units(const Scenario& scenario, int servers, const std::vecto
   for (const GradientUnit& unit : whole) {
     std::int64_t pieces = placement == Placement::kSharded ? servers : 1;
     if (exchange.partition_size)
-      pieces = std::max(pieces, (unit.gradient_bytes.value() + exchange.partition_size->value() - 1) /
-                                    exchange.partition_size->value());
+      pieces = std::max(pieces, (unit.gradient_bytes.value() - 1) / exchange.partition_size->value() + 1);
     pieces = std::clamp<std::int64_t>(pieces, 1, std::max<std::int64_t>(1, unit.gradient_bytes.value() / 2));
     for (GradientUnit& piece : Planner::cut(unit, pieces)) plan.units.push_back(std::move(piece));
   }

@@ -85,6 +85,12 @@ TEST_CASE("mistakes in catalog entries are named with their place") {
   CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": 8, "source": "s"})", instance)
             .starts_with("c.json: /nic: expected a rate with a unit"));
   CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": "8Gbps"})", instance).find("source") != std::string::npos);
+  CHECK(refusal(R"({"vcpus": 4, "memory": "1GB", "nic": "8Gbps", "nic_burst": "7EiB", "source": "s"})", instance) ==
+        "c.json: /nic_burst: expected at most 1PiB; found \"7EiB\"");
+  const auto accelerator = [](JsonReader json) { (void)read_accelerator("a", json); };
+  CHECK(refusal(R"({"peak_fp32": "1Tflops", "peak_fp16": "1Tflops", "memory_bandwidth": "1TBps", "memory": "80GiB",
+                    "memory_reserved": "7EiB", "multiprocessors": 108, "host_link": "25GBps", "source": "s"})",
+                accelerator) == "c.json: /memory_reserved: expected at most 1PiB; found \"7EiB\"");
   const auto link = [](JsonReader json) { (void)read_region_link(json); };
   CHECK(refusal(R"({"from": "a", "to": "b", "latency": "2h", "source": "s"})", link) ==
         "c.json: /latency: expected at most 60s; found \"2h\"");

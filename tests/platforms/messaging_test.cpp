@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -27,6 +29,8 @@ TEST_CASE("a message of n bytes has n + header + ceil(n / chunk) chunk headers o
   CHECK(grpc.on_wire(Bytes{16384}) == Bytes{16384 + 60 + 9});
   CHECK(grpc.on_wire(Bytes{16385}) == Bytes{16385 + 60 + 2 * 9});
   CHECK(grpc.on_wire(Bytes{}) == Bytes{60 + 9});
+  const Messaging one_chunk{.chunk = Bytes{std::numeric_limits<std::int64_t>::max()}, .chunk_header = Bytes{9}};
+  CHECK(one_chunk.on_wire(Bytes{100}) == Bytes{109});
   const Messaging whole{.chunk_header = Bytes{4}, .message_header = Bytes{10}};
   CHECK(whole.on_wire(Bytes{1 << 30}) == Bytes{(1 << 30) + 14});
   CHECK(Messaging{}.on_wire(Bytes{12345}) == Bytes{12345});

@@ -50,6 +50,17 @@ TEST_CASE("mistakes in times of checkpoints and in a window are named") {
         "p.json: /startup/staging/0/time/sigma: expected 1e-6 to 10; found 0");
 }
 
+TEST_CASE("a payload by the efficiency of a protocol is a number of bytes") {
+  for (const char* pointer :
+       {"/collectives/protocols/ring_LL/efficiency", "/collectives/protocols/ring_LL/tuner/efficiency"}) {
+    Json json = shipped("nccl");
+    set_json_pointer(json, pointer, "1e-300");
+    CHECK(test::error_of([&] {
+            (void)read_profile(JsonReader{json, "p.json"});
+          }) == "p.json: " + std::string{pointer} + ": expected a share from 0.001 to 1; found 1e-300");
+  }
+}
+
 TEST_CASE("a framework is that whose name the label contains, or else the one for all others") {
   Json json = shipped("kernels");
   json["frameworks"] = {{"otherwise", {{"dispatch", "6us"}, {"step_overhead", "1ms"}, {"kernel_overhead", "2us"}}},

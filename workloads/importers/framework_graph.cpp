@@ -131,6 +131,7 @@ void FrameworkGraph::add_alias(const std::string& name, const std::string& of) {
 
 void FrameworkGraph::add_combined(const std::string& name, const std::vector<std::string>& of, const Shape& shape) {
   constexpr std::size_t kMostCombined = 16;
+  check_shape(where_, name, shape);
   Value made{Value::Kind::kConstant, shape, {}};
   for (const std::string& each : of) {
     const auto value = values_.find(each);
@@ -153,6 +154,7 @@ void FrameworkGraph::add_combined(const std::string& name, const std::vector<std
 }
 
 void FrameworkGraph::add_shaped_alias(const std::string& name, const std::string& of, const Shape& shape) {
+  check_shape(where_, name, shape);
   add_alias(name, of);
   values_[name].shape = shape;
 }
@@ -267,9 +269,10 @@ void FrameworkGraph::add_convolution(const FrameworkOperator& op, const Operands
   layer.window.stride = op.stride.empty() ? 1 : op.stride[0];
   const std::int64_t of_group = weights_ == Layout::kNchw ? w[1] : w[w.size() - 2];
   layer.groups = op.groups > 0 ? op.groups : (is_transposed ? out : in) / of_group;
-  const std::int64_t positions = layer.window.height * layer.window.width;
+  const auto number = [](std::int64_t size) { return static_cast<double>(size); };  // their product may be beyond 2^63
+  const double positions = number(layer.window.height) * number(layer.window.width);
   if (layer.groups < 1 || in % layer.groups != 0 || out % layer.groups != 0 ||
-      count_of(w) != positions * (in / layer.groups) * out)
+      number(count_of(w)) != positions * number(in / layer.groups) * number(out))
     fail(op, "its weights do not fit its input of " + std::to_string(in) + " channels");
   own(layer, weights);
   write(op, std::move(layer));
@@ -543,12 +546,14 @@ void FrameworkGraph::add(const FrameworkOperator& op) {
   const bool is_lookup = action == OperatorAction::kEmbedding;
   if (op.has_integers && !is_lookup) {  // such as masks and positions: too little to count
     const auto& all = operands.tensors;
+    const double scalars = std::accumulate(op.shape.begin(), op.shape.end(), 1.0, std::multiplies<>{});
     const auto same = std::ranges::find_if(
-        all, [&](const std::string& name) { return count_of(values_.at(name).shape) == count_of(op.shape); });
+        all, [&](const std::string& name) { return static_cast<double>(count_of(values_.at(name).shape)) == scalars; });
     return same == all.end() ? add_constant(op.name, op.shape) : add_shaped_alias(op.name, *same, op.shape);
   }
   if (operands.tensors.empty() && !is_lookup) return add_combined(op.name, operands.parameters, op.shape);
   if (op.shape.empty() && action != OperatorAction::kReduce) fail(op, "the shape of what it gives is not known");
+  check_shape(where_, op.name, op.shape);
   if (!op.equation.empty()) return add_einsum(op, operands);
   if (add_of_one_kind(op, action.value_or(OperatorAction::kUnknown), operands)) return;
   switch (action.value_or(OperatorAction::kUnknown)) {

@@ -124,7 +124,7 @@ void adjust_bigcode(Conversion& to) {
 }
 
 void adjust_mpt(Conversion& to) {
-  to.structure["feed_forward"] = to.size("expansion_ratio", 4) * to.structure["width"].get<int>();
+  to.structure["feed_forward"] = std::int64_t{to.size("expansion_ratio", 4)} * to.structure["width"].get<int>();
   const bool has_biases = !to.flag("no_bias", true);
   if (has_biases) to.config.fail("no_bias", "only true is supported: transformers and llm-foundry differ without it");
   if (to.has("attn_config")) {

@@ -103,7 +103,7 @@ class OnnxReader {
     for (const auto* list : {&proto_.value_info(), &proto_.output()})
       for (const onnx_model::ValueInfo& value : *list) {
         types_[value.name()] = value.type().tensor_type().elem_type();
-        if (const auto shape = shape_of(value.type(), false)) values_.shapes.try_emplace(value.name(), *shape);
+        if (const auto shape = shape_of(value, false)) values_.shapes.try_emplace(value.name(), *shape);
       }
     for (const onnx_model::Node& node : proto_.node()) add_node(node);
     std::vector<std::string> outputs;
@@ -252,11 +252,14 @@ class OnnxReader {
   }
 
   /// None if an axis is open, unless `closes` them. An open axis is the batch at `batch_axis`.
-  std::optional<OnnxShape> shape_of(const onnx_model::Type& type, bool closes, std::size_t batch_axis = 0) {
-    if (!type.tensor_type().has_shape()) return std::nullopt;
+  std::optional<OnnxShape> shape_of(const onnx_model::ValueInfo& value, bool closes, std::size_t batch_axis = 0) {
+    if (!value.type().tensor_type().has_shape()) return std::nullopt;
     OnnxShape shape;
-    for (const onnx_model::Dimension& dimension : type.tensor_type().shape().dim()) {
+    for (const onnx_model::Dimension& dimension : value.type().tensor_type().shape().dim()) {
       std::int64_t size = dimension.dim_value();
+      if (size > kMostScalars)
+        throw InputError{source_.name() + ": value " + in_quotes(value.name()) + " has an axis of " +
+                         std::to_string(size) + ": expected at most 2^40"};
       if (size < 1 && !closes) return std::nullopt;
       if (size < 1) {
         const bool is_batch = shape.size() == batch_axis;
@@ -302,7 +305,7 @@ class OnnxReader {
   void add_input(const onnx_model::ValueInfo& value) {
     if (graph_.has(value.name())) return;  // an initializer
     const auto axis = batch_axes_.find(value.name());
-    const auto shape = shape_of(value.type(), true, axis == batch_axes_.end() ? 0 : axis->second);
+    const auto shape = shape_of(value, true, axis == batch_axes_.end() ? 0 : axis->second);
     if (!shape) throw InputError{source_.name() + ": input " + in_quotes(value.name()) + " has no shape"};
     if (axis != batch_axes_.end() && axis->second < shape->size() && !std::exchange(knows_batch_, true))
       graph_.set_batch((*shape)[axis->second]);
@@ -322,10 +325,10 @@ class OnnxReader {
         made.integers[name] = {attribute.ints().begin(), attribute.ints().end()};
       else if (!attribute.s().empty())
         made.texts[name] = attribute.s();
-      else if (attribute.has_t())
-        made.integers[name] = small_integers(attribute.t());
-      else
+      else if (!attribute.has_t())
         made.integers[name] = {attribute.i()};
+      else if (auto integers = small_integers(attribute.t()); !integers.empty())
+        made.integers[name] = std::move(integers);
     }
     return made;
   }

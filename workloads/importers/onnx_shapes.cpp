@@ -19,6 +19,7 @@ using Integers = std::vector<std::int64_t>;
 
 constexpr std::size_t kMostAxesOfOnnx = 8;
 constexpr std::size_t kMostIntegers = 64;
+constexpr std::int64_t kMostOfOnnxWindow = 1 << 20;
 
 /// One node with what is known of its inputs.
 class Inference {
@@ -97,24 +98,29 @@ class Inference {
     return all;
   }
 
+  /// One of the integers of an attribute of windows. Sums and products of a few of them are far below 2^63.
+  std::int64_t of_window(const char* attribute, std::size_t i, std::int64_t fallback) const {
+    const auto found = node_.integers.find(attribute);
+    if (found == node_.integers.end() || i >= found->second.size()) return fallback;
+    const std::int64_t value = found->second[i];
+    if (value < -kMostOfOnnxWindow || value > kMostOfOnnxWindow)
+      fail(std::string{attribute} + " of " + std::to_string(value));
+    return value;
+  }
+
   /// Windows of convolution and pooling; `kernel` has their sizes.
   OnnxShape slide(const OnnxShape& x, const Integers& kernel, std::int64_t channels) const {
     const std::size_t spatial = kernel.size();
     if (x.size() != spatial + 2)
       fail("a kernel of " + std::to_string(spatial) + " axes for " + std::to_string(x.size()));
-    const auto at = [&](const char* attribute, std::size_t i, std::int64_t fallback) {
-      const auto found = node_.integers.find(attribute);
-      return found == node_.integers.end() || i >= found->second.size() ? fallback : found->second[i];
-    };
     const std::string automatic = text("auto_pad");
     OnnxShape y{x[0], channels};
     for (std::size_t i = 0; i < spatial; ++i) {
-      const std::int64_t stride = at("strides", i, 1), dilation = at("dilations", i, 1);
-      const std::int64_t pads = at("pads", i, 0) + at("pads", i + spatial, 0);
-      constexpr std::int64_t kMostOfWindow = 1 << 20;
+      const std::int64_t stride = of_window("strides", i, 1), dilation = of_window("dilations", i, 1);
+      const std::int64_t pads = of_window("pads", i, 0) + of_window("pads", i + spatial, 0);
       for (const std::int64_t size : {stride, dilation, kernel[i]})
-        if (size < 1 || size > kMostOfWindow) fail("a window of " + std::to_string(size));
-      if (pads < 0 || pads > kMostOfWindow) fail("a padding of " + std::to_string(pads));
+        if (size < 1 || size > kMostOfOnnxWindow) fail("a window of " + std::to_string(size));
+      if (pads < 0 || pads > kMostOfOnnxWindow) fail("a padding of " + std::to_string(pads));
       const std::int64_t extent = dilation * (kernel[i] - 1) + 1, in = x[i + 2];
       if (automatic.starts_with("SAME")) {
         y.push_back((in + stride - 1) / stride);
@@ -129,20 +135,16 @@ class Inference {
   }
 
   OnnxShape transposed(const OnnxShape& x, const OnnxShape& weights) const {
-    OnnxShape y{x[0], weights[1] * std::max<std::int64_t>(1, integer("group", 1))};
+    OnnxShape y{x[0], weights[1] * std::max<std::int64_t>(1, of_window("group", 0, 1))};
     const auto stated = node_.integers.find("output_shape");
-    const auto at = [&](const char* attribute, std::size_t i, std::int64_t fallback) {
-      const auto found = node_.integers.find(attribute);
-      return found == node_.integers.end() || i >= found->second.size() ? fallback : found->second[i];
-    };
     const std::size_t spatial = x.size() - 2;
     for (std::size_t i = 0; i < spatial; ++i) {
-      const std::int64_t stride = at("strides", i, 1), dilation = at("dilations", i, 1), kernel = weights[i + 2];
-      constexpr std::int64_t kMostOfWindow = 1 << 20;
+      const std::int64_t stride = of_window("strides", i, 1), dilation = of_window("dilations", i, 1);
+      const std::int64_t kernel = weights[i + 2];
       for (const std::int64_t size : {stride, dilation, kernel, x[i + 2]})
-        if (size < 1 || size > kMostOfWindow) fail("a window of " + std::to_string(size));
-      const std::int64_t more = at("output_padding", i, 0), pads = at("pads", i, 0) + at("pads", i + spatial, 0);
-      if (std::abs(more) > kMostOfWindow || std::abs(pads) > kMostOfWindow) fail("a padding that is too large");
+        if (size < 1 || size > kMostOfOnnxWindow) fail("a window of " + std::to_string(size));
+      const std::int64_t more = of_window("output_padding", i, 0);
+      const std::int64_t pads = of_window("pads", i, 0) + of_window("pads", i + spatial, 0);
       if (stated != node_.integers.end() && stated->second.size() >= spatial)
         y.push_back(stated->second[stated->second.size() - spatial + i]);
       else if (text("auto_pad").starts_with("SAME"))
@@ -493,7 +495,7 @@ class Inference {
     Integers y;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::int64_t a = x[i], b = other->size() == 1 ? (*other)[0] : (*other)[i];
-      if (std::abs(a) > kMostScalars || std::abs(b) > kMostScalars) return std::nullopt;
+      if (std::min(a, b) < -kMostScalars || std::max(a, b) > kMostScalars) return std::nullopt;
       if (type == "Add")
         y.push_back(a + b);
       else if (type == "Sub")

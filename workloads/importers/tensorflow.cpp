@@ -531,6 +531,7 @@ class TensorflowReader {
         peephole != node.integers.end() && peephole->second[0] != 0)
       fail(node, "peepholes are not supported");
     const GraphDefShape shape = closed_shape(i, 6);
+    if (shape.size() != 3) fail(node, "expected an output of three axes; found " + std::to_string(shape.size()));
     // One bias for both products.
     graph_.add({.name = node.name + "/products",
                 .type = "lstm",

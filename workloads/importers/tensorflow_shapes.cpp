@@ -367,8 +367,8 @@ class TensorFlowShapes {
     if (order == nullptr) return set(Shape(x->size(), kOpen));
     if (order->size() != x->size()) fail("an order of other axes");
     Shape y;
-    for (const double axis : *order)
-      y.push_back(std::isfinite(axis) ? (*x)[axis_of(static_cast<std::int64_t>(axis), x->size())] : kOpen);
+    const auto whole = [](double axis) { return static_cast<std::int64_t>(std::clamp(axis, -1e6, 1e6)); };
+    for (const double axis : *order) y.push_back(std::isfinite(axis) ? (*x)[axis_of(whole(axis), x->size())] : kOpen);
     set(y);
   }
 
@@ -619,11 +619,10 @@ class TensorFlowShapes {
   void resized() {
     const Shape* x = shape(0);
     const Numbers* size = numbers_of(1);
-    if (x == nullptr)
-      return set(Shape{kOpen, size ? size_of((*size)[0]) : kOpen, size ? size_of(size->back()) : kOpen, kOpen});
-    if (x->size() != 4) fail("expected images of four axes");
+    if (x != nullptr && x->size() != 4) fail("expected images of four axes");
     const bool is_known = size != nullptr && size->size() == 2;
-    set(Shape{(*x)[0], is_known ? size_of((*size)[0]) : kOpen, is_known ? size_of((*size)[1]) : kOpen, (*x)[3]});
+    set(Shape{x != nullptr ? (*x)[0] : kOpen, is_known ? size_of((*size)[0]) : kOpen,
+              is_known ? size_of((*size)[1]) : kOpen, x != nullptr ? (*x)[3] : kOpen});
   }
 
   void cropped() {
@@ -727,7 +726,8 @@ class TensorFlowShapes {
   /// Components of a queue or an iterator, each of a sample or, of queues that give several, with their number before.
   void components() {
     set_parts(std::max<std::size_t>(1, node_.component_shapes.size()));
-    for (std::size_t i = 0; i < node_.component_shapes.size(); ++i) outputs_[i].shape = node_.component_shapes[i];
+    for (std::size_t i = 0; i < std::min(node_.component_shapes.size(), kMostParts); ++i)
+      outputs_[i].shape = node_.component_shapes[i];
   }
 
   static const std::map<std::string_view, Rule>& rules() {

@@ -143,6 +143,15 @@ class NodeRunBuilder {
                                               " nodes have a date: taken as if none had");
   }
 
+  /// A date of the recording's own attributes: as late as that of any node, with the longest duration behind it.
+  std::int64_t own_date(std::string_view key, std::int64_t date) const {
+    constexpr std::int64_t kMost = (kLatestMicroseconds + kLongestMicroseconds) * 1000;
+    if (date < -kMost || date > kMost)
+      throw InputError{trace_.file_name + ": rehearse." + std::string{key} + ": expected nanoseconds from " +
+                       std::to_string(-kMost) + " to " + std::to_string(kMost) + "; found " + std::to_string(date)};
+    return date;
+  }
+
   void read_own() {
     constexpr std::int64_t kLongest = kLongestMicroseconds * 1000, kDeepest = 1'000'000;
     run_.launch_latency = whole("launch_latency_ns", 0, kLongest);
@@ -161,7 +170,8 @@ class NodeRunBuilder {
     const auto* dates = own_value<std::vector<std::int64_t>>(trace_.own, "step_dates_ns");
     if (dates == nullptr || dates->size() != 2 * steps.size()) return;
     for (std::size_t s = 0; s < steps.size(); ++s)
-      run_.steps.push_back({steps[s], (*dates)[2 * s], (*dates)[2 * s + 1]});
+      run_.steps.push_back(
+          {steps[s], own_date("step_dates_ns", (*dates)[2 * s]), own_date("step_dates_ns", (*dates)[2 * s + 1])});
   }
 
   /// Operation, date and bytes of each.
@@ -254,9 +264,9 @@ class NodeRunBuilder {
   void set_own(OperationIndex node, RecordedOperation& operation) {
     const std::vector<ChakraAttribute>& own = node_at(node).own;
     const auto whole = [&](std::string_view key) { return own_value<std::int64_t>(own, key); };
-    if (whole("is_nameless") != nullptr) operation.name = -1;
+    if (whole("is_nameless") != nullptr && operation.kind == WorkKind::kHost) operation.name = -1;
     operation.is_idle = whole("is_idle") != nullptr;
-    if (const auto* end = whole("end_ns")) operation.recorded_end = *end;
+    if (const auto* end = whole("end_ns")) operation.recorded_end = own_date("end_ns", *end);
     const auto* step = whole("step");
     if (step != nullptr && *step >= 0 && *step < static_cast<std::int64_t>(run_.steps.size()) &&
         operation.kind == WorkKind::kHost)

@@ -150,7 +150,9 @@ std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const 
   if (!exchange.bucket_size) {
     all.push_back({"gradients in buckets of 25 MiB", {bucket + "25MiB"}});
   } else {
-    all.push_back({"gradients in buckets four times as large", {bucket + to_text(*exchange.bucket_size * 4)}});
+    constexpr Bytes kLargest{std::int64_t{1} << 60};  // four times as much is below 2^63
+    all.push_back({"gradients in buckets four times as large",
+                   {bucket + to_text(std::min(*exchange.bucket_size, kLargest) * 4)}});
     all.push_back(
         {"gradients in buckets a quarter as large", {bucket + to_text(Bytes{exchange.bucket_size->value() / 4 + 1})}});
   }

@@ -41,6 +41,10 @@ TEST_CASE("servers hold a sparse table, and exchange the rows of a batch; all-re
   CHECK(served.gradient == Bytes{rows + dense});
   CHECK(served.value == Bytes{rows + dense});
   CHECK(served.stored == Bytes{1000 * 4 * 4 + dense});
+  Json strategy{{"kind", "parameter_server"}, {"synchronization", "asynchronous"}};
+  const std::size_t variables = plan_gradient_units(recommender(strategy, 1), 1).units.size();
+  strategy["partition_size"] = "9223372036854775807B";  // no variable is cut, however large a piece may be
+  CHECK(plan_gradient_units(recommender(strategy, 1), 1).units.size() == variables);
   const Sums reduced = sums(plan_gradient_units(recommender({{"kind", "all_reduce"}}, 0), 0));
   CHECK(reduced.gradient == Bytes{1000 * 4 * 4 + dense});
 }

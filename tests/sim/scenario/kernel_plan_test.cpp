@@ -127,6 +127,9 @@ TEST_CASE("large kernels take transforms where the framework's library has them 
   // 128 images have a tile each, of 544 complex numbers a channel, in two layouts.
   const auto c = std::get<kernels::Convolution>(kernel_of(named(workload, "large"), with).value());
   CHECK(kernels::fft_workspace(c) == Bytes{2 * 544 * 8 * (128 * (96 + 256) + 96 * 256)});
+  kernels::Convolution larger_than_tiles = c;
+  larger_than_tiles.kernel_height = 33;
+  CHECK(kernels::fft_workspace(larger_than_tiles) == Bytes{});
 }
 
 TEST_CASE("passes of a transposed convolution are the other way round") {

@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "sim/base/errors.hpp"
 #include "tests/support/error_of.hpp"
@@ -199,6 +201,31 @@ TEST_CASE("a recording is the same after it was a trace of Chakra") {
     CHECK(again.world_size == run.world_size);
     CHECK(again.has_dates);
   }
+}
+
+TEST_CASE("attributes of a recording leave kernels their names, and are no later than nodes") {
+  const auto texts = [](const char* text) { return std::vector<std::string>{text}; };
+  ChakraTrace trace{.file_name = "t.et",
+                    .names = {"call", "kernel"},
+                    .nodes = {{.id = 0, .type = ChakraType::kCompute, .is_on_cpu = true, .start = 0, .duration = 5},
+                              {.id = 1, .name = 1, .type = ChakraType::kCompute, .start = 5, .duration = 5}},
+                    .own = {own_attribute("content", std::string{"recording"}), own_attribute("threads", texts("1")),
+                            own_attribute("streams", texts("7"))}};
+  trace.nodes[0].thread = trace.nodes[1].stream = 0;
+  for (ChakraNode& node : trace.nodes) node.own = {own_attribute("is_nameless", std::int64_t{1})};
+  CHECK(recorded_run(trace).operations[0].name == -1);
+  CHECK(recorded_run(trace).operations[1].name == 1);
+  trace.nodes[1].own = {own_attribute("end_ns", std::numeric_limits<std::int64_t>::max())};
+  CHECK(test::error_of([&] { (void)recorded_run(trace); }) ==
+        "t.et: rehearse.end_ns: expected nanoseconds from -2200100000000000000 to 2200100000000000000; found "
+        "9223372036854775807");
+  trace.nodes[1].own.clear();
+  trace.own.push_back(own_attribute("steps", texts("one")));
+  trace.own.push_back(
+      own_attribute("step_dates_ns", std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min(), 10}));
+  CHECK(test::error_of([&] { (void)recorded_run(trace); }) ==
+        "t.et: rehearse.step_dates_ns: expected nanoseconds from -2200100000000000000 to 2200100000000000000; found "
+        "-9223372036854775808");
 }
 
 }  // namespace rehearse
