@@ -405,7 +405,7 @@ class Fitter {
   struct Unseen {
     std::size_t row = 0;
     std::vector<std::string> fold;  // rows that were left out together; of one alone its number
-    double error = 0;               // ln(predicted / measured)
+    double error = 0;               // ln(predicted / measured) of a speed
   };
 
   /// Null: the study has none.
@@ -429,6 +429,10 @@ class Fitter {
     return rows;
   }
 
+  /// ln(predicted / measured) of the row's metric as that of a speed, which PredictionUncertainty is about: a time that is
+  /// predicted too long is a speed that is predicted too low.
+  double error_of_speed(std::size_t i, double error) const { return is_rate(study(i).metric) ? error : -error; }
+
   std::vector<Unseen> unseen_rows(const Fit& fit) const {
     std::vector<Unseen> unseen;
     const std::vector<std::size_t> checking = checking_rows();
@@ -445,7 +449,8 @@ class Fitter {
       } else {
         one.fold.push_back(std::to_string(i));
       }
-      one.error = std::log1p((validation != nullptr ? validation->rows[r] : fit.validation[s][r]).error_pct / 100);
+      one.error = error_of_speed(
+          i, std::log1p((validation != nullptr ? validation->rows[r] : fit.validation[s][r]).error_pct / 100));
       unseen.push_back(std::move(one));
     }
     return unseen;
@@ -479,7 +484,7 @@ class Fitter {
     std::vector<Unseen> unseen = unseen_rows(fit);
     if (unseen.empty())
       for (const std::size_t i : rows_that(RowUse::kFitted))
-        unseen.push_back({i, {std::to_string(i)}, minimum.residuals[static_cast<Eigen::Index>(i)]});
+        unseen.push_back({i, {std::to_string(i)}, error_of_speed(i, minimum.residuals[static_cast<Eigen::Index>(i)])});
     constexpr std::size_t kFewest = 5;
     if (unseen.size() < kFewest) return;
     std::vector<Eigen::VectorXd> components;

@@ -747,11 +747,11 @@ std::set<std::string> profiles_fitted_on(const Study& study, const Catalog& cata
 namespace {
 
 /// What the scenario says of a prediction, besides its value.
-void describe(const Scenario& scenario, Prediction& prediction) {
+void describe(const Scenario& scenario, const std::string& metric, Prediction& prediction) {
   prediction.profile = scenario.profile.name;
   prediction.kind = to_text(scenario.prediction_kind);
-  if (const PredictionUncertainty& errors = scenario.profile.uncertainty; errors.residual > 0)
-    prediction.interval = errors.interval(0);
+  const PredictionUncertainty& errors = scenario.profile.uncertainty;  // of speeds
+  if (errors.residual > 0 && is_speed(metric)) prediction.interval = errors.interval(0);
 }
 
 }  // namespace
@@ -782,7 +782,7 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
   std::vector<Prediction> made(distinct.size());  // but for their values
   std::map<std::size_t, Scenario> logged;         // those of rows of training logs
   for (std::size_t i = 0; i < distinct.size(); ++i)
-    if (results[i].has_succeeded) describe(scenario_of(i), made[i]);
+    if (results[i].has_succeeded) describe(scenario_of(i), study.metric, made[i]);
   std::vector<Prediction> predictions;
   for (const Question& question : questions) {
     if (question.first.empty()) {

@@ -59,6 +59,14 @@ const CollectiveParameters& CollectiveLibrary::on(const std::string& interconnec
   return found == by_generation.end() ? otherwise : found->second;
 }
 
+bool FrameworkErrors::are_of(const std::vector<std::string>& gpus, BytesPerSecond nic_of_machine) const {
+  const auto is_known = [&](const std::string& gpu) {
+    return std::ranges::find(accelerators, gpu) != accelerators.end();
+  };
+  if (!std::ranges::all_of(gpus, is_known)) return false;
+  return nic_of_machine == BytesPerSecond{} || (nic_min <= nic_of_machine * 2 && nic_of_machine <= nic_max * 2);
+}
+
 Framework Profile::framework(const std::string& label) const {
   std::vector<std::string> names;
   for (const auto& [name, framework] : frameworks) names.push_back(name);
@@ -105,7 +113,22 @@ FrameworkMemory read_framework_memory(const JsonReader& json) {
   return memory;
 }
 
-/// What it leaves out is as in `otherwise`; null: as usual.
+FrameworkErrors read_framework_errors(const JsonReader& json) {
+  FrameworkErrors errors{.rows = json.required<std::size_t>("rows"),
+                         .accelerators = json.required<std::vector<std::string>>("accelerators"),
+                         .nic_min = json.optional<BytesPerSecond>("nic_min", BytesPerSecond{}),
+                         .nic_max = json.optional<BytesPerSecond>("nic_max", BytesPerSecond{}),
+                         .low = json.required<double>("low"),
+                         .high = json.required<double>("high")};
+  json.expect(errors.rows >= 20, "rows", "at least 20: fewer tell no percentile");
+  json.expect(!errors.accelerators.empty(), "accelerators", "at least one");
+  json.expect(errors.nic_min <= errors.nic_max, "nic_min", "at most nic_max");
+  json.expect(errors.low >= -10 && errors.low <= errors.high && errors.high <= 10, "low", "-10 to high");
+  json.reject_unknown_keys();
+  return errors;
+}
+
+/// What it leaves out is as in `otherwise`, but for errors; null: as usual.
 Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   Framework framework = otherwise != nullptr ? *otherwise : usual_framework();
   framework.dispatch = json.optional<Seconds>("dispatch", framework.dispatch);
@@ -132,6 +155,8 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
       json.optional<bool>("transforms_weight_gradients", framework.transforms_weight_gradients);
   framework.has_variables_on_host = json.optional<bool>("variables_on_host", framework.has_variables_on_host);
   if (json.has("memory")) framework.memory = read_framework_memory(json.child("memory"));
+  framework.errors.reset();
+  if (json.has("errors")) framework.errors = read_framework_errors(json.child("errors"));
   if (json.has("source")) (void)json.required<std::string>("source");
   json.expect(framework.dispatch <= Seconds{1}, "dispatch", "at most 1s");
   json.expect(framework.step_overhead <= Seconds{10}, "step_overhead", "at most 10s");

@@ -60,6 +60,18 @@ struct FrameworkMemory {
   Bytes held{};                     // all the time: workspaces of libraries, buffers
 };
 
+/// How far steps with a framework's values were off that had not been fitted to them.
+struct FrameworkErrors {
+  std::size_t rows = 0;
+  std::vector<std::string> accelerators;  // of these rows
+  BytesPerSecond nic_min{}, nic_max{};    // all of a machine, each direction; 0: all rows were of single machines
+  double low = 0, high = 0;               // ln(predicted / measured): 5th and 95th percentile
+
+  /// Whether they tell of machines with these GPUs and so much of NICs, 0 of a single one: half the least to twice
+  /// the most.
+  bool are_of(const std::vector<std::string>& gpus, BytesPerSecond nic_of_machine) const;
+};
+
 /// What a framework, or a recipe for one, adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
 struct Framework {
   Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
@@ -104,6 +116,7 @@ struct Framework {
   /// Weights' gradients are computed by transforms of tiles, too. Source: cuDNN 6 release notes; cuDNN 5.1 has none.
   bool transforms_weight_gradients = true;
   bool has_variables_on_host = false;  // each step copies them to the GPU, and their gradients back
+  std::optional<FrameworkErrors> errors{};
 };
 
 /// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.

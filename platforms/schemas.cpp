@@ -320,6 +320,10 @@ constexpr std::string_view kProfileCompute = R"json({
         "transforms_weight_gradients": { "type": "boolean", "default": true, "description": "weights' gradients of large kernels by Fourier transforms of tiles, as from cuDNN 6 on" },
         "variables_on_host": { "type": "boolean", "default": false, "description": "each step copies variables to the GPU and gradients back" },
         "needs_alignment": { "type": "boolean", "default": false, "description": "products in fp16 on matrix units only where their rows are multiples of 8 numbers, as cuBLAS before version 11" },
+        "errors": { "type": "object", "required": ["rows", "accelerators", "low", "high"], "additionalProperties": false, "description": "of steps that the values were not fitted to: the interval of runs on such machines", "properties": {
+          "rows": { "type": "integer", "minimum": 20 }, "accelerators": { "type": "array", "minItems": 1, "items": { "type": "string" } },
+          "nic_min": { "$ref": "#/$defs/rate", "description": "all NICs of a machine together, each direction; default: single machines" }, "nic_max": { "$ref": "#/$defs/rate" },
+          "low": { "type": "number", "description": "ln(predicted / measured), 5th percentile" }, "high": { "type": "number", "description": "the same, 95th percentile" } } },
         "source": { "type": "string" } } } },
     "gpu": {
       "type": "object",

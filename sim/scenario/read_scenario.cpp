@@ -31,9 +31,17 @@ Json complete_profiles(const std::vector<std::string>& others, const Catalog& ca
   return complete;
 }
 
-/// Where the scenario is not of what the profile was fitted on: how far predictions of its kind have been off.
+/// Where the scenario is not of what the profile was fitted on: how far predictions of its kind have been off, by the
+/// recipe of its framework if that says so, else by those of all profiles.
 Json prediction_by(const Profile& stated, const Catalog& catalog, Scenario& scenario) {
-  scenario.prediction_kind = kind_of(facts_of(scenario), stated);
+  const TrainingFacts facts = facts_of(scenario);
+  scenario.prediction_kind = kind_of(facts, stated);
+  if (const auto errors = stated.framework(scenario.framework).errors; errors && stated.kernels && facts.computes) {
+    std::vector<std::string> gpus;
+    for (const Accelerator& gpu : facts.gpus) gpus.push_back(gpu.name);
+    if (!stated.prediction && errors->are_of(gpus, facts.nic))
+      return {{"kind", "steps by " + scenario.framework}, {"low", errors->low}, {"high", errors->high}};
+  }
   const bool is_told_by_fit = scenario.prediction_kind.is_of_fit() && stated.uncertainty.residual > 0;
   if (stated.prediction || stated.fitted_models.empty() || is_told_by_fit) return {};
   const Json known = catalog.prediction_errors();

@@ -56,7 +56,6 @@ class Substitution {
   void run() {
     if (has_kernels(scenario_.workload)) compute();
     architectures();
-    forget_fits_of_others();
     servers();
     if (!profile_.contains("network") && spans_machines()) take_section("network", "the NICs' efficiency");
     sockets();
@@ -121,22 +120,6 @@ class Substitution {
       if (!others.empty()) kept.push_back(std::move(others));
     }
     components = std::move(kept);
-  }
-
-  /// Values of other frameworks and boards are none of this run's.
-  void forget_fits_of_others() {
-    std::vector<std::string> frameworks;
-    for (const auto& [name, framework] : scenario_.profile.frameworks) frameworks.push_back(name);
-    const std::string own = framework_name(frameworks, scenario_.framework);
-    for (const std::string& name : frameworks)
-      if (name != own && name != "otherwise") forget_fit_of(extend_json_pointer("/frameworks", name));
-    const auto is_there = [&](const std::string& board) {
-      return std::ranges::any_of(scenario_.groups, [&](const Group& group) {
-        return group.accelerator && (group.accelerator->name == board || group.accelerator->architecture == board);
-      });
-    };
-    for (const auto& [board, share] : scenario_.profile.sustained_power)
-      if (!is_there(board)) forget_fit_of(extend_json_pointer("/sustained_power", board));
   }
 
   /// Kernels on GPUs of another architecture, or another maker, than any that the profile's values were fitted to.
@@ -307,8 +290,9 @@ class Substitution {
     const double spread = profile_.contains(place) ? profile_[place].get<double>() : 0;
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker) (void)kernels::gpu_of(*group.accelerator, group.place);
-    const std::string text = own() + " computes kernels from the GPU's data sheet; predictions may be off by " +
-                             percent(spread > 0 ? spread : kSpreadOfSteps);
+    std::string text = own() + " computes kernels from the GPU's data sheet";
+    if (spread > 0 || !profile_.contains("prediction"))  // else the framework's errors are known
+      text += "; predictions may be off by " + percent(spread > 0 ? spread : kSpreadOfSteps);
     note(text, spread > 0 ? 0 : kSpreadOfSteps);
   }
 

@@ -100,6 +100,7 @@ TEST_CASE("a profile is read once for all who look through the catalog, and a wr
   const test::TemporaryFolder folder;
   const CatalogFolders shipped_folders{kRoot + "/platforms/catalog", kRoot + "/workloads/models",
                                        kRoot + "/calibration/profiles"};
+  std::filesystem::create_directory(folder / "profiles");
   folder.write("profiles/wrong.json", R"({"format": 1, "name": "wrong", "source": "test", "host": 3})");
   const Catalog catalog{{shipped_folders, {folder.path, folder.path, folder.path / "profiles"}}};
   const Profile* profile = catalog.readable_profile("cm-dare");

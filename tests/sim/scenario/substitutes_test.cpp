@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
 #include <string>
 
 #include "sim/training/collective_time.hpp"
@@ -34,18 +34,42 @@ double width(const Profile& profile) {
 
 }  // namespace
 
-TEST_CASE("what other frameworks' values may be does not make a run uncertain") {
-  Json scenario = on_machine("H100", "hgx-h100", "kernels");
-  const auto moved = [&](const std::string& framework) {
+TEST_CASE("a framework's errors on rows that it was not fitted to make the interval, on such machines") {
+  Json profile = load_json_file(source_folder() + "/calibration/profiles/kernels.json");
+  for (const char* part : {"fit", "frameworks"}) profile.erase(part);
+  profile["frameworks"] = {{"otherwise", Json::object()},
+                           {"ours",
+                            {{"errors",
+                              {{"rows", 40},
+                               {"accelerators", {"H100"}},
+                               {"nic_min", "1600Gbps"},
+                               {"nic_max", "3200Gbps"},
+                               {"low", -0.2},
+                               {"high", 0.1}}}}}};
+  const auto run = [&](const std::string& framework, const std::string& gpu, int machines) {
+    Json scenario = on_machine(gpu, gpu == "H100" ? "hgx-h100" : "dgx-a100", profile, machines);
     scenario["workload"]["framework"] = framework;
-    std::set<std::string> pointers;
-    for (const auto& component : test::resolved(scenario).profile.uncertainty.components)
-      for (const auto& [pointer, change] : component)
-        if (pointer.starts_with("/frameworks/")) pointers.insert(pointer.substr(0, pointer.rfind('/')));
-    return pointers;
+    return test::resolved(scenario);
   };
-  CHECK(moved("NGC PyTorch") == std::set<std::string>{"/frameworks/NGC PyTorch", "/frameworks/otherwise"});
-  CHECK(moved("nobody's") == std::set<std::string>{"/frameworks/otherwise"});
+  for (const int machines : {1, 2}) {
+    const Scenario ours = run("ours 2.1", "H100", machines);
+    REQUIRE(ours.profile.prediction);
+    CHECK(ours.profile.prediction->kind == "steps by ours 2.1");
+    const auto [low, high] = ours.profile.uncertainty.interval(0);  // of speeds: those that are too fast are slower
+    CHECK(low == doctest::Approx(std::exp(-0.1)));
+    CHECK(high == doctest::Approx(std::exp(0.2)));
+    CHECK(!test::warns_of(ours, "computes kernels from the GPU's data sheet; predictions may be off"));
+  }
+  CHECK(!run("theirs", "H100", 1).profile.prediction);
+  CHECK(!run("ours", "A100", 1).profile.prediction);
+  CHECK(test::warns_of(run("ours", "A100", 1), "computes kernels from the GPU's data sheet; predictions may be off"));
+  profile["frameworks"]["ours"]["errors"]["nic_max"] = "1600Gbps";
+  CHECK(run("ours", "H100", 2).profile.prediction);  // twice as much
+  profile["frameworks"]["ours"]["errors"]["nic_min"] = "800Gbps";
+  profile["frameworks"]["ours"]["errors"]["nic_max"] = "800Gbps";
+  CHECK(!run("ours", "H100", 2).profile.prediction);
+  profile["frameworks"]["ours"]["errors"]["rows"] = 19;
+  CHECK_THROWS_WITH_AS(run("ours", "H100", 1), doctest::Contains("/rows: expected at least 20"), InputError);
 }
 
 TEST_CASE("8 bytes among eight H100 take launch and steps of the nearest known machine, not less than a nanosecond") {
