@@ -317,11 +317,11 @@ std::string stored_type_of(const Json& config) {
 namespace huggingface {
 
 void refuse_what_is_not_built(const Conversion& to) {
-  const std::string_view own = own_experts(to.type);
-  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"})
-    if (key != own && to.has(key))
-      to.config.fail(key, own.empty() ? "a mixture of experts is not supported in this model type"
-                                      : "the experts of this model type are " + in_quotes(std::string{own}));
+  for (const char* key : {"num_local_experts", "num_experts"})
+    if (!has_experts(to.type) && to.has(key))
+      to.config.fail(key, "a mixture of experts is not supported in this model type");
+  if (to.has("n_routed_experts"))
+    to.config.fail("n_routed_experts", "experts of this name are not supported in this model type");
   to.refuse_flag(
       "add_cross_attention",
       "attention to an encoder that is not in this file is not supported: its layers and parameters are added");

@@ -91,8 +91,8 @@ void for_each_word(std::string_view words, Take take) {
   }
 }
 
-/// The key that says how many experts a layer of this model type has; empty: it has none.
-std::string_view own_experts(std::string_view type);
+/// Whether layers of this model type are mixtures of experts.
+bool has_experts(std::string_view type);
 
 /// Throws InputError for what any configuration may ask for, and no model here has.
 void refuse_what_is_not_built(const Conversion& to);

@@ -47,17 +47,20 @@ constexpr Size kGptHeads{"n_head num_attention_heads", 12}, kGptLongest{"n_posit
 constexpr std::string_view kGptDropouts = "resid_pdrop embd_pdrop attn_pdrop";
 
 /// Mixtures of equal experts in every layer, which are as wide as "width" says, by default as the row of the type does.
+/// transformers 5 takes either name of their count for the other, and writes that of Qwen as "num_local_experts".
 struct Experts {
   std::string_view type;
   Size count, per_token;
   Size width = {};
 };
-constexpr std::array kExperts{
-    Experts{"granitemoe", {"num_local_experts", 8}, {"num_experts_per_tok", 2}},
-    Experts{"mixtral", {"num_local_experts", 8}, {"num_experts_per_tok", 2}},
-    Experts{"olmoe", {"num_experts", 64}, {"num_experts_per_tok", 8}},
-    Experts{"phimoe", {"num_local_experts", 16}, {"num_experts_per_tok", 2}},
-    Experts{"qwen3_moe", {"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}}};
+constexpr std::array kExperts{Experts{"granitemoe", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
+                              Experts{"mixtral", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
+                              Experts{"olmoe", {"num_experts num_local_experts", 64}, {"num_experts_per_tok", 8}},
+                              Experts{"phimoe", {"num_local_experts num_experts", 16}, {"num_experts_per_tok", 2}},
+                              Experts{"qwen3_moe",
+                                      {"num_experts num_local_experts", 128},
+                                      {"num_experts_per_tok", 8},
+                                      {"moe_intermediate_size", 768}}};
 
 void adjust_experts(Conversion& to) {
   const Experts& experts = *std::ranges::find(kExperts, to.type, &Experts::type);
@@ -296,7 +299,7 @@ constexpr Decoder kGlm{.type = "glm",
                        .longest = {"max_position_embeddings", 131072},
                        .kv_heads = {"num_key_value_heads", 2},
                        .head_features = {"head_dim", 128},
-                       .attention_biases = {"attention_bias", false},
+                       .attention_biases = {"attention_bias", true},
                        .output_bias = {}};
 constexpr Decoder kCohere{.type = "cohere",
                           .layers = {"num_hidden_layers", 40},
@@ -712,10 +715,7 @@ void set_sizes(Conversion& to, const Decoder& kind) {
 
 }  // namespace
 
-std::string_view own_experts(std::string_view type) {
-  const auto* experts = std::ranges::find(kExperts, type, &Experts::type);
-  return experts == kExperts.end() ? std::string_view{} : experts->count.names;
-}
+bool has_experts(std::string_view type) { return std::ranges::find(kExperts, type, &Experts::type) != kExperts.end(); }
 
 void convert_decoder(Conversion& to) {
   const Decoder& kind = *std::ranges::find(kDecoders, to.type, &Decoder::type);

@@ -231,6 +231,13 @@ void convert_t5(Conversion& to) {
       to.text("feed_forward_proj", is_mt5 ? "gated-gelu" : "relu").starts_with("gated-");
   to.structure["dropout"] = to.has_dropout("dropout_rate", 0.1);
   to.set_head(!is_mt5, false);
+  // transformers 5 writes that logits are tied, of T5 1.1 too, whose logits are not; what is so in the file it read is here.
+  if (to.has("scale_decoder_outputs") && !to.config.required<bool>("scale_decoder_outputs") &&
+      to.structure.value("tied_embedding", false))
+    to.config.fail("tie_word_embeddings",
+                   "as transformers 5 writes it, this does not say whether the weights have lm_head.weight: T5 1.1 and "
+                   "what is made of it have, whose \"scale_decoder_outputs\" is false; take out that key, and state "
+                   "\"tie_word_embeddings\": false if they have");
 }
 
 }  // namespace rehearse::huggingface

@@ -128,6 +128,11 @@ bool is_ascend_trace(const FileStart& file) {
   return is_events(file) && has_any(file, {"\"Ascend Hardware\"", "\"Task Type\": \"AI_", "\"CANN\""});
 }
 
+/// Before torch.profiler: no categories, and kernels named as the operators that launched them.
+bool is_autograd_trace(const FileStart& file) {
+  return is_events(file) && has_any(file, {"\"CPU functions\"", "\"CUDA functions\""});
+}
+
 bool is_horovod_timeline(const FileStart& file) {
   return is_events(file) &&
          has_any(file, {"\"NEGOTIATE_ALLREDUCE\"", "\"NEGOTIATE_BROADCAST\"", "\"NEGOTIATE_ALLGATHER\""});
@@ -314,6 +319,7 @@ constexpr std::array kFormats{
     OtherFormat{"a trace of rocprof", is_rocprof_json, kProfile},
     OtherFormat{"a trace of Paddle's profiler", is_paddle_trace, "record the same model with torch.profiler"},
     OtherFormat{"a trace of Ascend's profiler", is_ascend_trace, kProfile},
+    OtherFormat{"a trace of torch.autograd.profiler", is_autograd_trace, kProfile},
     OtherFormat{"a timeline of Horovod", is_horovod_timeline, kProfile},
     OtherFormat{"a timeline of TensorFlow or JAX", is_tensorflow_timeline,
                 "give the model itself, as GraphDef or ONNX, or record the same model with torch.profiler"},

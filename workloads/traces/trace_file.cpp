@@ -100,7 +100,8 @@ void require_gpu_work(const KinetoTrace& trace) {
     throw InputError{expected +
                      "the host's alone: record on a GPU, with ProfilerActivity.CUDA among the profiler's activities"};
   std::string categories;
-  for (const std::string& name : trace.unread) categories += (categories.empty() ? "" : ", ") + in_quotes(name, 40);
+  for (const std::string& name : trace.unread)
+    categories += (categories.empty() ? "" : ", ") + (name.empty() ? "no category" : in_quotes(name, 40));
   throw InputError{expected + "events of " + categories +
                    " alone, which are not PyTorch's: record with torch.profiler"};
 }

@@ -178,6 +178,26 @@ TEST_CASE("the class decides which head there is, and with it the parameters") {
   CHECK(parameters_of(made_as(kPythia, "GPTNeoXModel")) == 1'414'647'808 - 50304 * 2048);
 }
 
+TEST_CASE("queries, keys and values of GLM have biases unless the file says that they have none") {
+  // THUDM/glm-4-9b-chat-hf, and the sizes of GLM-4-9B-0414, whose layers have two norms more.
+  CHECK(parameters_of(R"({"model_type": "glm"})") == 9'399'951'360);
+  CHECK(parameters_of(R"({"model_type": "glm4"})") == 9'399'951'360 + 40 * 2 * 4096);
+  CHECK(parameters_of(R"({"model_type": "glm", "attention_bias": false})") == 9'399'951'360 - 40 * 36 * 128);
+}
+
+TEST_CASE("T5 as transformers 5 writes it says by another key whether its logits are tied") {
+  const auto written = [](const std::string& config, const std::string& scales) {
+    return with(config, R"("tie_word_embeddings": true, "dtype": "float32", "scale_decoder_outputs": )" + scales);
+  };
+  CHECK(parameters_of(written(kT5, "true")) == 60'506'624);
+  CHECK(error_of(written(kT5, "false")).starts_with("config.json: /tie_word_embeddings: as transformers 5 writes it"));
+  CHECK(error_of(with(kT5, R"("scale_decoder_outputs": false)")).find("lm_head.weight") != std::string::npos);
+  CHECK(parameters_of(with(kT5, R"("tie_word_embeddings": false, "scale_decoder_outputs": false)")) ==
+        60'506'624 + 32128 * 512);
+  CHECK(parameters_of(made_as(written(kT5, "false"), "T5EncoderModel")) ==
+        parameters_of(made_as(kT5, "T5EncoderModel")));
+}
+
 TEST_CASE("T5 has an encoder alone, two stacks without logits, and logits that are tied or not") {
   const std::string xxl = R"({"model_type": "t5", "d_ff": 10240, "d_kv": 64, "d_model": 4096, "num_heads": 64,
     "num_layers": 24, "num_decoder_layers": 24, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false,
@@ -337,7 +357,11 @@ TEST_CASE(
   CHECK(error_of(replaced(qwen, R"("decoder_sparse_step": 1)", R"("decoder_sparse_step": 2)")) ==
         "config.json: /decoder_sparse_step: " + dense);
   CHECK(error_of(with(qwen, R"("num_local_experts": 4)")) ==
-        "config.json: /num_local_experts: the experts of this model type are \"num_experts\"");
+        "config.json: /num_local_experts: another size than num_experts, which is the same of this model type");
+  CHECK(parameters_of(replaced(qwen, "num_experts\"", "num_local_experts\"")) ==
+        parameters_of(qwen));  // transformers 5
+  CHECK(
+      error_of(with(qwen, R"("n_routed_experts": 8)")).starts_with("config.json: /n_routed_experts: experts of this"));
   CHECK(error_of(with(qwen, R"("shared_expert_intermediate_size": 48)")).find("not known for model type") !=
         std::string::npos);
 }

@@ -103,6 +103,8 @@ TEST_CASE("files of other profilers and simulators are known by name") {
         "a trace of Ascend's profiler");
   CHECK(name_of(R"([{"name": "MatMulV2", "ts": "60.25", "args": {"Task Type": "AI_CORE"}, "ph": "X"},)") ==
         "a trace of Ascend's profiler");
+  CHECK(name_of(R"([{"name": "conv2d", "ph": "X", "ts": 1.0, "dur": 100.0, "tid": 1, "pid": "CPU functions"},)") ==
+        "a trace of torch.autograd.profiler");
   CHECK(name_of(R"([{"name": "NEGOTIATE_ALLREDUCE", "ph": "B", "ts": 1, "pid": 1},)") == "a timeline of Horovod");
   CHECK(
       name_of(events(
@@ -167,6 +169,8 @@ TEST_CASE("traces without work of a GPU say whose work they have") {
         expected + "that of MTIA, Meta's accelerator, which is not read: record the same model on a GPU");
   CHECK(reading(events(R"({"ph": "X", "cat": "sched", "name": "run", "ts": 6, "dur": 1})")) ==
         expected + "events of \"sched\" alone, which are not PyTorch's: record with torch.profiler");
+  CHECK(reading(events(R"({"ph": "X", "name": "Source", "pid": 1, "tid": 2, "ts": 6, "dur": 1})")) ==
+        expected + "events of no category alone, which are not PyTorch's: record with torch.profiler");
   CHECK(reading("\x05 no trace") ==
         "t.json: expected a trace of PyTorch's profiler (JSON) or Chakra's (.et, JSON); found neither");
 }
