@@ -4,7 +4,8 @@
   calibration/framework_errors.py [--build DIR] [--write] [FRAMEWORK ...]      (default: all below; some minutes each)
 
 Prints, for each framework, ln(predicted speed / measured speed) at the 5th and 95th percentile: of its studies the lowest and the
-highest, since a new training is more like one source than like all. Behind it the share of rows that such percentiles of
+highest, since a new training is more like one source than like all, and no narrower than all rows of a study have it, those that the
+fit has seen among them, since a new training may be as small as those. Behind it the share of rows that such percentiles of
 the other rows hold, where those of a value of the study's column are left out together. --write states them in the
 profile, which makes them the intervals of runs on such machines.
 """
@@ -44,16 +45,16 @@ def middle_90(errors):
     return percentile(errors, 5), percentile(errors, 95)
 
 
-def unseen(build, study, column):
-    """[(value of the column, ln(predicted speed / measured speed))] of the rows that no fit has seen."""
+def errors_of(build, study, column):
+    """[(value of the column, ln(predicted speed / measured speed), whether no fit has seen it)] of the rows."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "validated")
         subprocess.run([os.path.join(build, "rehearse"), "validate", f"scenarios/studies/{study}.json", "--quiet", "-o", folder],
                        cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         own = os.path.join(folder, study + ".iteration_time_s")  # of studies with several targets
         with open(os.path.join(own if os.path.isdir(own) else folder, "validation.csv"), newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["use"] != "fitted" and row["simulated"]]
-    return [(row[column], math.log(float(row["measured"]) / float(row["simulated"]))) for row in rows]
+            rows = [row for row in csv.DictReader(file) if row["simulated"]]
+    return [(row[column], math.log(float(row["measured"]) / float(row["simulated"])), row["use"] != "fitted") for row in rows]
 
 
 def coverage(rows):
@@ -82,14 +83,15 @@ def main():
         source = FRAMEWORKS[name]
         count, ends = 0, []
         for study, column in source.studies:
-            rows = unseen(asked.build, study, column)
+            of_all = errors_of(asked.build, study, column)
+            rows = [(value, error) for value, error, is_unseen in of_all if is_unseen]
             if len(rows) < FEWEST:
                 print(f"{name}: {study}: {len(rows)} rows, too few")
                 continue
             count += len(rows)
-            ends.append(middle_90([error for _, error in rows]))
+            ends += [middle_90([error for _, error in rows]), middle_90([error for _, error, _ in of_all])]
             inside, total = coverage(rows)
-            print(f"{name}: {study}: {len(rows)} rows, {ends[-1][0]:+.3f} to {ends[-1][1]:+.3f}; "
+            print(f"{name}: {study}: {len(rows)} rows, {ends[-2][0]:+.3f} to {ends[-2][1]:+.3f} (all {len(of_all)}: {ends[-1][0]:+.3f} to {ends[-1][1]:+.3f}); "
                   f"by those with another {column}: {inside} of {total} inside", flush=True)
         errors = {"rows": count, "accelerators": source.accelerators, "nic_min": source.nic_min,
                   "nic_max": source.nic_max,

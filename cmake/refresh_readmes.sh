@@ -2,7 +2,8 @@
 # Writes again what the program states in the READMEs, each part between two comments that name it:
 #   cmake/refresh_readmes.sh [PART...]       (default: all)
 #   keys                scenarios/README.md: the keys of a scenario
-#   accuracy            calibration/README.md and README.md: the errors of all studies; about 10 min on 2 cores
+#   accuracy            calibration/README.md and README.md: the errors of all studies, and calibration/accuracy_sample.csv, a few
+#                       rows by which a test sees that the program still is the one that these are of; about 10 min on 2 cores
 #   kernels             calibration/README.md: times of single kernels, each GPU predicted by a fit to the others; 2 min
 #   transformers        calibration/README.md: steps of transformers by GPU; 1 min
 #   frameworks          calibration/README.md: whole steps on one GPU, as the last calibration/refit.sh frameworks predicted them

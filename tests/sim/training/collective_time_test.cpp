@@ -418,7 +418,7 @@ TEST_CASE("mistakes in a profile's collectives are named") {
             .find(place + "/algorithm: unknown algorithm \"rings\"; did you mean \"ring\"?") != std::string::npos);
   CHECK(refused({{"algorithm", "fastest"}}).find("unknown algorithm \"fastest\"") != std::string::npos);
   CHECK(refused({{"launch", "2s"}}).find(place + "/launch: expected at most 1s") != std::string::npos);
-  CHECK(refused({{"efficiency", 0}}).find(place + "/efficiency: expected a share above 0, at most 1") !=
+  CHECK(refused({{"efficiency", 0}}).find(place + "/efficiency: expected a share from 0.001 to 1") !=
         std::string::npos);
   CHECK(refused({{"copy", "0Bps"}}).find(place + "/copy: expected a rate above 0Bps") != std::string::npos);
   CHECK(refused({{"lunch", "1us"}}).find("did you mean \"launch\"?") != std::string::npos);
