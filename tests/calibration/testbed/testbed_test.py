@@ -331,7 +331,10 @@ class RealNetwork(unittest.TestCase):
             self.assertGreaterEqual(int(row["sent_segments"]), segments)
             if row["counts"] != "1":
                 self.skipTest("not measured: machine too busy")  # what comes late is sent again
-            self.assertEqual(int(row["retransmitted"]) > 0, row["loss"] != "0", row)
+            if row["loss"] != "0":
+                self.assertGreater(int(row["retransmitted"]), 0, row)
+            else:  # but what TCP sends to ask for an answer that is late (tail loss probes)
+                self.assertLessEqual(int(row["retransmitted"]), int(row["probes"]), row)
 
     def test_ctrl_c_keeps_the_rows_and_leaves_nothing_behind(self):
         process = self.start(plan({"bytes": [65536, 65537, 65538], "repetitions": 10000, "seconds": 1}))
