@@ -13,10 +13,13 @@ import argparse
 import collections
 import csv
 import json
-import math
 import os
+import statistics
 import subprocess
+import sys
 import tempfile
+
+from prediction_errors import error_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROFILE = os.path.join(ROOT, "calibration", "profiles", "large-models.json")
@@ -33,16 +36,9 @@ FRAMEWORKS = {
 }
 
 
-def percentile(values, percent):
-    """By linear interpolation."""
-    ordered = sorted(values)
-    at = percent / 100 * (len(ordered) - 1)
-    low = int(at)
-    return ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
-
-
 def middle_90(errors):
-    return percentile(errors, 5), percentile(errors, 95)
+    twentieths = statistics.quantiles(errors, n=20, method="inclusive")
+    return twentieths[0], twentieths[-1]
 
 
 def errors_of(build, study, column):
@@ -54,7 +50,7 @@ def errors_of(build, study, column):
         own = os.path.join(folder, study + ".iteration_time_s")  # of studies with several targets
         with open(os.path.join(own if os.path.isdir(own) else folder, "validation.csv"), newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["simulated"]]
-    return [(row[column], math.log(float(row["measured"]) / float(row["simulated"])), row["use"] != "fitted") for row in rows]
+    return [(row[column], error_of(row, study), row["use"] != "fitted") for row in rows]
 
 
 def coverage(rows):
@@ -107,4 +103,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"framework_errors.py: {error}")

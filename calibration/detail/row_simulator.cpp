@@ -13,7 +13,7 @@ namespace rehearse {
 
 namespace {
 
-/// The name under which `profile` has the framework of `scenario`; "" without one.
+/// The name under which `profile` has the framework of `scenario`; "otherwise" if it does not name that.
 std::string framework_used(const Scenario& scenario, const Json& profile) {
   std::vector<std::string> names;
   if (profile.contains("frameworks"))

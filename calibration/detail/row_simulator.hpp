@@ -66,7 +66,7 @@ class RowSimulator {
   /// Equal texts have equal numbers.
   std::size_t number_of(const std::string& text) { return numbers_.try_emplace(text, numbers_.size()).first->second; }
 
-  /// `profile` with what is substituted for the scenario.
+  /// `profile` with what is substituted for the scenario, which takes over that, too.
   Json completed(Prepared& prepared, const Json& profile) const;
 
   /// The number of what the metric of a scenario depends on.

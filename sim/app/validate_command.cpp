@@ -289,10 +289,8 @@ std::vector<SampledRow> ValidatedStudy::sample() const {
 
 Json ValidatedStudy::summary() const {
   Json summary = to_json(study, validation);
-  if (accuracy.has_record || accuracy.step_times > 0)
-    summary["free_values"] = accuracy.free_values + accuracy.step_times;
-  else
-    summary["free_values"] = nullptr;
+  const std::optional<std::size_t> fitted_values = accuracy.fitted_values();
+  summary["free_values"] = fitted_values ? Json(*fitted_values) : Json(nullptr);
   summary["quality"] = to_json(accuracy.quality.errors);
   summary["quality"]["of"] = to_text(accuracy.quality.of);
   if (coverage.rows > 0) summary["interval_coverage"] = {{"inside", coverage.inside}, {"rows", coverage.rows}};

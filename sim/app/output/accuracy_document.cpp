@@ -103,9 +103,14 @@ StudyAccuracy study_accuracy(const Study& study, const Validation& validation, c
 
 bool StudyAccuracy::interpolates() const { return rehearse::interpolates(step_times, quality.errors.rows); }
 
+std::optional<std::size_t> StudyAccuracy::fitted_values() const {
+  if (!has_record && step_times == 0) return {};
+  return free_values + step_times;
+}
+
 std::string StudyAccuracy::fitted_values_text() const {
-  if (!has_record && step_times == 0) return "not recorded";
-  return std::to_string(free_values + step_times);
+  const std::optional<std::size_t> values = fitted_values();
+  return values ? std::to_string(*values) : "not recorded";
 }
 
 std::string to_text(StudyQuality::Of of) {

@@ -35,8 +35,9 @@ struct StudyAccuracy {
   /// Whether it has so many step times that it interpolates between them.
   bool interpolates() const;
 
-  /// "12", step times among them, or that the profile has no record.
-  std::string fitted_values_text() const;
+  /// Step times among them; none without a record.
+  std::optional<std::size_t> fitted_values() const;
+  std::string fitted_values_text() const;  // "12", "not recorded"
 };
 
 /// At most `most` rows of a study, as evenly spread as can be.
