@@ -49,6 +49,11 @@ double gpu_memory_allocated_bytes(const Scenario& scenario) {
   return gpu_memory_bytes(scenario) - as_double(fullest_group(scenario).accelerator->memory_reserved);
 }
 
+double gpu_memory_allocated_first_stage_bytes(const Scenario& scenario) {
+  const Group& group = scenario.first_workers();
+  return as_double(WorkerMemory{scenario, group}.of(0).total() - group.accelerator->memory_reserved);
+}
+
 double memory_fits(const Scenario& scenario) {
   return gpu_memory_bytes(scenario) <= as_double(fullest_group(scenario).accelerator->memory) ? 1 : 0;
 }
@@ -94,6 +99,7 @@ const std::map<std::string, ClosedForm>& closed_forms() {
        {{}, [](const Scenario& scenario) { return collective_time(scenario).value(); }, {"network", "collectives"}}},
       {"gpu_memory_bytes", {{}, gpu_memory_bytes, {}}},
       {"gpu_memory_allocated_bytes", {{}, gpu_memory_allocated_bytes, {}}},
+      {"gpu_memory_allocated_first_stage_bytes", {{}, gpu_memory_allocated_first_stage_bytes, {}}},
       {"memory_fits", {{}, memory_fits, {}}},
       {"checkpoint_time_s", {{}, checkpoint_seconds, {"checkpoint"}}},
       {"checkpoint_write_time_s", {{}, checkpoint_write_seconds, {"checkpoint"}}},

@@ -19,6 +19,7 @@ namespace rehearse {
 /// or, about the first group of workers:
 ///   gpu_memory_bytes         that a GPU of the fullest group needs at the most (sim/scenario/gpu_memory.hpp)
 ///   gpu_memory_allocated_bytes   the same without the driver's context, as frameworks count what they have allocated
+///   gpu_memory_allocated_first_stage_bytes   the same of the first stage of a pipeline, as ranks that log their own count it
 ///   memory_fits              1 if it has so much, else 0: of a scenario whose "memory_check" is "warn"
 ///   checkpoint_time_s        pause for one checkpoint; its parts checkpoint_write_time_s, checkpoint_upload_time_s
 ///   startup_time_s           from request to running; its parts startup_{provisioning,staging,booting}_time_s

@@ -136,7 +136,7 @@ LARGE = [
     ("megatron-lm-recompute", None, True),
     ("internevo", None, True),
     ("nanotron-ultrascale", "iteration_time_s", True),
-    ("nanotron-ultrascale", "gpu_memory_allocated_bytes", True),
+    ("nanotron-ultrascale", "gpu_memory_allocated_first_stage_bytes", True),
     ("simumax-b200", "iteration_time_s", False),
     ("simumax-b200", "gpu_memory_allocated_bytes", False),
     ("sailor-validation", "iteration_time_s", False),

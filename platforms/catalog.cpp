@@ -173,6 +173,9 @@ Instance read_instance(std::string name, JsonReader json) {
       .source = json.required<std::string>("source"),
   };
   if (json.has("transport")) instance.transport = read_transport(json);
+  instance.is_in_order = json.optional<bool>("in_order", true);
+  instance.plugin_latency = json.optional<Seconds>("plugin_latency", Seconds{});
+  json.expect(instance.plugin_latency <= Seconds{1}, "plugin_latency", "at most 1s");
   if (json.has("accelerator")) {
     const JsonReader accelerator = json.child("accelerator");
     instance.accelerator = accelerator.is_string() ? accelerator.as<std::string>() : name_of_inline(accelerator);

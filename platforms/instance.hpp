@@ -39,6 +39,11 @@ struct Instance {
   int nics = 1;
   Bytes nic_burst{};  // that pass at once when a NIC has been idle: the depth of the token bucket that limits its rate
   std::optional<NetworkTransport> transport;  // none: not stated, simulated as kRdma
+  /// The adapter writes what it receives in the order in which it was sent. Where it does not, a library whose processes span machines
+  /// leaves out the protocols that rely on it (CollectiveProtocol::needs_order). EFA before p5: aws-ofi-nccl sets NCCL_PROTO=simple.
+  bool is_in_order = true;
+  /// Of a message between machines, as the adapter's plugin tells a collective library, which chooses by it (TunerCosts).
+  Seconds plugin_latency{};
   std::optional<double> usd_per_hour_on_demand;
   std::optional<double> usd_per_hour_spot;
   std::vector<RegionalPrice> prices;   // where one fits, it goes before the two above, which hold anywhere

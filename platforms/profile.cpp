@@ -101,11 +101,15 @@ Framework usual_framework() { return {.dispatch = 6.0_us, .step_overhead = 1.0_m
 
 FrameworkMemory read_framework_memory(const JsonReader& json) {
   FrameworkMemory memory{.kept_activations = json.optional<double>("kept_activations", 1),
-                         .keeps_gathered = json.optional<bool>("keeps_gathered", false),
+                         .kept_split_activations = json.maybe<double>("kept_split_activations"),
+                         .kept_gathered = json.optional<double>("kept_gathered", 0),
                          .gradient_temporaries = json.optional<double>("gradient_temporaries", 0),
                          .held = json.optional<Bytes>("held", Bytes{})};
   json.expect(memory.kept_activations >= 0.1 && memory.kept_activations <= 10, "kept_activations",
               "a factor of 0.1 to 10");
+  if (const auto kept = memory.kept_split_activations)
+    json.expect(*kept >= 0.1 && *kept <= 10, "kept_split_activations", "a factor of 0.1 to 10");
+  json.expect(memory.kept_gathered >= 0 && memory.kept_gathered <= 1, "kept_gathered", "a share from 0 to 1");
   json.expect(memory.gradient_temporaries >= 0 && memory.gradient_temporaries <= 100, "gradient_temporaries",
               "0 to 100 bytes of a parameter");
   json.expect(memory.held >= Bytes{} && memory.held <= Bytes{std::int64_t{1} << 40}, "held", "at most 1TiB");
@@ -137,6 +141,8 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.update_dispatch =
       json.optional<Seconds>("update_dispatch", otherwise != nullptr ? otherwise->update_dispatch : framework.dispatch);
   framework.update_loop = json.optional<Seconds>("update_loop", framework.update_loop);
+  framework.gather_copy = json.optional<Seconds>("gather_copy", framework.gather_copy);
+  framework.update_traffic = json.optional<double>("update_traffic", framework.update_traffic);
   framework.composition = json.optional<double>("composition", framework.composition);
   framework.uses_tf32 = json.optional<bool>("tf32", framework.uses_tf32);
   framework.needs_alignment = json.optional<bool>("needs_alignment", framework.needs_alignment);
@@ -164,6 +170,9 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   json.expect(framework.composition >= 1 && framework.composition <= 100, "composition", "1 to 100 kernels");
   json.expect(framework.update_dispatch <= Seconds{1}, "update_dispatch", "at most 1s");
   json.expect(framework.update_loop <= Seconds{1}, "update_loop", "at most 1s");
+  json.expect(framework.gather_copy <= Seconds{1}, "gather_copy", "at most 1s");
+  json.expect(framework.update_traffic >= 0 && framework.update_traffic <= 1000, "update_traffic",
+              "0 to 1000 bytes of a parameter");
   json.expect(framework.collective_dispatch <= Seconds{1}, "collective_dispatch", "at most 1s");
   json.expect(framework.accumulation >= 0 && framework.accumulation <= 100, "accumulation",
               "0 to 100 bytes of a parameter");
@@ -445,6 +454,9 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   if (json.has("operation")) protocol.operation = read_collective_kind(json, "operation");
   if (json.has("tuner")) protocol.tuner = read_tuner(json.child("tuner"), otherwise.tuner.value_or(TunerCosts{}));
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
+  protocol.piece = json.optional<Bytes>("piece", otherwise.piece);
+  json.expect(protocol.piece <= Bytes{std::int64_t{1} << 40}, "piece", "at most 1TiB");
+  protocol.needs_order = json.optional<bool>("needs_order", otherwise.needs_order);
   protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
   if (json.has("eager_limit")) protocol.eager_limit = json.required<Bytes>("eager_limit");
   protocol.launches_ahead = json.optional<bool>("launches_ahead", otherwise.launches_ahead);

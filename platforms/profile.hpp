@@ -53,9 +53,10 @@ struct GpuParameters {
 /// What a framework keeps in a GPU's memory otherwise than a graph of single operators in the precision of kernels does.
 struct FrameworkMemory {
   double kept_activations = 1;  // by what the operators keep: less where kernels are fused, more with copies in fp32
-  /// Where positions are split between layers' parts (sequence parallelism): what has been gathered before a product is kept,
-  /// instead of being gathered again.
-  bool keeps_gathered = false;
+  std::optional<double> kept_split_activations{};  // the same where workers hold layers together; none: as otherwise
+  /// Where positions are split between layers' parts (sequence parallelism): share of what has been gathered before products that
+  /// is kept, instead of being gathered again.
+  double kept_gathered = 0;
   double gradient_temporaries = 0;  // bytes of a parameter, beside a product that computes a weight's gradient
   Bytes held{};                     // all the time: workspaces of libraries, buffers
 };
@@ -88,6 +89,12 @@ struct Framework {
   /// Host time per variable of loops over variables behind the last kernel's dispatch (norms, clipping, the optimizer, copies to 16
   /// bits): hidden as long as the GPU still runs kernels.
   Seconds update_loop{};
+  /// Bytes of a parameter that the GPU reads and writes in these loops, besides those of a single kernel for the optimizer
+  /// (update_bytes() of the states): norms, clipping, copies. A sharded optimizer has them of all variables, too.
+  double update_traffic = 0;
+  /// Time per variable and worker that share a sharded optimizer, of the copies by which what has been gathered is unpacked: so small
+  /// that the host takes longest. nanotron: all_gather_coalesced() in src/nanotron/distributed.py.
+  Seconds gather_copy{};
   double copies = 0;  // kernels that read and write a product's output once more: biases, heads transposed
   /// In mixed precision: time of losses, layer normalisations, dropouts and GELU by that in fp16. 1: all in fp16; 2: in
   /// fp32; more: with conversions.
@@ -284,6 +291,8 @@ struct CollectiveProtocol {
   /// One ring of the GPUs in the order of their numbers, over PCIe between two without an NVLink, instead of the rings
   /// that NVLinks make: NCCL 1 (src/core.cu, commBuildMaps).
   bool is_in_gpu_order = false;
+  /// Flags in the data tell the receiver that they are there (LL, LL128): only among machines with Instance::is_in_order.
+  bool needs_order = false;
   /// Data are sent when their receiver has told, in a packet of its own, that it waits for them. That costs time where
   /// it is lost and nothing follows it: with the last message of a section (CollectivePhase). Gloo: notifySendReady() and
   /// its counterpart in gloo/transport/tcp/pair.cc, 48 B before each of two parts of a message.
@@ -299,6 +308,9 @@ struct CollectiveProtocol {
   std::optional<BytesPerSecond> copy;  // after the last round each GPU copies its part, n / p; not at all if not stated
   std::optional<CollectiveKind> operation;  // that it is for; none: all-reduces, and others if its algorithm is a ring
   std::optional<TunerCosts> tuner;          // by which it is chosen; none: by what it takes
+  /// A message along trees is passed on in pieces of so many bytes, each when all of it has arrived: NCCL's protocol Simple, whose
+  /// buffers of NCCL_BUFFSIZE (4 MiB) have eight steps. 0: in pieces so small that only latencies add up.
+  Bytes piece{};
   /// Share of a step that is over when a part's last byte arrives, if that takes long enough: what the software does for the
   /// first bytes goes on while the others follow.
   double overlap = 0;

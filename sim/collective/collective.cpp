@@ -564,6 +564,30 @@ class PhaseRates {
 
 }  // namespace
 
+namespace {
+
+/// Of the edges between machines, or of the others, the slowest.
+double slowest_per_byte(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network,
+                        bool crosses_network) {
+  double slowest = 0;
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+    const PathIndex edge = phase.edges[e];
+    if (network.topology().crosses_network(network.source(edge), network.destination(edge)) == crosses_network)
+      slowest = std::max(slowest, per_byte[e]);
+  }
+  return slowest;
+}
+
+double fill_per_byte_of(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network) {
+  if (phase.hops == 1) return 0;
+  const double inside = slowest_per_byte(phase, per_byte, network, false),
+               between = slowest_per_byte(phase, per_byte, network, true);
+  const double way = (phase.steps.nvlink + phase.steps.pcie) * inside + phase.steps.network * between;
+  return std::max(way - std::max(inside, between), 0.0);
+}
+
+}  // namespace
+
 CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
                                      const std::vector<int>& watched) {
   double unit = 0;
@@ -585,6 +609,7 @@ CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& 
       if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
     slowest.push_back(std::move(frontier));
     shares.push_back(std::move(rates.shares));
+    fill_per_byte.push_back(fill_per_byte_of(phase, rates.per_byte, network));
     per_byte.push_back(std::move(rates.per_byte));
   }
 }
@@ -595,7 +620,7 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
 
 CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, std::shared_ptr<const CollectiveSharing> sharing,
                                  const CollectiveProtocol& protocol)
-    : plan_{plan}, sharing_{std::move(sharing)}, overlap_{protocol.overlap} {
+    : plan_{plan}, sharing_{std::move(sharing)}, overlap_{protocol.overlap}, piece_{protocol.piece} {
   for (const CollectivePhase& phase : plan) step_.push_back(phase.steps.time(protocol).value());
 }
 
@@ -619,7 +644,15 @@ double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   const double hidden = step_[phase] * overlap_;
   for (const auto& [latency, per_byte] : sharing_->slowest[phase])
     longest = std::max(longest, latency + step_[phase] + std::max(as_double(size) * per_byte - hidden, 0.0));
-  return longest;
+  return longest + fill_of_message(phase, size);
+}
+
+double CollectiveTimer::fill_of_message(std::size_t phase, Bytes size) const {
+  return as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase];
+}
+
+Seconds CollectiveTimer::fill(std::size_t phase, Bytes payload) const {
+  return Seconds{fill_of_message(phase, message_size(plan_[phase], payload))};
 }
 
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,

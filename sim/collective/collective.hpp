@@ -38,8 +38,9 @@ struct LinkSteps {
 
 /// Messages that start together. Every edge carries `size` bytes `repeat` times, one message after the other, and the
 /// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
-///   repeat * max over edges of (hops * latency + size / rate)
-/// `hops` > 1 where a message is passed on in pieces so small that only latencies add up (pipelined trees). The latency is the
+///   repeat * (max over edges of (hops * latency + size / rate) + fill)
+/// `hops` > 1 where a message is passed on in pieces (pipelined trees): latencies add up, and besides them what the first piece
+/// takes over the way (CollectiveTimer::fill()), if the protocol states how large its pieces are. The latency is the
 /// edge's own; or, where every part goes round all edges, their mean: one machine of a ring of machines of eight GPUs waits for
 /// the network in one of eight steps.
 struct CollectivePhase {
@@ -138,6 +139,9 @@ struct CollectiveSharing {
   Bytes burst{};                               // of each message of the first round passes at once
   std::vector<std::vector<LinkShare>> shares;  // [phases]
   std::vector<std::vector<double>> per_byte;   // [phases][edges]
+  /// [phases] for a byte that is passed on when it has arrived, over all links of the way (LinkSteps) but one, the slowest: what a
+  /// pipeline takes to fill. 0 where messages are not passed on in pieces.
+  std::vector<double> fill_per_byte;
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
   std::vector<std::vector<std::pair<double, double>>> slowest;
 };
@@ -158,6 +162,8 @@ class CollectiveTimer {
   Seconds duration(Bytes payload) const;
   /// Time of one of the messages that every edge of the phase carries one after another: until the last has arrived.
   Seconds round(std::size_t phase, Bytes payload) const;
+  /// Until the last hop of a message's way begins, if it is passed on in pieces: min(piece, size) / rates of the other hops.
+  Seconds fill(std::size_t phase, Bytes payload) const;
   /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
   /// crosses a link while a message has left it and has not arrived.
   void rates(std::size_t phase, Bytes payload, Seconds start,
@@ -167,11 +173,13 @@ class CollectiveTimer {
 
  private:
   double time_of_message(std::size_t phase, Bytes size) const;
+  double fill_of_message(std::size_t phase, Bytes size) const;
 
   const CollectivePlan& plan_;
   std::shared_ptr<const CollectiveSharing> sharing_;
   std::vector<double> step_;  // [phases] of `latency`, what the software takes
   double overlap_ = 0;        // CollectiveProtocol::overlap
+  Bytes piece_{};             // CollectiveProtocol::piece
 };
 
 }  // namespace rehearse

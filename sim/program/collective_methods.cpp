@@ -64,11 +64,13 @@ class MethodList {
         network_{network},
         messaging_{site.scenario.messaging},
         kind_{kind},
-        group_{site.group(gpus.front().machine)} {
+        group_{site.group(gpus.front().machine)},
+        is_in_order_{group_.instance.is_in_order || site.scenario.islands().size() == 1} {
     const Interconnect& inside = group_.interconnect;
     parameters_ = &site.scenario.profile.collectives.on(inside.name, inside.generation);
-    has_own_ = std::any_of(parameters_->protocols.begin(), parameters_->protocols.end(),
-                           [kind](const auto& entry) { return entry.second.operation == kind; });
+    has_own_ = std::any_of(parameters_->protocols.begin(), parameters_->protocols.end(), [this](const auto& entry) {
+      return entry.second.operation == kind_ && is_possible(entry.second);
+    });
   }
 
   /// Those of the profile's protocols that are for the algorithm, or without any the algorithm at no cost but the links'; which
@@ -101,7 +103,11 @@ class MethodList {
   std::vector<CollectiveMethod> take() { return std::move(methods_); }
 
  private:
+  /// Among these machines: a library chooses once for all collectives of its process, those within a machine included.
+  bool is_possible(const CollectiveProtocol& protocol) const { return is_in_order_ || !protocol.needs_order; }
+
   bool is_for_kind(const CollectiveProtocol& protocol) const {
+    if (!is_possible(protocol)) return false;
     return has_own_ ? protocol.operation == kind_ : !protocol.operation.has_value();
   }
 
@@ -117,6 +123,7 @@ class MethodList {
     if (phases.empty() && gpus_.size() > 1) return false;
     methods_.push_back({protocol.value_or(CollectiveProtocol{}), phases, gpus_.size(), number});
     if (protocol) add_times(methods_.back().protocol, *parameters_, kind_, group_);
+    if (auto& tuner = methods_.back().protocol.tuner) tuner->network_step += group_.instance.plugin_latency;
     return true;
   }
 
@@ -133,6 +140,7 @@ class MethodList {
   const Messaging& messaging_;
   CollectiveKind kind_;
   const Group& group_;
+  bool is_in_order_;
   const CollectiveParameters* parameters_ = nullptr;
   bool has_own_ = false;
   std::size_t choices_ = 0;

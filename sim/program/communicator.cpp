@@ -102,7 +102,9 @@ void Communicator::settle() {
 /// Of a message that took `transfer` to leave, after its last byte has left: the way, and the software of those that pass it on.
 Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge, Seconds transfer) const {
   const CollectiveProtocol& protocol = method().protocol;
-  return latency_of(phase, edge, cluster_.network) + protocol.step_after(phase.steps.time(protocol), transfer);
+  const auto number = static_cast<std::size_t>(&phase - plan().data());
+  return latency_of(phase, edge, cluster_.network) + protocol.step_after(phase.steps.time(protocol), transfer) +
+         kind_->collective.timer(method_).fill(number, on_wire_);
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.

@@ -120,7 +120,7 @@ WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
       group_{group},
       workload_{scenario.workload_of(group)},
       framework_{scenario.profile.framework(scenario.framework).memory} {
-  framework_.keeps_gathered = framework_.keeps_gathered && scenario.model.again == Recomputation{};
+  if (scenario.model.again != Recomputation{}) framework_.kept_gathered = 0;
   if (scenario.training.strategy.kind->pipeline() != nullptr) stages_ = cut_into_stages(scenario);
 }
 

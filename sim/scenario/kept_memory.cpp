@@ -23,17 +23,19 @@ class ChunkChanges {
   }
 
   void add_activations(const FrameworkMemory& framework, int split) {
-    const auto scaled = [&](Bytes kept) {
-      return framework.kept_activations == 1 ? kept : Bytes{std::llround(as_double(kept) * framework.kept_activations)};
+    const double factor =
+        split > 1 ? framework.kept_split_activations.value_or(framework.kept_activations) : framework.kept_activations;
+    const auto scaled = [](Bytes bytes, double by) {
+      return by == 1 ? bytes : Bytes{std::llround(as_double(bytes) * by)};
     };
     int last =
         end_;  // of an operator without backward pass it is that of the one before, which comes after all that follow it
     for (const int v : forward_) {
       if (const auto own = last_.find(v); own != last_.end()) last = own->second;
-      add(v, last, {.activations = scaled(graph_[at(v)].kept)});
+      add(v, last, {.activations = scaled(graph_[at(v)].kept, factor)});
       const auto& exchange = graph_[at(v)].exchange;
-      if (framework.keeps_gathered && exchange && exchange->kind == CollectiveKind::kAllGather)
-        add(v, last, {.activations = exchange->bytes - exchange->bytes / split});
+      if (framework.kept_gathered > 0 && exchange && exchange->kind == CollectiveKind::kAllGather)
+        add(v, last, {.activations = scaled(exchange->bytes - exchange->bytes / split, framework.kept_gathered)});
     }
   }
 

@@ -220,6 +220,33 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
                                  ", or \"layers_per_stage\"; found " + std::to_string(pipeline.stages)};
 }
 
+/// [parts] the operator with which each begins, one of `places` or 0, by LayerRule::kWeights. The last of `places` begins what
+/// comes behind the layers.
+std::vector<std::size_t> begins_by_weights(const Workload& workload, std::vector<std::size_t> places,
+                                           std::size_t forward, std::size_t parts) {
+  const std::size_t scores = places.back();
+  places.insert(places.begin(), 0);
+  places.push_back(forward);
+  std::vector<std::int64_t> until(places.size());
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    until[i] = until[i - 1];
+    for (std::size_t v = places[i - 1]; v < places[i]; ++v)
+      if (workload.graph[v].kind != OperatorKind::kEmbedding)
+        for (const int variable : workload.graph[v].reads_variables)
+          until[i] += workload.variables[static_cast<std::size_t>(variable)].scalars();
+  }
+  const std::int64_t of_layers = until[until.size() - 2], of_scores = until.back() - of_layers;
+  const bool are_scores_alone = of_scores * static_cast<std::int64_t>(parts) > until.back();
+  const auto shared = static_cast<std::int64_t>(parts - (are_scores_alone ? 1 : 0));
+  std::vector<std::size_t> begins{0};
+  for (std::size_t i = 1; i + 1 < places.size(); ++i)
+    if (const auto share = (are_scores_alone ? of_layers : until.back()) * static_cast<std::int64_t>(begins.size());
+        until[i] * shared > share)
+      begins.push_back(places[i]);
+  if (are_scores_alone && begins.back() != scores) begins.push_back(scores);
+  return begins;
+}
+
 /// [parts] the operator with which each begins, in whole layers.
 std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
   const Layers layers = list_layers(scenario.workload_of(scenario.first_workers()), forward);
@@ -227,14 +254,22 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
   if (layers.begins.empty())
     throw UncutModel{"cut", "expected \"time\"" + model + ", which has no layers that repeat; found \"layers\""};
   const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
-  if (pipeline.layers->is_balanced) {
+  if (pipeline.layers->rule != LayerRule::kCount && pipeline.layers->per_part.empty()) {
     std::vector<std::size_t> places(layers.begins.begin() + 1, layers.begins.end());
     if (layers.end < forward) places.push_back(layers.end);
+    const bool is_by_weights = pipeline.layers->rule == LayerRule::kWeights;
     std::erase_if(places, [&](std::size_t place) { return cuts[place].unknown > 0; });
     if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts())
       throw UncutModel{"stages", "expected at most " + std::to_string(most) + " parts of whole layers" + model +
                                      "; found " + std::to_string(pipeline.parts())};
-    return balanced_begins(scenario, std::move(places), forward, static_cast<std::size_t>(pipeline.parts()));
+    const auto parts = static_cast<std::size_t>(pipeline.parts());
+    if (!is_by_weights) return balanced_begins(scenario, std::move(places), forward, parts);
+    std::vector<std::size_t> begins =
+        begins_by_weights(scenario.workload_of(scenario.first_workers()), std::move(places), forward, parts);
+    if (begins.size() == parts) return begins;
+    throw UncutModel{"cut", "expected \"balanced_layers\"" + model + ", of which " + std::to_string(begins.size()) +
+                                " of " + std::to_string(parts) +
+                                " parts get layers by their weights; found \"layers_by_weights\""};
   }
   const std::vector<int> per_part = layers_of_parts(scenario, static_cast<int>(layers.begins.size()));
   const bool is_listed = !pipeline.layers->per_part.empty();
@@ -364,6 +399,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   plan.update = whole.update * share;
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;
+  plan.unpacking = whole.unpacking * share;
   return plan;
 }
 

@@ -65,9 +65,20 @@ enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved };
 /// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
 enum class PipelineMessages { kOverlapped, kBlocking };
 
-/// Whole layers as they are cut into parts: as many in each, unless they are listed or balanced.
+/// How whole layers are cut into parts, unless they are listed.
+enum class LayerRule {
+  kCount,  // as many in each
+  kTime,   // so that the longest part is as short as can be
+  /// A part takes layers until their weights, and those of the parts before it, exceed its share of all, but for tables of
+  /// embeddings: nanotron, build_model() in src/nanotron/models/base.py. What computes the words' scores counts as a layer; where it
+  /// has more than a part's share, it has the last part for itself, and the others share the layers: what the first stage keeps, and
+  /// steps of many stages, are so in calibration/data/nanotron-ultrascale.
+  kWeights,
+};
+
+/// Whole layers as they are cut into parts.
 struct LayerCut {
-  bool is_balanced = false;       // so that the longest part is as short as can be
+  LayerRule rule = LayerRule::kCount;
   bool counts_embedding = false;  // what comes before the first layer, as one more layer
   bool counts_loss = false;       // what comes after the last one, likewise
   std::vector<int>
@@ -105,7 +116,9 @@ struct CollectiveRules {
   bool has_gradient_norm =
       false;                  // the update waits for the norm of all gradients, of which workers have different parts
   bool reduces_once = false;  // sharded gradients are kept whole until the last of the accumulated batches
-  bool only_reduces = true;   // it has no collectives but all-reduces
+  /// With a sharded optimizer: each worker gets the sums of its part of the gradients alone, not of all.
+  bool scatters_gradients = true;
+  bool only_reduces = true;  // it has no collectives but all-reduces
 };
 
 /// Which states of the parameters each of the GPUs that hold the same ones (sharing_gpus()) keeps only its part of.

@@ -108,6 +108,13 @@ class Substitution {
     profile_["substitutes"].push_back(std::move(entry));
   }
 
+  /// Whether it is known how far predictions of this kind have been off, all that they take from elsewhere included.
+  bool knows_errors() const { return profile_.contains("prediction"); }
+  std::string off_by(double spread, const std::string& why = "") const {
+    return knows_errors() ? "; the interval includes how far that may be off"
+                          : "; predictions may be off by " + percent(spread) + why;
+  }
+
   /// What is replaced is no longer what was fitted: how uncertain it is says the substitute.
   void forget_fit_of(const std::string& pointer) {
     if (!profile_.contains("/fit/spread/components"_json_pointer)) return;
@@ -168,7 +175,7 @@ class Substitution {
     else
       profile_[section][key] = (*nearest->profile)[section][key];
     note(own() + " does not state " + what + ": as in profile " + in_quotes(nearest->name) + " (" +
-             joined(nearest->gpus) + "), the nearest that does; predictions may be off by " + percent(kSpreadOfOne),
+             joined(nearest->gpus) + "), the nearest that does" + off_by(kSpreadOfOne),
          kSpreadOfOne);
     return true;
   }
@@ -290,10 +297,8 @@ class Substitution {
     const double spread = profile_.contains(place) ? profile_[place].get<double>() : 0;
     for (const Group& group : scenario_.groups)
       if (group.role == Role::kWorker) (void)kernels::gpu_of(*group.accelerator, group.place);
-    std::string text = own() + " computes kernels from the GPU's data sheet";
-    if (spread > 0 || !profile_.contains("prediction"))  // else the framework's errors are known
-      text += "; predictions may be off by " + percent(spread > 0 ? spread : kSpreadOfSteps);
-    note(text, spread > 0 ? 0 : kSpreadOfSteps);
+    note(own() + " computes kernels from the GPU's data sheet" + off_by(spread > 0 ? spread : kSpreadOfSteps),
+         spread > 0 ? 0 : kSpreadOfSteps);
   }
 
   static int batch_of(const Group& group) { return group.batch / group.gpus_per_worker; }
@@ -322,7 +327,7 @@ class Substitution {
     if (profile.contains("step_times") && !profile_.contains("step_times"))
       profile_["step_times"] = profile["step_times"];
     note(own() + " does not state how fast kernels are: as in profile " + in_quotes(nearest->name) + " (" +
-             joined(nearest->gpus) + "), the nearest that does; predictions may be off by " + percent(kSpreadOfOne),
+             joined(nearest->gpus) + "), the nearest that does" + off_by(kSpreadOfOne),
          kSpreadOfOne);
   }
 
@@ -369,8 +374,8 @@ class Substitution {
     const Json value = (*from)[nearest];
     profile_["gpu"]["peak_efficiency"][gpu.name] = value;
     note(own() + " does not state the efficiency of GPU " + gpu.name + ": that of " + nearest + where + ", " +
-             to_text(value.get<double>()) + "; predictions may be off by " + percent(spread) +
-             (all.size() > 1 ? ", as efficiencies of GPUs differ there" : ""),
+             to_text(value.get<double>()) +
+             off_by(spread, all.size() > 1 ? ", as efficiencies of GPUs differ there" : ""),
          spread);
   }
 
@@ -457,7 +462,7 @@ class Substitution {
              describe({scenario.model.name, group.accelerator->name, to_text(scenario.precision), scenario.framework}) +
              ": " + rounded(factor) + " times the modelled one, as that of " + describe(median) +
              (factors.size() > 1 ? ", the median of " + std::to_string(factors.size()) + " that are as near" : "") +
-             "; predictions may be off by " + percent(spread),
+             off_by(spread),
          spread);
     return true;
   }
@@ -809,7 +814,9 @@ class Substitution {
     }
     // What the profile has of its own is as certain as before.
     const bool has_own_of_several = has_several && completion.has_own && completion.filled.empty();
-    note(text + "; these times and shares may be off by up to " + percent(most) + ", as they differ between machines",
+    note(text + (knows_errors() ? off_by(most)
+                                : "; these times and shares may be off by up to " + percent(most) +
+                                      ", as they differ between machines"),
          has_own_of_several ? 0 : kLeastSpread, std::move(components));
   }
 

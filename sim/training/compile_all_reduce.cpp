@@ -98,7 +98,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     builder.program().labels.resize(builder.program().labels.size() + groups.size(), "norm of gradients");
     reduced = add_gradient_norm(builder, groups, label, reduced, last);
   }
-  exchange.end_step(plan.update, plan.update_loop, reduced, last);
+  exchange.end_step(plan, reduced, last);
   return builder.finish();
 }
 

@@ -102,7 +102,7 @@ class PipelineCompiler {
     add_up_partial_gradients();
     add_up_norm();
     reduced_.insert(reduced_.end(), sent_.begin(), sent_.end());
-    of_step.end_step(plan_.update, plan_.update_loop, reduced_, last_);
+    of_step.end_step(plan_, reduced_, last_);
     return builder_.finish();
   }
 

@@ -25,6 +25,8 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
       fetched_{units.gathered ? *units.gathered : units},
       exchange_{strategy.exchange},
       sharding_{rules_of(strategy).sharding},
+      scatters_gradients_{sharding_ != Sharding::kNone &&
+                          (sharding_ != Sharding::kOptimizer || rules_of(strategy).scatters_gradients)},
       replicas_{setting.replicas},
       prefetched_units_{rules_of(strategy).prefetched_units},
       first_label_{setting.first_label},
@@ -160,8 +162,7 @@ void UnitExchange::gather(const std::vector<OperationIndex>& kernels, OperationI
 
 std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationIndex>& kernels, OperationIndex last,
                                                  int pass) {
-  const CollectiveKind kind =
-      sharding_ == Sharding::kNone ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
+  const CollectiveKind kind = scatters_gradients_ ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce;
   std::vector<OperationIndex> reduced;
   for (const Use& unit : completed_) {
     const int of_pass = count_.reduced > 1 ? pass : 0;
@@ -186,8 +187,8 @@ const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
   return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
 }
 
-void UnitExchange::end_step(Seconds time, Seconds host, std::vector<OperationIndex> reduced, OperationIndex last) {
-  if (host > Seconds{}) {
+void UnitExchange::end_step(const ComputePlan& plan, std::vector<OperationIndex> reduced, OperationIndex last) {
+  if (const Seconds host = plan.update_loop; host > Seconds{}) {
     reduced.push_back(
         builder_.add(Chain{.is_dispatched_ahead = true, .first_host = host, .host = host, .critical = host}));
     builder_.add_stretch(0, reduced.back());
@@ -197,7 +198,7 @@ void UnitExchange::end_step(Seconds time, Seconds host, std::vector<OperationInd
     for (const OperationIndex one : earlier) builder_.order(one, added);
     return added;
   };
-  const Delay optimizer{.time = time};
+  const Delay optimizer{.time = plan.update};
   const Update update;
   reduced.push_back(last);
   OperationIndex end = last;
@@ -214,6 +215,7 @@ void UnitExchange::end_step(Seconds time, Seconds host, std::vector<OperationInd
       builder_.order(updated, gathered.back());
     }
     end = add_after(gathered, update);
+    if (plan.unpacking > Seconds{}) end = add_after({end}, Delay{.time = plan.unpacking});
   } else {
     end = add_after({add_after(reduced, update)}, optimizer);
   }

@@ -62,9 +62,10 @@ class UnitExchange {
   std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
   /// The unit of one of the collectives.
   const GradientUnit& unit_of(OperationIndex collective) const;
-  /// Adds what follows all of `reduced` and the last kernel: the update, of `time`, which waits for the `host` that has dispatched
-  /// the kernels, too; what is gathered then; the fence. With forward overlap the fence waits for the kernel alone.
-  void end_step(Seconds time, Seconds host, std::vector<OperationIndex> reduced, OperationIndex last);
+  /// Adds what follows all of `reduced` and the last kernel: the plan's update, which waits for the host that has dispatched the
+  /// kernels and for its loop, too; what is gathered then, and unpacked; the fence. With forward overlap the fence waits for the
+  /// kernel alone.
+  void end_step(const ComputePlan& plan, std::vector<OperationIndex> reduced, OperationIndex last);
 
  private:
   /// Kernels of a pass, from `begin` on, in which a unit is used.
@@ -95,6 +96,7 @@ class UnitExchange {
   const GradientUnits& fetched_;  // units in which values come
   const GradientExchange& exchange_;
   Sharding sharding_;
+  bool scatters_gradients_;
   Replicas replicas_;
   int prefetched_units_;
   int first_label_;

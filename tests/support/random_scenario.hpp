@@ -216,6 +216,14 @@ class ScenarioGenerator {
           {"pcie_step", microseconds(10)},        {"network_step", microseconds(20)},
           {"efficiency", name == "LL" ? 0.5 : 1}, {"copy", std::to_string(1 + random.below(9)) + "GBps"}};
     if (random.below(2) == 0) profile["collectives"]["nvlink_relay_efficiency"] = 0.5;
+    Json& protocols = profile["collectives"]["protocols"];
+    protocols["LL"]["needs_order"] = true;
+    protocols["Simple"]["piece"] = std::to_string(random.below(512)) + "KiB";
+    Json& instance = scenario_["cluster"]["groups"][0]["instance"];
+    if (instance.is_object() && random.below(4) == 0) {
+      instance["in_order"] = false;
+      instance["plugin_latency"] = microseconds(100);
+    }
   }
 
   /// Of half of the scenarios with all-reduce that it goes with.

@@ -41,9 +41,9 @@ std::vector<Refusal> refusals_of_pairs() {
   return {
       {"gradients of workers that exchange models",
        [](const Refusal::Subject& s) {
-         return stated_of_strategy(
-             s, {"algorithm", "sharding", "prefetched_units", "gather_bucket_size", "pipeline", "bucket_size",
-                 "first_bucket_size", "partition_size", "cycle_time", "order", "overlap", "gradient_precision"});
+         return stated_of_strategy(s, {"algorithm", "sharding", "prefetched_units", "gather_bucket_size",
+                                       "reduce_scatter", "pipeline", "bucket_size", "first_bucket_size",
+                                       "partition_size", "cycle_time", "order", "overlap", "gradient_precision"});
        },
        "none with \"pairwise_averaging\"", "workers exchange whole models, each at once, and no gradients"},
   };

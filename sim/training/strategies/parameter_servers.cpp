@@ -180,7 +180,8 @@ const auto kRefusals = std::to_array<Refusal>({
      Refusal::Of::kOthers},
     {"collectives of workers that exchange with servers",
      [](const Refusal::Subject& s) {
-       return stated_of_strategy(s, {"algorithm", "sharding", "prefetched_units", "gather_bucket_size", "pipeline"});
+       return stated_of_strategy(
+           s, {"algorithm", "sharding", "prefetched_units", "gather_bucket_size", "reduce_scatter", "pipeline"});
      },
      "none with parameter servers", "workers exchange with servers, and hold the whole model"},
     {"rules of servers where there are none",

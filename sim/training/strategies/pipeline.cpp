@@ -115,7 +115,7 @@ std::string schema_of_pipelines() {
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
         "scatter_gather": { "type": "boolean", "default": false, "description": "with layers that workers hold together, unless by sequence_parallel, which passes on parts anyway: each sends its part of an activation that all of them have, and the receivers gather it, as Megatron-LM since 2021 and DeepSpeed do; false: each sends all of it" },
-        "cut": { "enum": ["time", "layers", "balanced_layers"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed and nanotron cut" },
+        "cut": { "enum": ["time", "layers", "balanced_layers", "layers_by_weights"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed cuts; layers_by_weights: a stage takes layers until it has its share of the weights, as nanotron cuts" },
         "counts_embedding": { "type": "boolean", "default": false, "description": "cut in layers: what comes before the first layer counts as one (account_for_embedding_in_pipeline_split of Megatron-LM)" },
         "counts_loss": { "type": "boolean", "default": false, "description": "cut in layers: what comes after the last layer counts as one (account_for_loss_in_pipeline_split)" },
         "layers_per_stage": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "description": "cut in layers: those of each stage, or of each part where stages have chunks, in the order of the model, with those that are counted besides" } } }
@@ -148,13 +148,16 @@ void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbat
 }
 
 std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
-  enum class By { kTime, kLayers, kBalancedLayers } by = By::kTime;
+  std::optional<LayerRule> rule;
   if (json.has("cut"))
-    by = read_word<By>(json, "cut",
-                       {{"time", By::kTime}, {"layers", By::kLayers}, {"balanced_layers", By::kBalancedLayers}});
+    rule = read_word<std::optional<LayerRule>>(json, "cut",
+                                               {{"time", std::nullopt},
+                                                {"layers", LayerRule::kCount},
+                                                {"balanced_layers", LayerRule::kTime},
+                                                {"layers_by_weights", LayerRule::kWeights}});
   else
     effective["cut"] = "time";
-  LayerCut cut{.is_balanced = by == By::kBalancedLayers,
+  LayerCut cut{.rule = rule.value_or(LayerRule::kCount),
                .counts_embedding = json.optional<bool>("counts_embedding", false),
                .counts_loss = json.optional<bool>("counts_loss", false)};
   if (json.has("layers_per_stage")) {
@@ -168,7 +171,7 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
     for (const JsonReader& layers : json.children("layers_per_stage"))
       layers.expect(layers.as<int>() >= 0 && layers.as<int>() <= kMostLayers, "0 or more layers");
   }
-  return by != By::kTime ? std::optional{cut} : std::nullopt;
+  return rule ? std::optional{cut} : std::nullopt;
 }
 
 }  // namespace

@@ -60,6 +60,17 @@ std::vector<Refusal> refusals_of_sharding() {
        },
        "a worker for each GPU (\"workers_per_machine\" as many as it has)",
        "each GPU of a group has a part of its own"},
+      {"sums of all gradients where each worker keeps its part of them",
+       [](const Refusal::Subject& s) {
+         return collective_rules_of(s).sharding == Sharding::kOptimizer ? RefusedPlace{}
+                                                                        : stated_of_strategy(s, {"reduce_scatter"});
+       },
+       "\"sharding\": \"optimizer\" beside it", "with it alone workers may hold all gradients, and add up all of them"},
+      {"sums of all gradients in groups that share states",
+       [](const Refusal::Subject& s) {
+         return collective_rules_of(s).scatters_gradients ? RefusedPlace{} : stated_of_strategy(s, {"shard_group"});
+       },
+       "\"reduce_scatter\": true beside it", "a group's parts are added up among the groups"},
       {"gradients that are kept whole though they are not sharded",
        [](const Refusal::Subject& s) {
          return collective_rules_of(s).sharding >= Sharding::kGradients ? RefusedPlace{}
@@ -75,6 +86,7 @@ std::string schema_of_sharding() {
     "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" },
     "gather_bucket_size": { "$ref": "#/$defs/size", "description": "sharding of optimizer or gradients: values that are gathered together after the update (allgather_bucket_size of DeepSpeed); 0B: each variable by itself, as nanotron; default: as gradients are added up" },
     "shard_group": { "type": "integer", "minimum": 2, "description": "with sharding: so many consecutive data-parallel workers share what is sharded, and add up their parts with their likes in the other groups (hybrid sharding of FSDP, MiCS); a divisor of them; default: all" },
+    "reduce_scatter": { "type": "boolean", "default": true, "description": "sharding of the optimizer: a worker gets the sums of its part of the gradients; false: of all of them, by all-reduces, as nanotron, and DeepSpeed with reduce_scatter false" },
     "no_sync": { "type": "boolean", "default": false, "description": "sharding of gradients or parameters: gradients are kept whole while batches are accumulated, and added up after the last one (no_sync() of FSDP), instead of each time" }
   } })json";
 }
@@ -89,6 +101,7 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
   const bool overlaps = !json.has("overlap") || json.required<std::string>("overlap") != "none";
   if (rules.sharding == Sharding::kParameters && !overlaps) rules.prefetched_units = 0;
   rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
+  rules.scatters_gradients = json.optional<bool>("reduce_scatter", true);
   rules.reduces_once = json.optional<bool>("no_sync", false);
   if (json.has("gather_bucket_size")) {
     rules.gather_bucket_size = json.required<Bytes>("gather_bucket_size");

@@ -230,6 +230,7 @@ TEST_CASE("no more GPUs are tried for each layer than stages and groups of shard
   json["cluster"]["groups"][0]["count"] = 1;
   json["workload"]["batch_per_worker"] = 64;  // far too large
   json["training"]["strategy"]["sharding"] = "none";
+  json["training"]["strategy"].erase("reduce_scatter");
   for (const auto& [stages, degree] : {std::pair{4, 2}, std::pair{2, 4}, std::pair{8, 1}, std::pair{2, 1}}) {
     CAPTURE(stages);
     json["training"]["strategy"]["tensor"]["degree"] = degree;

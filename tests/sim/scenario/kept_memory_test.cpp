@@ -86,6 +86,13 @@ TEST_CASE(
   const FullestMoment usual = most({});
   CHECK(most({.kept_activations = 2}).kept.activations == usual.kept.activations * 2);
   CHECK(most({.kept_activations = 2}).kept.logits == usual.kept.logits);
+  CHECK(most({.kept_split_activations = 2}).kept.activations == usual.kept.activations);  // one worker holds all
+  const auto of_two = [&](const FrameworkMemory& framework) {
+    return fullest_moment(kept_changes(scenario.workload, operators, framework, 2),
+                          {{.phase = PassPhase::kForward}, {.phase = PassPhase::kBackward}}, operators);
+  };
+  CHECK(of_two({.kept_activations = 5, .kept_split_activations = 2}).kept.activations == usual.kept.activations * 2);
+  CHECK(of_two({.kept_activations = 2}).kept.activations == usual.kept.activations * 2);
   // So large that they are the most: 64 x 256 parameters of a feed-forward layer, or the words.
   const FullestMoment beside = most({.gradient_temporaries = 100});
   CHECK(beside.kept.activations >= Bytes{std::int64_t{64} * 256 * 100});

@@ -334,12 +334,53 @@ TEST_CASE("loops over variables take host time, of which the GPU's kernels hide 
   const Scenario scenario = test::resolved(json);
   const auto variables = std::ranges::count_if(scenario.workload.variables, &Variable::is_trainable);
   const double loop = plan_step(scenario, scenario.first_workers()).update_loop.value();
-  CHECK(loop == doctest::Approx(static_cast<double>(variables) * 930e-6).epsilon(1e-9));
+  const Seconds each = scenario.profile.framework("nanotron").update_loop;
+  CHECK(loop == doctest::Approx(static_cast<double>(variables) * each.value()).epsilon(1e-9));
   const double none = step("0s", 2), some = step("10ms", 2), long_one = step("1s", 2);
   CHECK(none < some);
   CHECK(some < none + static_cast<double>(variables) * 10e-3);
   CHECK(long_one > none + static_cast<double>(variables) * 0.4);  // of one stage of two
   CHECK(step("100us", 16) - step("0s", 16) < 1e-4);               // behind the kernels of larger micro-batches
+}
+
+TEST_CASE(
+    "loops over variables pass the GPU's memory besides the optimizer's kernel, those of a sharded optimizer over "
+    "all") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  json["calibration"] = load_json_file(source_folder() + "/calibration/profiles/large-models.json");
+  const auto update = [&](int traffic, const char* sharding) {
+    json["calibration"]["frameworks"]["nanotron"]["update_traffic"] = traffic;
+    json["training"]["strategy"]["sharding"] = sharding;
+    if (std::string{sharding} == "none") json["training"]["strategy"].erase("reduce_scatter");
+    const Scenario scenario = test::resolved(json);
+    return plan_step(scenario, scenario.first_workers()).update.value();
+  };
+  const Scenario scenario = test::resolved(json);
+  const double bytes = static_cast<double>(scenario.workload.parameters()) * 100;
+  const double whole = update(100, "none") - update(0, "none"),
+               sharded = update(100, "optimizer") - update(0, "optimizer");
+  CHECK(whole == doctest::Approx(sharded).epsilon(1e-9));
+  CHECK(whole > bytes / scenario.groups[0].accelerator->memory_bandwidth.value());
+  CHECK(whole < 1.5 * bytes / scenario.groups[0].accelerator->memory_bandwidth.value());
+  json["calibration"]["frameworks"]["nanotron"]["update_traffic"] = 1001;
+  CHECK(test::problem_of(json).find("0 to 1000 bytes of a parameter") != std::string::npos);
+}
+
+TEST_CASE("what a sharded optimizer gathers is unpacked, variable by variable of each worker") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  json["calibration"] = load_json_file(source_folder() + "/calibration/profiles/large-models.json");
+  json["training"]["strategy"]["pipeline"]["stages"] = 1;
+  json["training"]["strategy"]["tensor"]["degree"] = 1;
+  const auto step = [&](const char* copy, const char* sharding) {
+    json["calibration"]["frameworks"]["nanotron"]["gather_copy"] = copy;
+    json["training"]["strategy"]["sharding"] = sharding;
+    if (std::string{sharding} == "none") json["training"]["strategy"].erase("reduce_scatter");
+    return test::simulated(json)["iteration_time_s"].get<double>();
+  };
+  const auto variables = std::ranges::count_if(test::resolved(json).workload.variables, &Variable::is_trainable);
+  CHECK(step("10us", "optimizer") - step("0s", "optimizer") ==
+        doctest::Approx(static_cast<double>(variables) * 64 * 10e-6).epsilon(1e-6));
+  CHECK(step("10us", "none") == doctest::Approx(step("0s", "none")).epsilon(1e-12));
 }
 
 TEST_CASE("variables on the host pass the link to it twice in each step") {

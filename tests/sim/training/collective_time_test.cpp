@@ -4,9 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse::collective_time_test {
@@ -334,6 +337,79 @@ TEST_CASE("tree, as NCCL has it: 2 ((g - 1) step + d (a + step)) + n / b between
   Json nics = all_reduce(2, 4, nvswitch(), protocols, 24'000'000, "tree");
   nics["cluster"]["groups"][0]["instance"]["nics"] = 4;
   check_time(nics, 20e-6 + 2 * (3 * 4e-6 + 14e-6 + kAlpha) + 24e6 / (4 * kNic));
+}
+
+TEST_CASE("pieces along a tree fill it: min(piece, n / parts) over the rates of all links but the slowest") {
+  const double launch = 20e-6 + 2 * (4e-6 + 14e-6 + kAlpha);
+  // Two trees with half of the bytes each: two messages a port and direction, two a NIC and direction.
+  const double fill = 2 / (kPort / 2) + 2 / (kNic / 2) - 1 / (kNic / 2);
+  for (const std::int64_t bytes : {1'000, 2'000'000, 24'000'000})
+    for (const char* piece : {"0B", "512KiB", "1GiB"}) {
+      CAPTURE(bytes);
+      CAPTURE(piece);
+      const Json protocols{
+          {"tree", {{"launch", "20us"}, {"nvlink_step", "4us"}, {"network_step", "14us"}, {"piece", piece}}}};
+      const double size = std::min(parse_bytes(piece).value() * 1.0, static_cast<double>(bytes) / 2);
+      check_time(all_reduce(2, 2, nvswitch(), protocols, bytes, "tree"),
+                 launch + static_cast<double>(bytes) / kNic + size * fill);
+    }
+  // Rings pass on whole parts, round by round, whatever a piece is.
+  Json ring{{"ring", {{"launch", "20us"}}}};
+  const double without = closed_form(all_reduce(2, 2, nvswitch(), ring, 24'000'000));
+  ring["ring"]["piece"] = "1MiB";
+  CHECK(closed_form(all_reduce(2, 2, nvswitch(), ring, 24'000'000)) == without);
+  ring["ring"]["piece"] = "2TiB";
+  CHECK(refusal(all_reduce(2, 2, nvswitch(), ring)).find("at most 1TiB") != std::string::npos);
+}
+
+TEST_CASE(
+    "adapters that write out of order leave a library the protocols without flags in the data, within machines, too") {
+  const Json protocols{{"flags", {{"algorithm", "ring"}, {"launch", "1us"}, {"needs_order", true}}},
+                       {"whole", {{"algorithm", "ring"}, {"launch", "50us"}}}};
+  Json scenario = all_reduce(2, 2, nvswitch(), protocols, 1'000, "library");
+  const double in_order = closed_form(scenario);
+  scenario["cluster"]["groups"][0]["instance"]["in_order"] = false;
+  CHECK(closed_form(scenario) - in_order == exactly(49e-6));
+  test::check_time(scenario, closed_form(scenario));
+  scenario["cluster"]["groups"][0]["count"] = 1;  // no network, no plugin
+  scenario["cluster"]["groups"][0]["instance"]["in_order"] = true;
+  const double alone = closed_form(scenario);
+  scenario["cluster"]["groups"][0]["instance"]["in_order"] = false;
+  CHECK(closed_form(scenario) == alone);
+}
+
+TEST_CASE("an adapter's plugin says its latency to the tuner, which then prefers trees, and to nobody else") {
+  const auto protocol = [](const char* algorithm, const char* launch) {
+    return Json{
+        {"algorithm", algorithm}, {"launch", launch}, {"tuner", {{"launch", launch}, {"network_step", "10us"}}}};
+  };
+  // Of three machines a ring has four steps between them, a tree of depth 1 two.
+  Json scenario = all_reduce(3, 1, nvswitch(), {{"ring", protocol("ring", "10us")}, {"tree", protocol("tree", "60us")}},
+                             1'000, "library");
+  const double by_ring = closed_form(scenario);
+  Json& instance = scenario["cluster"]["groups"][0]["instance"];
+  instance["plugin_latency"] = "1us";
+  CHECK(closed_form(scenario) == by_ring);
+  instance["plugin_latency"] = "75us";
+  CHECK(closed_form(scenario) > by_ring + 25e-6);
+  scenario["training"]["strategy"]["algorithm"] = "ring";
+  CHECK(closed_form(scenario) == by_ring);
+  instance["plugin_latency"] = "2s";
+  CHECK(refusal(scenario).find("at most 1s") != std::string::npos);
+}
+
+TEST_CASE("all-reduces over EFA: the protocols that its plugin leaves, as measured on two p4de.24xlarge") {
+  // calibration/data/collective-microbenchmarks; nothing is fitted to these rows. With LL it took half as long.
+  Json scenario = load_json_file(source_folder() + "/scenarios/collective.json");
+  scenario["calibration"] = "nccl";
+  scenario["cluster"]["groups"][0]["instance"] = "p4de.24xlarge";
+  scenario["cluster"]["groups"][0]["count"] = 2;
+  for (const auto& [bytes, measured] : std::map<std::int64_t, double>{
+           {8, 164.3e-6}, {1024, 165e-6}, {268'435'456, 7201.7e-6}, {2'147'483'648, 51406e-6}}) {
+    CAPTURE(bytes);
+    scenario["workload"]["model"]["structure"]["bytes"] = bytes;
+    CHECK(closed_form(scenario) == doctest::Approx(measured).epsilon(0.1));
+  }
 }
 
 TEST_CASE("GPUs without NVLink in common: over PCIe, or through the memory of a third one") {

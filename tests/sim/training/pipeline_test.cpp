@@ -637,6 +637,40 @@ TEST_CASE("parts of whole layers: as many in each, with the embedding and the lo
   CHECK(of == std::vector{0, 0, 1, 1, 2, 2, 3, 3});
 }
 
+TEST_CASE("parts of layers by their weights: until each has its share, and scores that are more than that alone") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  json["training"]["strategy"]["tensor"]["degree"] = 1;
+  json["cluster"]["groups"][0]["count"] = 16;
+  const auto layers_of = [&](int layers, int width, int stages) {
+    json["workload"]["model"]["structure"]["layers"] = layers;
+    json["workload"]["model"]["structure"]["width"] = width;
+    json["training"]["strategy"]["pipeline"]["stages"] = stages;
+    const Scenario scenario = test::resolved(json);
+    const PipelineStages cut = cut_into_stages(scenario);
+    const ModelBlocks blocks = model_blocks(scenario.workload);
+    std::vector<std::set<int>> found(static_cast<std::size_t>(stages));
+    for (std::size_t v = 0; v < blocks.of_variable.size(); ++v)
+      if (blocks.of_variable[v] >= 0)
+        for (const int part : cut.parts_of_variable[v])
+          found[static_cast<std::size_t>(part)].insert(blocks.of_variable[v]);
+    std::vector<int> counts;
+    for (const auto& of_stage : found) counts.push_back(static_cast<int>(of_stage.size()));
+    return counts;
+  };
+  // The scores of 131072 words weigh as much as four layers of 2048 with 8192, less their norms: 20 layers in all.
+  CHECK(layers_of(16, 2048, 2) == std::vector{10, 6});
+  CHECK(layers_of(16, 2048, 4) == std::vector{5, 5, 5, 1});
+  CHECK(layers_of(16, 2048, 8) == std::vector{3, 2, 2, 3, 2, 2, 2, 0});
+  // 3.6 layers of 3072: 31.6.
+  CHECK(layers_of(28, 3072, 8) == std::vector{4, 4, 4, 4, 4, 4, 4, 0});
+  CHECK(layers_of(28, 3072, 16) == std::vector{2, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 1, 0});
+  // As many stages as layers, but for the scores: some get none.
+  json["workload"]["model"]["structure"]["layers"] = 5;
+  json["training"]["strategy"]["pipeline"]["stages"] = 8;
+  CHECK(test::problem_of(json).find("/training/strategy/pipeline/stages: expected at most 6 parts") !=
+        std::string::npos);
+}
+
 TEST_CASE("every stage that holds tied embeddings adds up their gradients with those of the other pipelines") {
   for (const char* bucket : {"0B", "25MiB"})
     for (const int chunks : {1, 2}) {

@@ -85,6 +85,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a sharded optimizer may add up all gradients at all workers, which then gather what each has updated") {
+  for (const int p : {2, 4, 8}) {
+    Json scenario = sharded(p, {{"24000000B"}}, "optimizer");
+    scenario["training"]["strategy"]["reduce_scatter"] = false;
+    check_time(scenario, 3e-3 + 3 * half_ring(p, 24e6));
+    CHECK(sent_by_each(scenario, p) == exactly(3 * (p - 1) * 24e6 / p));
+    scenario["training"]["strategy"]["reduce_scatter"] = true;
+    check_time(scenario, 3e-3 + 2 * half_ring(p, 24e6));
+  }
+}
+
 TEST_CASE("accumulated batches exchange what is sharded in every pass") {
   constexpr int p = 4;
   const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
