@@ -203,6 +203,22 @@ std::int64_t parameters_of_all(const Workload& workload, int degree) {
   return sum;
 }
 
+/// What adapters between machines mean for collectives of a library.
+std::string adapter_text(const Scenario& scenario, const Group& group) {
+  if (group.role != Role::kWorker || scenario.islands().size() == 1) return "";
+  const bool has_latency = group.instance.plugin_latency > Seconds{};
+  if (group.instance.is_in_order && !has_latency) return "";
+  return "  between machines: " +
+         std::string{group.instance.is_in_order
+                         ? ""
+                         : "written out of order, so of a library's protocols those without flags in the data"} +
+         (!group.instance.is_in_order && has_latency ? "; " : "") +
+         (has_latency
+              ? "the library expects " + to_text(group.instance.plugin_latency) + " more for a message when it chooses"
+              : "") +
+         "\n";
+}
+
 }  // namespace
 
 std::string explain(const Scenario& scenario) {
@@ -231,7 +247,7 @@ std::string explain(const Scenario& scenario) {
     append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
            group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
            to_text(group.instance.nic).c_str(), nic_payload(scenario, group) / group.instance.nic);
-    text += "  source: " + group.instance.source + "\n" + market_text(scenario, group);
+    text += "  source: " + group.instance.source + "\n" + adapter_text(scenario, group) + market_text(scenario, group);
     if (group.role == Role::kWorker && group.instance.accelerators > 1) {
       text += "  " + interconnect_text(group) + "\n";
       if (!group.interconnect.source.empty()) text += "  source: " + group.interconnect.source + "\n";

@@ -121,6 +121,25 @@ TEST_CASE("what a run has to remember is estimated, and refused if no memory is 
   CHECK(describe_dry_run(unequal, {}, Seconds{}).find(" GB of memory") != std::string::npos);
 }
 
+TEST_CASE("--explain says what adapters between machines leave of a library's protocols") {
+  Json scenario = load_json_file(source_folder() + "/scenarios/collective.json");
+  scenario["calibration"] = "nccl";
+  scenario["cluster"]["groups"][0]["instance"] = "p4de.24xlarge";
+  const auto says = [&](const char* words) {
+    return explain(test::resolved(scenario)).find(words) != std::string::npos;
+  };
+  CHECK(!says("between machines:"));  // there is one
+  scenario["cluster"]["groups"][0]["count"] = 2;
+  CHECK(
+      says("between machines: written out of order, so of a library's protocols those without flags in the data; the "
+           "library "
+           "expects 75us more for a message when it chooses\n"));
+  scenario["cluster"]["groups"][0]["instance"] = "p6-b200.48xlarge";
+  CHECK(says("between machines: the library expects 35us more for a message when it chooses\n"));
+  scenario["cluster"]["groups"][0]["instance"] = "hgx-b200";
+  CHECK(!says("between machines:"));
+}
+
 TEST_CASE("--explain describes strategy, fabric and interconnect") {
   Json scenario = of_model(4, 4, {{"kind", "all_reduce"}, {"algorithm", "binary_tree"}, {"bucket_size", "20KiB"}});
   scenario["cluster"]["groups"][0]["instance"]["interconnect"] = "dgx-1-v100";
