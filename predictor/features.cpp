@@ -631,9 +631,10 @@ class Loads {
 
 float scaled_log(double x) { return static_cast<float>(std::log(std::max(x, 0.0) + 1e-6) / 3 + 2); }
 
+/// A step without compute has no places: the first part.
 std::int32_t part_at(double place) {
   const auto bins = static_cast<std::int32_t>(kTimelineBins);
-  return std::clamp(static_cast<std::int32_t>(place * bins), 0, bins - 1);
+  return place > 0 ? static_cast<std::int32_t>(std::min(place * bins, bins - 1.0)) : 0;
 }
 
 /// The loads of each part of the compute bound, in units of `unit` seconds:
