@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/app/estimate.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/gpu_memory.hpp"
@@ -206,17 +207,13 @@ std::int64_t parameters_of_all(const Workload& workload, int degree) {
 /// What adapters between machines mean for collectives of a library.
 std::string adapter_text(const Scenario& scenario, const Group& group) {
   if (group.role != Role::kWorker || scenario.islands().size() == 1) return "";
-  const bool has_latency = group.instance.plugin_latency > Seconds{};
-  if (group.instance.is_in_order && !has_latency) return "";
-  return "  between machines: " +
-         std::string{group.instance.is_in_order
-                         ? ""
-                         : "written out of order, so of a library's protocols those without flags in the data"} +
-         (!group.instance.is_in_order && has_latency ? "; " : "") +
-         (has_latency
-              ? "the library expects " + to_text(group.instance.plugin_latency) + " more for a message when it chooses"
-              : "") +
-         "\n";
+  std::vector<std::string> facts;
+  if (!group.instance.is_in_order)
+    facts.emplace_back("written out of order, so of a library's protocols those without flags in the data");
+  if (group.instance.plugin_latency > Seconds{})
+    facts.push_back("the library expects " + to_text(group.instance.plugin_latency) +
+                    " more for a message when it chooses");
+  return facts.empty() ? "" : "  between machines: " + joined(facts, "; ") + "\n";
 }
 
 }  // namespace

@@ -644,15 +644,11 @@ double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   const double hidden = step_[phase] * overlap_;
   for (const auto& [latency, per_byte] : sharing_->slowest[phase])
     longest = std::max(longest, latency + step_[phase] + std::max(as_double(size) * per_byte - hidden, 0.0));
-  return longest + fill_of_message(phase, size);
+  return longest + fill(phase, size).value();
 }
 
-double CollectiveTimer::fill_of_message(std::size_t phase, Bytes size) const {
-  return as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase];
-}
-
-Seconds CollectiveTimer::fill(std::size_t phase, Bytes payload) const {
-  return Seconds{fill_of_message(phase, message_size(plan_[phase], payload))};
+Seconds CollectiveTimer::fill(std::size_t phase, Bytes size) const {
+  return Seconds{as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase]};
 }
 
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,

@@ -162,8 +162,9 @@ class CollectiveTimer {
   Seconds duration(Bytes payload) const;
   /// Time of one of the messages that every edge of the phase carries one after another: until the last has arrived.
   Seconds round(std::size_t phase, Bytes payload) const;
-  /// Until the last hop of a message's way begins, if it is passed on in pieces: min(piece, size) / rates of the other hops.
-  Seconds fill(std::size_t phase, Bytes payload) const;
+  /// Of a message of this size, until the last hop of its way begins, if it is passed on in pieces: min(piece, size) / rates of the
+  /// other hops.
+  Seconds fill(std::size_t phase, Bytes size) const;
   /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
   /// crosses a link while a message has left it and has not arrived.
   void rates(std::size_t phase, Bytes payload, Seconds start,
@@ -173,7 +174,6 @@ class CollectiveTimer {
 
  private:
   double time_of_message(std::size_t phase, Bytes size) const;
-  double fill_of_message(std::size_t phase, Bytes size) const;
 
   const CollectivePlan& plan_;
   std::shared_ptr<const CollectiveSharing> sharing_;

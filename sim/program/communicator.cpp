@@ -100,11 +100,11 @@ void Communicator::settle() {
 }
 
 /// Of a message that took `transfer` to leave, after its last byte has left: the way, and the software of those that pass it on.
-Seconds Communicator::latency(const CollectivePhase& phase, PathIndex edge, Seconds transfer) const {
+Seconds Communicator::latency(std::size_t phase, PathIndex edge, Seconds transfer) const {
   const CollectiveProtocol& protocol = method().protocol;
-  const auto number = static_cast<std::size_t>(&phase - plan().data());
-  return latency_of(phase, edge, cluster_.network) + protocol.step_after(phase.steps.time(protocol), transfer) +
-         kind_->collective.timer(method_).fill(number, on_wire_);
+  const CollectivePhase& its = plan()[phase];
+  return latency_of(its, edge, cluster_.network) + protocol.step_after(its.steps.time(protocol), transfer) +
+         kind_->collective.timer(method_).fill(phase, message_size(its, on_wire_));
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.
@@ -119,7 +119,7 @@ void Communicator::record(Seconds start) {
     });
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Seconds once{timer.seconds_per_byte(p)[e] * as_double(each)}, on_wire = once * repeat;
-      const Seconds latency = this->latency(phase, phase.edges[e], once) * repeat;
+      const Seconds latency = this->latency(p, phase.edges[e], once) * repeat;
       cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                         cluster_.network.destination(phase.edges[e]),
                                         unit_,
@@ -180,7 +180,7 @@ void Communicator::send(std::size_t index) {
 
 void Communicator::sent(std::size_t index, Seconds start) {
   Message& message = under_way_[index];
-  const Seconds now = clock_.now(), latency = this->latency(plan()[phase_], message.edge, now - start);
+  const Seconds now = clock_.now(), latency = this->latency(phase_, message.edge, now - start);
   const Endpoint from = cluster_.network.source(message.edge), to = cluster_.network.destination(message.edge);
   cluster_.traffic.sent(from, to, message.size);
   message.state = Message::kHasLeft;

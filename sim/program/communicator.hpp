@@ -55,7 +55,7 @@ class Communicator : private Pinned {
   Kind& of(CollectiveKind kind);
   const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
   const CollectivePlan& plan() const { return method().plan; }
-  Seconds latency(const CollectivePhase& phase, PathIndex edge, Seconds transfer) const;
+  Seconds latency(std::size_t phase, PathIndex edge, Seconds transfer) const;
   void record(Seconds start);
   void next_round();
   void end();

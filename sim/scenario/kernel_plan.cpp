@@ -320,10 +320,10 @@ UpdateTime update_time(const Workload& workload, Optimizer optimizer, const Stat
     } else {
       sum.total += std::max(time, framework.update_dispatch);
       sum.loop += framework.update_loop;
-      sum.unpacking += framework.gather_copy;
+      sum.gather_copies += framework.gather_copy;
       if (framework.update_traffic > 0)
-        sum.sweep += kernels::memory_time(static_cast<double>(scalars) * framework.update_traffic, setting.gpu,
-                                          setting.values.elementwise);
+        sum.traffic += kernels::memory_time(static_cast<double>(scalars) * framework.update_traffic, setting.gpu,
+                                            setting.values.elementwise);
       if (framework.update_dispatch > time) sum.dispatch += framework.update_dispatch;
     }
   }

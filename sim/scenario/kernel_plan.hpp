@@ -49,10 +49,10 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
 /// Of an optimizer's update.
 struct UpdateTime {
   Seconds total{};
-  Seconds dispatch{};   // part of it that lasts as long as its host's dispatch
-  Seconds loop{};       // of the host, besides: Framework::update_loop
-  Seconds unpacking{};  // of the host, besides, for each worker that has a part: Framework::gather_copy
-  Seconds sweep{};      // of the GPU, besides: Framework::update_traffic
+  Seconds dispatch{};       // part of it that lasts as long as its host's dispatch
+  Seconds loop{};           // of the host, besides: Framework::update_loop
+  Seconds gather_copies{};  // of the host, besides, for each worker that has a part: Framework::gather_copy
+  Seconds traffic{};        // of the GPU, besides: Framework::update_traffic
 };
 
 /// Of all trained variables a kernel for each, which reads and writes update_bytes() of the states:

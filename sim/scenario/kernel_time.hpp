@@ -60,7 +60,7 @@ struct ComputePlan {
   Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
   Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
   Seconds update_loop{};      // of the host, behind the dispatch of the last kernel; the update waits for it
-  Seconds unpacking{};        // of what a sharded optimizer gathers, once it is there
+  Seconds gather_copies{};    // of what a sharded optimizer gathers, once it is there
 };
 
 /// [vertices] that read each of the graph's exchanges; of other vertices none.

@@ -237,12 +237,11 @@ std::vector<std::size_t> begins_by_weights(const Workload& workload, std::vector
   }
   const std::int64_t of_layers = until[until.size() - 2], of_scores = until.back() - of_layers;
   const bool are_scores_alone = of_scores * static_cast<std::int64_t>(parts) > until.back();
-  const auto shared = static_cast<std::int64_t>(parts - (are_scores_alone ? 1 : 0));
+  const auto sharing = static_cast<std::int64_t>(are_scores_alone ? parts - 1 : parts);
+  const std::int64_t shared = are_scores_alone ? of_layers : until.back();
   std::vector<std::size_t> begins{0};
   for (std::size_t i = 1; i + 1 < places.size(); ++i)
-    if (const auto share = (are_scores_alone ? of_layers : until.back()) * static_cast<std::int64_t>(begins.size());
-        until[i] * shared > share)
-      begins.push_back(places[i]);
+    if (until[i] * sharing > shared * static_cast<std::int64_t>(begins.size())) begins.push_back(places[i]);
   if (are_scores_alone && begins.back() != scores) begins.push_back(scores);
   return begins;
 }
@@ -399,7 +398,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   plan.update = whole.update * share;
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;
-  plan.unpacking = whole.unpacking * share;
+  plan.gather_copies = whole.gather_copies * share;
   return plan;
 }
 

@@ -66,7 +66,7 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
   }
   const ComputePlan plan = plan_of(scenario, group, *workload);
   const UpdateTime update = update_time(scenario, group);
-  return {plan.step_overhead + end_of_kernels(plan) + update.total + update.sweep, plan.input};
+  return {plan.step_overhead + end_of_kernels(plan) + update.total + update.traffic, plan.input};
 }
 
 /// To a GPU that shares its way from the host with nobody.
@@ -157,7 +157,7 @@ namespace {
 
 void stretch(ComputePlan& plan, double factor) {
   for (Seconds* part : {&plan.step_overhead, &plan.host_copies, &plan.gpu_time, &plan.memory_time, &plan.launch_time,
-                        &plan.update, &plan.update_dispatch, &plan.update_loop, &plan.unpacking})
+                        &plan.update, &plan.update_dispatch, &plan.update_loop, &plan.gather_copies})
     *part = *part * factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * factor;
@@ -173,7 +173,7 @@ void change(ComputePlan& plan, const StepChange& by) {
   plan.update_dispatch = plan.update_dispatch * by.host;
   plan.update = on_gpu * by.gpu + plan.update_dispatch;
   plan.update_loop = plan.update_loop * by.host;
-  plan.unpacking = plan.unpacking * by.host;
+  plan.gather_copies = plan.gather_copies * by.host;
   plan.gpu_time = plan.memory_time = plan.launch_time = {};
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * by.host;
@@ -204,9 +204,9 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   plan.update_dispatch = update.dispatch;
   plan.update_loop = update.loop;
   scenario.training.strategy.kind->divide(plan, scenario);
-  plan.update += update.sweep;
+  plan.update += update.traffic;
   if (scenario.training.strategy.kind->divided_states().optimizer)
-    plan.unpacking = update.unpacking * sharing_gpus(scenario);
+    plan.gather_copies = update.gather_copies * sharing_gpus(scenario);
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);

@@ -215,7 +215,7 @@ void UnitExchange::end_step(const ComputePlan& plan, std::vector<OperationIndex>
       builder_.order(updated, gathered.back());
     }
     end = add_after(gathered, update);
-    if (plan.unpacking > Seconds{}) end = add_after({end}, Delay{.time = plan.unpacking});
+    if (plan.gather_copies > Seconds{}) end = add_after({end}, Delay{.time = plan.gather_copies});
   } else {
     end = add_after({add_after(reduced, update)}, optimizer);
   }

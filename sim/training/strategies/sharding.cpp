@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
@@ -19,6 +21,13 @@ constexpr std::array kShardings{Named{"none", Sharding::kNone}, Named{"optimizer
 
 bool is_sharded(const Refusal::Subject& subject) { return collective_rules_of(subject).sharding != Sharding::kNone; }
 
+/// That of `key` if it is stated beside another sharding than those it belongs to.
+RefusedPlace stated_without(const Refusal::Subject& subject, std::initializer_list<Sharding> levels,
+                            std::string_view key) {
+  const bool belongs = std::ranges::find(levels, collective_rules_of(subject).sharding) != levels.end();
+  return belongs ? RefusedPlace{} : stated_of_strategy(subject, {key});
+}
+
 std::vector<Refusal> refusals_of_sharding() {
   return {
       {"parts that trees and stars exchange",
@@ -29,17 +38,11 @@ std::vector<Refusal> refusals_of_sharding() {
        },
        "\"ring\", \"library\" or \"fastest\" with sharding", "trees and stars handle a tensor as a whole"},
       {"units that are gathered ahead though they are there",
-       [](const Refusal::Subject& s) {
-         return collective_rules_of(s).sharding == Sharding::kParameters ? RefusedPlace{}
-                                                                         : stated_of_strategy(s, {"prefetched_units"});
-       },
+       [](const Refusal::Subject& s) { return stated_without(s, {Sharding::kParameters}, "prefetched_units"); },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
       {"buckets of what is not gathered after the update",
        [](const Refusal::Subject& s) {
-         const Sharding sharding = collective_rules_of(s).sharding;
-         return sharding == Sharding::kOptimizer || sharding == Sharding::kGradients
-                    ? RefusedPlace{}
-                    : stated_of_strategy(s, {"gather_bucket_size"});
+         return stated_without(s, {Sharding::kOptimizer, Sharding::kGradients}, "gather_bucket_size");
        },
        "\"sharding\": \"optimizer\" or \"gradients\" beside it",
        "they gather what each worker has updated; sharded parameters are gathered in units before they are used"},
@@ -61,10 +64,7 @@ std::vector<Refusal> refusals_of_sharding() {
        "a worker for each GPU (\"workers_per_machine\" as many as it has)",
        "each GPU of a group has a part of its own"},
       {"sums of all gradients where each worker keeps its part of them",
-       [](const Refusal::Subject& s) {
-         return collective_rules_of(s).sharding == Sharding::kOptimizer ? RefusedPlace{}
-                                                                        : stated_of_strategy(s, {"reduce_scatter"});
-       },
+       [](const Refusal::Subject& s) { return stated_without(s, {Sharding::kOptimizer}, "reduce_scatter"); },
        "\"sharding\": \"optimizer\" beside it", "with it alone workers may hold all gradients, and add up all of them"},
       {"sums of all gradients in groups that share states",
        [](const Refusal::Subject& s) {
@@ -73,8 +73,7 @@ std::vector<Refusal> refusals_of_sharding() {
        "\"reduce_scatter\": true beside it", "a group's parts are added up among the groups"},
       {"gradients that are kept whole though they are not sharded",
        [](const Refusal::Subject& s) {
-         return collective_rules_of(s).sharding >= Sharding::kGradients ? RefusedPlace{}
-                                                                        : stated_of_strategy(s, {"no_sync"});
+         return stated_without(s, {Sharding::kGradients, Sharding::kParameters}, "no_sync");
        },
        "\"sharding\": \"gradients\" or \"parameters\" beside it", "others are added up once in a step, anyway"},
   };
