@@ -33,6 +33,7 @@ struct Accelerator {
 
   /// Cycles per second: what is stated, otherwise peak_fp32 / (2 multiprocessors cores_per_multiprocessor), otherwise 1.5e9.
   double clock() const;
+  friend bool operator==(const Accelerator&, const Accelerator&) = default;
 };
 
 /// Reads one entry of a catalog's "accelerators". Its rates must be dense ones at boost clock, as far as it states what

@@ -204,7 +204,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   const Tensor& x = layer.inputs[0];
   const Bytes output_bytes = bytes_of(layer.output);
   const Variable& weights = variable_at(layer.variables[0]);
-  const bool is_deferred = value_of(x).source >= 0;
+  const bool is_deferred = value_of(x).source >= 0 && x.needs_gradient;  // whose sum is launched first
   const int input = weights.is_trainable ? reread(layer) : -1;
   const auto append_or_defer = [&](Operator op, std::vector<int> reads) {
     op.backward_of = backward_of_;

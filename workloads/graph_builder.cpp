@@ -61,8 +61,8 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
                                  .is_trainable = is_trainable && !is_frozen_,
                                  .is_frozen = is_trainable && is_frozen_,
                                  .bytes = Bytes{scalars * scalar_bytes_},
-                                 .is_shard = is_split_,
-                                 .has_partial_gradient = !is_split_ && split_.has_sequence_parts});
+                                 .is_shard = is_split_ && !is_whole_,
+                                 .has_partial_gradient = is_split_ ? is_whole_ : split_.has_sequence_parts});
   return static_cast<int>(workload_.variables.size()) - 1;
 }
 
@@ -651,12 +651,8 @@ GraphBuilder::Tensor GraphBuilder::normalisation(const std::string& name, Operat
                                                  NormVariables variables) {
   const bool is_over_batch = kind == OperatorKind::kBatchNorm;
   std::vector<int> scales;
-  const bool was_split = std::exchange(is_split_, is_split_ && !variables.is_whole);
   if (variables.has_scale) scales.push_back(variable(name + "/gamma", {x.channels}, true));
   if (variables.has_bias) scales.push_back(variable(name + "/beta", {x.channels}, true));
-  is_split_ = was_split;
-  if (is_split_ && variables.is_whole)
-    for (const int scale : scales) workload_.variables[static_cast<std::size_t>(scale)].has_partial_gradient = true;
   std::vector<int> moving;
   if (is_over_batch)
     moving = {variable(name + "/moving_mean", {x.channels}, false),

@@ -97,7 +97,6 @@ class GraphBuilder {
   /// The variables of a normalisation, one scalar of each for a channel.
   struct NormVariables {
     bool has_scale = true, has_bias = true;
-    bool is_whole = false;  // also within pairs of products that GPUs share
   };
 
   /// How a recurrent layer goes from one position to the next.
@@ -209,6 +208,10 @@ class GraphBuilder {
 
   /// Variables that are added while this is true are frozen: no kernel computes their gradients, and nothing is kept for them.
   void freeze(bool is_frozen) { is_frozen_ = is_frozen; }
+
+  /// Variables that are added while this is true are whole on all GPUs, also between begin_split() and end_split(), where each GPU
+  /// has a part of their gradient.
+  void keep_whole(bool is_whole) { is_whole_ = is_whole; }
 
   const TensorSplit& split() const { return split_; }
   /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
@@ -358,6 +361,7 @@ class GraphBuilder {
   bool is_frozen_ = false;
   bool keeps_results_ = false;
   bool is_split_ = false;  // between begin_split() and end_split()
+  bool is_whole_ = false;  // what is added there
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;
   int open_parts_ = 0;     // begun and not ended

@@ -159,6 +159,8 @@ struct Workload {
 
   // Totals over the graph, for tests and reports.
   std::int64_t parameters() const;  // trainable scalars
+  /// Of so many GPUs that hold layers together, this one and its likes: parts of all, and what all have the whole of once.
+  std::int64_t parameters_of_all(int gpus) const;
   int trainable_tensors() const;
   Bytes parameter_bytes() const;  // trainable variables
   Bytes variable_bytes() const;   // all variables

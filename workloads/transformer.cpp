@@ -89,13 +89,22 @@ class Stack {
     return kept(++products_ % 2 == 1, [&] { return graph_.linear(name, x, features, has_bias); });
   }
 
-  /// A product with weights, and perhaps what an adapter beside it adds.
-  Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted) {
+  /// What of a product's weights each of the GPUs that share it has.
+  enum class Part { kColumns, kRows };
+
+  /// A product with weights, and perhaps what an adapter beside it adds. Where GPUs share the product they share the adapter's
+  /// side to it alike: its second matrix has columns, or its first one rows; the other one all have. Behind rows the sums of
+  /// the product and of what is added are still to come, and are one.
+  Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted,
+                Part part = Part::kColumns) {
     const Tensor y = product(name, x, features, has_bias);
     if (adapters_.rank == 0 || !is_adapted) return y;
     graph_.freeze(false);
+    graph_.keep_whole(part == Part::kColumns);
     const Tensor narrow = product(name + "/adapter_a", x, adapters_.rank, false);
+    graph_.keep_whole(part == Part::kRows);
     const Tensor added = product(name + "/adapter_b", narrow, features, false);
+    graph_.keep_whole(false);
     graph_.freeze(true);
     return graph_.add_in_place(name + "/adapted", std::array{y, added});
   }
@@ -147,7 +156,7 @@ class Stack {
   /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
   Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted) {
     if (graph_.split().degree == 1) return linear(name, x, net_.width, has_bias, is_adapted);
-    const Tensor partial = product(name, x, net_.width, false);
+    const Tensor partial = linear(name, x, net_.width, false, is_adapted, Part::kRows);
     const Tensor y = kept(true, [&] { return graph_.end_split(name, partial); });
     if (!has_bias) return y;
     return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{graph_.table(name + "/bias", 1, net_.width)},
@@ -200,8 +209,9 @@ class Stack {
       x.height *= width / net_.head_features;
       x.channels = net_.head_features;
     }
-    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x,
-                                    {.has_bias = false, .is_whole = !net_.has_query_key_scales});
+    graph_.keep_whole(!net_.has_query_key_scales);
+    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x, {.has_bias = false});
+    graph_.keep_whole(false);
     y.height = positions;
     y.channels = width;
     return y;

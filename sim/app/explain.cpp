@@ -196,14 +196,6 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
 
 namespace {
 
-/// Of so many workers that hold each layer together.
-std::int64_t parameters_of_all(const Workload& workload, int degree) {
-  std::int64_t sum = 0;
-  for (const Variable& variable : workload.variables)
-    if (variable.is_trainable) sum += variable.scalars() * (variable.is_shard ? degree : 1);
-  return sum;
-}
-
 /// What adapters between machines mean for collectives of a library.
 std::string adapter_text(const Scenario& scenario, const Group& group) {
   if (group.role != Role::kWorker || scenario.islands().size() == 1) return "";
@@ -232,7 +224,7 @@ std::string explain(const Scenario& scenario) {
   }
   if (const int degree = scenario.model.split.degree; degree > 1)
     append(text, "  that is a part of each layer: %d workers have %lld parameters together, with padded words\n",
-           degree, static_cast<long long>(parameters_of_all(workload, degree)));
+           degree, static_cast<long long>(workload.parameters_of_all(degree)));
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {

@@ -11,8 +11,8 @@ Bytes checkpoint_bytes(const Scenario& scenario) {
   Bytes untrained{};
   for (const Variable& variable : workload.variables)
     if (!variable.is_trainable && !variable.is_frozen) untrained += variable.bytes;
-  return untrained +
-         Bytes{workload.parameters() * checkpoint_bytes(scenario.states, optimizer_slots(scenario.optimizer))};
+  return untrained + Bytes{workload.parameters_of_all(scenario.model.split.degree) *
+                           checkpoint_bytes(scenario.states, optimizer_slots(scenario.optimizer))};
 }
 
 std::int64_t checkpoint_tensors(const Scenario& scenario) {

@@ -26,24 +26,34 @@ constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false},
 
 bool is_split(const Refusal::Subject& subject) { return subject.scenario->model.split.degree > 1; }
 
+bool has_workers_of_gpus(const Refusal::Subject& subject) {
+  return std::ranges::any_of(subject.scenario->groups, [](const Group& group) {
+    return group.role == Role::kWorker && group.gpus_per_worker > 1;
+  });
+}
+
 std::vector<Refusal> refusals_of_split() {
   return {
-      {"layers that are split over machines of other groups",
+      {"layers that are split over unlike GPUs",
        [](const Refusal::Subject& s) {
-         const auto differ = [&](const Group& group) {
-           const Group& first = s.scenario->first_workers();
-           return group.role == Role::kWorker && (group.gpus_per_worker != first.gpus_per_worker ||
-                                                  group.accelerator->name != first.accelerator->name);
-         };
          if (!is_split(s)) return RefusedPlace{};
-         return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"}, differ);
+         const Group* before = nullptr;
+         int workers = 0;  // before the group
+         const auto shares_a_layer = [&](const Group& group) {
+           if (group.role != Role::kWorker) return false;
+           const bool is_like = before == nullptr || *before->accelerator == *group.accelerator;
+           const bool begins_within = workers % s.scenario->model.split.degree != 0;
+           before = &group;
+           workers += group.workers();
+           return !is_like && begins_within;
+         };
+         return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"},
+                                shares_a_layer);
        },
-       "the same GPUs in all groups with \"tensor\"",
+       "the same GPUs as in the group before it, or a number of workers there that \"degree\" divides, with \"tensor\"",
        "each worker of a tensor group computes an equal part of a product"},
       {"layers that are split over workers of several GPUs",
-       [](const Refusal::Subject& s) {
-         return strategy_place_if(is_split(s) && s.scenario->first_workers().gpus_per_worker > 1, "tensor");
-       },
+       [](const Refusal::Subject& s) { return strategy_place_if(is_split(s) && has_workers_of_gpus(s), "tensor"); },
        "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU of a tensor group is a rank"},
       {"split layers of unequal micro-batches",
        [](const Refusal::Subject& s) { return is_split(s) ? batch_of_others(s) : RefusedPlace{}; },
@@ -58,18 +68,6 @@ std::vector<Refusal> refusals_of_split() {
       {"forward overlap of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? forward_overlap(s) : RefusedPlace{}; },
        "\"none\" or \"backward\" with \"tensor\"", "workers of a tensor group end a step together"},
-      {"checkpoints of split layers",
-       [](const Refusal::Subject& s) {
-         return place_if(is_split(s) && s.scenario->training.checkpoint.has_value(), "/training/checkpoint");
-       },
-       "none with \"tensor\"", "how ranks write their parts of a checkpoint is not modelled yet"},
-      {"machines that are taken back from split layers",
-       [](const Refusal::Subject& s) {
-         if (!is_split(s)) return RefusedPlace{};
-         return stated_of_group(s, {"spot_pool"}, [](const Group& group) { return group.pool || group.replay; });
-       },
-       "machines that stay, without \"spot_pool\", with \"tensor\"",
-       "a lost part is in checkpoints only, which are not modelled for it yet"},
   };
 }
 
@@ -120,8 +118,6 @@ std::string why_never(const Transformer& net) {
 }
 
 const Transformer& splittable(const JsonReader& json, const Scenario& scenario) {
-  if (scenario.model.adapters.rank > 0)
-    json.fail("degree", "expected 1 with \"lora\" in the workload: how adapters are split is not modelled");
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const std::string reason =
       net == nullptr ? ", which is no transformer: how its layers are split is not modelled" : why_never(*net);
@@ -167,7 +163,7 @@ std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
   std::vector<TensorSplit> more;
-  if (net == nullptr || !why_never(*net).empty() || scenario.model.adapters.rank > 0) return more;
+  if (net == nullptr || !why_never(*net).empty()) return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;

@@ -343,7 +343,10 @@ TEST_CASE("workers that keep parts of the model restart from the last checkpoint
                                        {{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 3}}}});
   for (Json& layer : pipeline["workload"]["model"]["structure"]["layers"]) layer["output"] = "1000B";
   pipeline["training"]["steps"] = 4;
-  for (Json scenario : {sharded("optimizer"), sharded("gradients"), sharded("parameters"), pipeline}) {
+  Json split = ring(2, 4);
+  split["workload"]["model"] = test::small_transformer();
+  split["training"]["strategy"]["tensor"] = {{"degree", 2}};
+  for (Json scenario : {sharded("optimizer"), sharded("gradients"), sharded("parameters"), pipeline, split}) {
     CAPTURE(scenario["training"]["strategy"].dump());
     const double all = run(scenario)["time"].get<double>();
     scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"restart_time", "1s"}};

@@ -78,7 +78,8 @@ TEST_CASE("a degree of one, and an order of axes of which one alone is longer th
 }
 
 TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
-  Rng rng{20, "split layers"}, of_messages{20, "messages between stages of split layers"};
+  Rng rng{20, "split layers"}, of_messages{20, "messages between stages of split layers"},
+      of_others{20, "adapters and unlike GPUs of split layers"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -114,8 +115,17 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     scenario["workload"]["recompute"] =
         one_of(std::vector<Json>{"none", "full", "every_second_product", Json{"core_attention", "norms"}});
     scenario["training"]["steps"] = 3;
+    if (of_others.below(3) == 0) scenario["workload"]["lora"] = {{"rank", 4}};
+    if (machines > 1 && of_others.below(3) == 0) {  // half of the machines have slower GPUs
+      Json& groups = scenario["cluster"]["groups"];
+      groups[0]["count"] = machines / 2;
+      groups.push_back(groups[0]);
+      groups[1]["name"] = "others";
+      groups[1]["instance"]["accelerator"]["memory_bandwidth"] = "0.5TBps";
+    }
     CAPTURE(scenario["training"]["strategy"].dump());
-    CAPTURE(scenario["cluster"]["network"].dump());
+    CAPTURE(scenario["workload"].dump());
+    CAPTURE(scenario["cluster"].dump());
     CAPTURE(machines);
     CAPTURE(gpus);
     ++runs;
@@ -196,6 +206,37 @@ TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") 
   for (const int degree : {2, 4}) {
     const auto [own, whole] = weights(degree);
     CHECK(own == whole + (all - whole) / degree);
+  }
+}
+
+TEST_CASE("groups of unlike GPUs go at the slower one's pace, where each layer is on GPUs of one kind") {
+  const auto machines = [](const std::vector<std::string>& rates) {
+    Json json = split(1, 4, {{"tensor", {{"degree", 2}}}, {"overlap", "none"}});
+    const Json group = json["cluster"]["groups"][0];
+    json["cluster"]["groups"] = Json::array();
+    for (const std::string& rate : rates) {
+      json["cluster"]["groups"].push_back(group);
+      json["cluster"]["groups"].back()["name"] = "workers " + std::to_string(json["cluster"]["groups"].size());
+      json["cluster"]["groups"].back()["instance"]["accelerator"]["memory_bandwidth"] = rate;
+    }
+    return json;
+  };
+  const double slow = test::times_of(machines({"1GBps", "1GBps"})).exact;
+  CHECK(test::times_of(machines({"2GBps", "2GBps"})).exact < 0.9 * slow);
+  for (const auto& rates : {std::vector<std::string>{"2GBps", "1GBps"}, {"1GBps", "2GBps"}}) {
+    const test::Times times = test::times_of(machines(rates));
+    CHECK(times.exact == exactly(slow));
+    CHECK(times.by_default == exactly(slow));
+  }
+}
+
+TEST_CASE("a checkpoint has the parts of all workers that hold a layer together, and what all of them have once") {
+  Json json = split(1, 4, {{"tensor", {{"degree", 1}}}});
+  json["workload"]["model"]["structure"]["vocabulary"] = 1024;  // nothing is padded
+  const Bytes whole = checkpoint_bytes(test::resolved(json));
+  for (const int degree : {2, 4}) {
+    json["training"]["strategy"]["tensor"]["degree"] = degree;
+    CHECK(checkpoint_bytes(test::resolved(json)) == whole);
   }
 }
 

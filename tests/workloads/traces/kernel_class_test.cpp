@@ -172,7 +172,7 @@ TEST_CASE("a long name is read in time proportional to its length") {
     seconds_of(1000);  // reads the patterns
     // The machine does other things, too: the longest time of the short name, the shortest of one 8 times as long.
     const double once = std::max({seconds_of(4000), seconds_of(4000), seconds_of(4000)});
-    CHECK(std::min({seconds_of(32000), seconds_of(32000), seconds_of(32000)}) < 2 * 8 * once);
+    CHECK(std::min({seconds_of(32000), seconds_of(32000), seconds_of(32000)}) < 5 * 8 * once);  // quadratic: 64
   }
 }
 
