@@ -17,8 +17,8 @@ struct Network {
   const char* name;
   int batch;
 };
-inline constexpr std::array kNetworks{Network{"mlp", 96}, Network{"lenet", 96}, Network{"resnet20", 24},
-                                      Network{"mobilenet_v2", 20}, Network{"transformer", 20}};
+inline constexpr std::array kNetworks{Network{"mlp", 96},          Network{"lenet", 96},       Network{"resnet20", 24},
+                                      Network{"mobilenet_v2", 20}, Network{"transformer", 20}, Network{"llama", 12}};
 
 /// Trained scalars of the network as LibTorch has it: those of its model file.
 std::int64_t trained_scalars(std::string_view name);

@@ -125,16 +125,29 @@ Tensor mobilenet_v2(Parameters& p, const Tensor& images) {
   return linear(p, at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), kClasses);
 }
 
-constexpr std::int64_t kTokens = 64, kWidth = 192, kHeads = 6, kFeedForward = 768, kVocabulary = 2000;
+constexpr std::int64_t kTokens = 64;
+
+/// [batch, tokens, heads features] as [batch, heads, tokens, features].
+Tensor by_head(const Tensor& x, std::int64_t heads) {
+  return x.view({x.size(0), kTokens, heads, x.size(-1) / heads}).transpose(1, 2);
+}
+
+/// Of queries, keys and values by head: [batch, tokens, heads features]. `mask` is added to the scores if it is defined.
+Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& mask = {}) {
+  const std::int64_t heads = queries.size(1), features = queries.size(3);
+  Tensor scores = at::matmul(queries, keys.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(features)));
+  if (mask.defined()) scores = scores + mask;
+  return at::matmul(at::softmax(scores, -1), values).transpose(1, 2).reshape({-1, kTokens, heads * features});
+}
+
+namespace bert {
+
+constexpr std::int64_t kWidth = 192, kHeads = 6, kFeedForward = 768, kVocabulary = 2000;
 
 Tensor attention(Parameters& p, const Tensor& x) {
-  const std::int64_t batch = x.size(0), features = kWidth / kHeads;
-  const auto heads = [&](const Tensor& of) { return of.view({batch, kTokens, kHeads, features}).transpose(1, 2); };
-  const Tensor queries = heads(linear(p, x, kWidth)), keys = heads(linear(p, x, kWidth)),
-               values = heads(linear(p, x, kWidth));
-  const Tensor scores = at::matmul(queries, keys.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(features)));
-  const Tensor context = at::matmul(at::softmax(scores, -1), values);
-  return linear(p, context.transpose(1, 2).reshape({batch, kTokens, kWidth}), kWidth);
+  const Tensor queries = by_head(linear(p, x, kWidth), kHeads), keys = by_head(linear(p, x, kWidth), kHeads),
+               values = by_head(linear(p, x, kWidth), kHeads);
+  return linear(p, attend(queries, keys, values), kWidth);
 }
 
 Tensor layer_norm(Parameters& p, const Tensor& x) {
@@ -153,6 +166,56 @@ Tensor transformer(Parameters& p, const Tensor& tokens) {
   return linear(p, x, kVocabulary, false).view({-1, kVocabulary});
 }
 
+}  // namespace bert
+
+namespace llama {
+
+constexpr std::int64_t kWidth = 256, kHeads = 8, kKeyHeads = 2, kFeatures = kWidth / kHeads, kFeedForward = 896,
+                       kVocabulary = 1600;
+
+Tensor rms_norm(Parameters& p, const Tensor& x) {
+  return x * at::rsqrt(at::mean(x * x, at::OptionalIntArrayRef{{-1}}, true) + kEpsilon) * p.ones(kWidth);
+}
+
+/// Queries or keys by head, turned by an angle for each position and pair of features.
+struct Rotation {
+  Tensor cosine, sine;
+
+  Rotation() {
+    const Tensor frequencies = at::pow(10'000.0, at::arange(0, kFeatures, 2) * (-1.0 / kFeatures));
+    const Tensor angles = at::outer(at::arange(kTokens).to(at::kFloat), at::cat({frequencies, frequencies}));
+    cosine = angles.cos();
+    sine = angles.sin();
+  }
+  Tensor operator()(const Tensor& x) const {
+    const std::vector<Tensor> halves = x.chunk(2, -1);
+    return x * cosine + at::cat({-halves[1], halves[0]}, -1) * sine;
+  }
+};
+
+Tensor attention(Parameters& p, const Tensor& x, const Rotation& rotated, const Tensor& mask) {
+  const auto of_all_heads = [](const Tensor& y) { return y.repeat_interleave(kHeads / kKeyHeads, 1); };
+  const Tensor queries = by_head(linear(p, x, kWidth, false), kHeads),
+               keys = by_head(linear(p, x, kKeyHeads * kFeatures, false), kKeyHeads),
+               values = by_head(linear(p, x, kKeyHeads * kFeatures, false), kKeyHeads);
+  return linear(p, attend(rotated(queries), of_all_heads(rotated(keys)), of_all_heads(values), mask), kWidth, false);
+}
+
+Tensor decoder(Parameters& p, const Tensor& tokens) {
+  static const Rotation rotation;
+  static const Tensor mask = at::full({kTokens, kTokens}, -INFINITY).triu(1);
+  Tensor x = at::embedding(p.next({kVocabulary, kWidth}, 1), tokens);
+  for (int layer = 0; layer < 2; ++layer) {
+    x = x + attention(p, rms_norm(p, x), rotation, mask);
+    const Tensor y = rms_norm(p, x);
+    const Tensor inner = linear(p, y, kFeedForward, false), gates = linear(p, y, kFeedForward, false);
+    x = x + linear(p, inner * at::silu(gates), kWidth, false);
+  }
+  return linear(p, rms_norm(p, x), kVocabulary, false).view({-1, kVocabulary});
+}
+
+}  // namespace llama
+
 /// A network, its parameters and a batch of samples.
 struct Trained {
   std::function<Tensor(Parameters&, const Tensor&)> forward;
@@ -165,10 +228,11 @@ struct Trained {
     input = at::randn({batch, is_small ? 1 : 3, edge, edge});
     classes = at::randint(kClasses, {batch}, at::kLong);
     forward = name == "mlp" ? mlp : name == "lenet" ? lenet : name == "resnet20" ? resnet20 : mobilenet_v2;
-    if (name != "transformer") return;
-    forward = transformer;
-    input = at::randint(kVocabulary, {batch, kTokens}, at::kLong);
-    classes = at::randint(kVocabulary, {batch * kTokens}, at::kLong);
+    if (name != "transformer" && name != "llama") return;
+    forward = name == "llama" ? llama::decoder : bert::transformer;
+    const std::int64_t words = name == "llama" ? llama::kVocabulary : bert::kVocabulary;
+    input = at::randint(words, {batch, kTokens}, at::kLong);
+    classes = at::randint(words, {batch * kTokens}, at::kLong);
   }
 
   void step() {

@@ -49,7 +49,7 @@ void add_options(Options options, MicrobenchCommand& command) {
   options.add_option("--time-per-kernel", command.effort, "TIME", "At least so long, besides warming up")
       .shows_default();
   options.add_flag("--networks", command.compares_networks,
-                   "Then fit a profile, predict the training steps of five networks whose kernels were not measured, "
+                   "Then fit a profile, predict the training steps of six networks whose kernels were not measured, "
                    "measure them, and print both; then measure them with a pause after each step, as jobs for "
                    "rehearse import: paused/measurements.json (cpu alone)");
   add_json(options, command.common);

@@ -44,7 +44,7 @@ TEST_CASE("without a GPU the program says so in one line") {
   CHECK(networks.exit_code == 2);
 }
 
-TEST_CASE("kernels of this processor, a profile, steps of five networks predicted and measured") {
+TEST_CASE("kernels of this processor, a profile, steps of six networks predicted and measured") {
   const test::TemporaryFolder folder;
   const std::string results = (folder / "results").string();
   const std::string command = "microbench --device cpu --quick --time-per-kernel 3ms --quiet -o " + results;
@@ -114,7 +114,7 @@ TEST_CASE("kernels of this processor, a profile, steps of five networks predicte
                             (folder / "paused.db").string());
     CAPTURE(imported.err);
     CHECK(imported.exit_code == 0);
-    CHECK(imported.out.starts_with("5 samples of 5 graphs in 5 settings"));
+    CHECK(imported.out.starts_with("6 samples of 6 graphs in 6 settings"));
   }
 
   // Again: nothing is measured twice, and calibrate finds the same profile.
