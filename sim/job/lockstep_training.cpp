@@ -223,12 +223,13 @@ class LockstepTraining final : public ProgramSession {
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 
-  /// Machines that stand for all others, if the groups of data-parallel workers are the same in each block of them; or none.
+  /// Machines that stand for all others, if the groups of likes, one in each block of them, are the same in each; or none.
   MachineFold fold_of_machines() {
     const MachineFold& fold = reductions_.fold;
     if (!fold) return fold;
+    const Axis likes = grid_.degree(Axis::kReplica) > 1 ? Axis::kReplica : Axis::kData;
     for (const WorkerGroup& group : compiler_.strategy().groups()) {
-      if (grid_.along(Axis::kData, group.workers.front()) != group.workers) continue;
+      if (grid_.along(likes, group.workers.front()) != group.workers) continue;
       for (const CollectiveMethod& method :
            collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, fold)) return {};

@@ -10,9 +10,9 @@ namespace rehearse {
 
 namespace {
 
-/// Blocks of the fewest machines that hold what data-parallel workers have their likes of: the whole model; or a stage of it, if
-/// all workers of a stage come before those of the next. None if not all machines can be counted in such blocks, which have nothing but
-/// their NICs between them that could hold them up, or if there is one.
+/// Blocks of the fewest machines that hold what there are likes of: the whole model, or all that share its states where groups of them
+/// do; or a stage of it, if all workers of a stage come before those of the next. None if not all machines can be counted in such
+/// blocks, which have nothing but their NICs between them that could hold them up, or if there is one.
 MachineFold blocks_of_likes(const Scenario& scenario) {
   if (scenario.groups.size() != 1 || scenario.has_changing_membership() || !is_nonblocking(scenario.fabric) ||
       scenario.hop_latency)
@@ -20,11 +20,12 @@ MachineFold blocks_of_likes(const Scenario& scenario) {
   const Group& group = scenario.groups.front();
   if (group.machines_per_domain > 1) return {};
   const RankGrid grid = rank_grid(scenario);
-  if (grid.degree(Axis::kReplica) > 1) return {};
   const int on_machine = group.workers_per_machine();
   const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
-  const int likes = is_by_stages ? grid.degree(Axis::kTensor) : workers_per_model(scenario);
-  const int workers = likes * grid.degree(Axis::kData);  // of a circle
+  const int of_model = is_by_stages ? grid.degree(Axis::kTensor) : workers_per_model(scenario);
+  const int sharing = of_model * grid.degree(Axis::kData);
+  const int replicas = grid.degree(Axis::kReplica);
+  const int likes = replicas > 1 ? sharing : of_model, workers = sharing * replicas;  // of a circle
   if (workers % on_machine != 0) return {};
   const MachineFold fold{likes / std::gcd(likes, on_machine), workers / on_machine};
   return fold.span % fold.block == 0 && fold.span > fold.block ? fold : MachineFold{};
@@ -61,7 +62,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool has_one_group = workers_per_model(scenario) == 1 && rank_grid(scenario).degree(Axis::kReplica) == 1;
   reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
-  if (are_alike && workers_per_model(scenario) > 1) reductions.fold = blocks_of_likes(scenario);
+  if (are_alike && !has_one_group) reductions.fold = blocks_of_likes(scenario);
   return reductions;
 }
 

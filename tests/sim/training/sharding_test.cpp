@@ -185,6 +185,21 @@ TEST_CASE(
         std::string::npos);
 }
 
+TEST_CASE("of groups over several machines one stands for all: as exact runs, with GPUs that share NICs or not") {
+  for (const auto& [machines, group] : {std::pair{4, 4}, {8, 4}, {6, 6}, {4, 2}})
+    for (const char* what : {"optimizer", "gradients", "parameters"})
+      for (const int nics : {1, 2}) {
+        CAPTURE(machines);
+        CAPTURE(group);
+        CAPTURE(what);
+        Json scenario = timed_scenario(machines, {{"3MB"}, {"5MB"}}, {{"kind", "all_reduce"}}, 2);
+        scenario["training"]["strategy"].update({{"sharding", what}, {"shard_group", group}});
+        scenario["cluster"]["groups"][0]["instance"]["nics"] = nics;
+        const test::Times times = test::times_of(scenario);
+        CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+      }
+}
+
 TEST_CASE("no_sync: gradients are added up once in a step, and gathered parameters in every pass") {
   constexpr int p = 4;
   const double once = (p - 1) * kS / p, last = (p - 1) * kLastUnit / p;
