@@ -103,7 +103,9 @@ GraphBuilder::Tensor GraphBuilder::slide(const std::string& layer, const Tensor&
 void GraphBuilder::register_value(Tensor& x) {
   x.id = static_cast<int>(values_.size());
   const bool is_again = part_depth_ > 0 && !keeps_results_;
-  values_.push_back({.bytes = bytes_of(x), .part = is_again ? static_cast<int>(parts_.size()) - 1 : -1});
+  values_.push_back({.bytes = bytes_of(x),
+                     .positions = x.height * x.width,
+                     .part = is_again ? static_cast<int>(parts_.size()) - 1 : -1});
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
@@ -137,7 +139,9 @@ void GraphBuilder::keep_for_backward(const Tensor& x, std::size_t vertex) {
   const bool is_again =
       value.part >= 0 && (value.part == open || parts_[static_cast<std::size_t>(value.part)].drops_output);
   Bytes& kept = is_again ? value.kept_again : value.kept;
-  const Bytes more = std::min(bytes_of(x), value.bytes - kept);
+  // Of some channels of all positions the storage is kept, which is one; some positions are copied to where they are read.
+  const bool is_all_of_storage = x.height * x.width == value.positions;
+  const Bytes more = is_all_of_storage ? value.bytes - kept : std::min(bytes_of(x), value.bytes - kept);
   kept += more;
   if (is_again) {
     parts_[static_cast<std::size_t>(value.part)].kept_again += more;
@@ -231,8 +235,7 @@ GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Ten
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
   workload_.graph[static_cast<std::size_t>(y.producer)].is_composite = is_composite;
   layers_.back().is_composite = is_composite;
-  if (y.needs_gradient) keep_for_backward(y, static_cast<std::size_t>(y.producer));
-  if (y.needs_gradient && keeps_input) keep_for_backward(x, static_cast<std::size_t>(y.producer));
+  if (y.needs_gradient) keep_for_backward(keeps_input ? x : y, static_cast<std::size_t>(y.producer));
   return y;
 }
 

@@ -139,7 +139,7 @@ class GraphBuilder {
   Tensor rms_norm(const std::string& name, const Tensor& x);
   /// Any of them: kBatchNorm, or kLayerNorm, which also stands for those over groups of channels.
   Tensor normalisation(const std::string& name, OperatorKind kind, const Tensor& x, NormVariables variables);
-  /// ReLU, GELU, SiLU, tanh, softmax and the like: one kernel, whose output is kept, of GELU and SiLU the input, too; GELU is
+  /// ReLU, GELU, SiLU, tanh, softmax and the like: one kernel, whose output is kept, of GELU and SiLU the input; GELU is
   /// composite.
   Tensor activation(const std::string& name, const Tensor& x, bool is_composite = false) {
     return activation(name, x, is_composite, is_composite);
@@ -275,6 +275,7 @@ class GraphBuilder {
 
   struct Value {
     Bytes bytes{};
+    std::int64_t positions = 0;
     Bytes kept{};        // of them, counted in activation_bytes
     Bytes kept_again{};  // within its part, counted in recomputed_bytes
     int part = -1;       // that it is of

@@ -163,20 +163,25 @@ class Stack {
                           y);
   }
 
+  Tensor gated(const std::string& at, const Tensor& inner, Tensor gates) {
+    if (!net_.has_fused_gates) gates = graph_.activation(at + "/activation", gates, false, true);
+    return graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
+  }
+
   Tensor perceptron(const std::string& at, const Tensor& x) {
     const bool has_biases = net_.has_feed_forward_biases;
     const Tensor from = graph_.begin_split(at, x);
     const bool is_adapted = adapters_.feed_forward;
-    Tensor inner = linear(at + "/inner", from, net_.feed_forward, has_biases, is_adapted);
-    if (net_.has_gates) {
-      const Tensor gates = linear(at + "/gates", from, net_.feed_forward, has_biases, is_adapted);
-      inner = part(again_.activations, true, [&] {
-        return graph_.multiply(
-            at + "/gated", std::vector{inner, graph_.activation(at + "/activation", gates, false, true)}, {}, inner);
-      });
-    } else {
-      inner = part(again_.activations, true, [&] { return graph_.activation(at + "/activation", inner, true); });
-    }
+    const bool has_joint = net_.has_joint_gates;
+    Tensor inner = linear(at + "/inner", from, net_.feed_forward * (has_joint ? 2 : 1), has_biases, is_adapted);
+    Tensor gates;
+    if (has_joint)
+      inner = gates = graph_.view(at, inner, inner.height, net_.feed_forward);
+    else if (net_.has_gates)
+      gates = linear(at + "/gates", from, net_.feed_forward, has_biases, is_adapted);
+    inner = part(again_.activations, true, [&] {
+      return net_.has_gates ? gated(at, inner, gates) : graph_.activation(at + "/activation", inner, true);
+    });
     return outer(at + "/outer", inner, has_biases, is_adapted);
   }
 
@@ -228,6 +233,7 @@ class Stack {
       const Tensor joint = linear(name + "/projection", from, width + 2 * kv_width, has_biases, adapters_.attention);
       queries = graph_.view(name, joint, from.height, width);
       keys = values = graph_.view(name, joint, from.height, kv_width);
+      if (net_.copies_values) values = graph_.combine(name + "/values", std::vector{values}, {}, values);
     } else {
       queries = linear(name + "/queries", from, width, has_biases, adapters_.attention);
       keys = linear(name + "/keys", to, kv_width, has_biases && net_.has_key_biases, adapters_.attention);

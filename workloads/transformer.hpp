@@ -90,8 +90,11 @@ struct Transformer {
   bool has_key_biases = true;         // of keys, where queries and values have them
   bool has_output_bias = true;        // of the attention's output
   bool has_joint_projection = false;  // queries, keys and values of self-attention are one variable
+  bool copies_values = false;         // out of what the joint projection gives, which is then not kept as a whole
   bool has_feed_forward_biases = true;
-  bool has_gates = false;  // the feed-forward layer's inner values are multiplied by activated others
+  bool has_gates = false;        // the feed-forward layer's inner values are multiplied by activated others
+  bool has_joint_gates = false;  // .. which come from one product, with one variable
+  bool has_fused_gates = false;  // .. by one kernel, which keeps nothing but what it reads
   bool has_rotary_positions = false;
   bool has_alibi = false;               // a computed bias by distance, added to the scores
   bool has_query_key_norms = false;     // queries and keys of each head are normalised, by one scale for all heads

@@ -62,6 +62,8 @@ void read_attention(const JsonReader& json, Transformer& net) {
   net.has_output_bias = json.optional<bool>("attention_output_bias", net.has_attention_biases);
   net.has_joint_projection = json.optional<bool>("joint_projection", false);
   json.expect(net.has_key_biases || !net.has_joint_projection, "key_biases", "true with \"joint_projection\"");
+  net.copies_values = json.optional<bool>("copies_values", false);
+  json.expect(net.has_joint_projection || !net.copies_values, "copies_values", "true with \"joint_projection\" alone");
   net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
   net.has_alibi = json.optional<bool>("alibi", false);
   net.relative_positions = read_size_or(json, "relative_positions", 0);
@@ -192,7 +194,11 @@ Transformer read_transformer(const JsonReader& json) {
                   .feed_forward = read_size(json, "feed_forward"),
                   .has_feed_forward_biases = json.optional<bool>("feed_forward_biases", true),
                   .has_gates = json.optional<bool>("gated_feed_forward", false),
+                  .has_joint_gates = json.optional<bool>("joint_gates", false),
+                  .has_fused_gates = json.optional<bool>("fused_gates", false),
                   .has_dropout = json.optional<bool>("dropout", true)};
+  for (const char* key : {"joint_gates", "fused_gates"})
+    json.expect(net.has_gates || !json.optional<bool>(key, false), key, "true with \"gated_feed_forward\" alone");
   read_input(json, net);
   read_attention(json, net);
   read_experts(json, net);

@@ -106,7 +106,11 @@ void print(const Diagnosis& diagnosis) {
               diagnosis.simulated.samples_per_s);
   if (diagnosis.interval)
     std::printf("; %.4g to %.4g steps/s (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
-  std::printf("\n%-24s %.4g steps/s\n", "workers' own speeds", diagnosis.by_addition);
+  std::printf("\n%-24s ", "workers' own speeds");
+  if (diagnosis.by_addition)
+    std::printf("%.4g steps/s\n", *diagnosis.by_addition);
+  else
+    std::printf("none: the model is on several machines\n");
   std::printf("%-24s %s\n", "verdict", diagnosis.verdict.c_str());
   for (const Json& part : diagnosis.simulated.step_parts)
     std::printf("%-24s %7.1f %%  %s\n", &part == &diagnosis.simulated.step_parts.front() ? "simulated step" : "",

@@ -35,6 +35,13 @@ Json with_machines(Json effective, std::size_t group, int count) {
   return effective;
 }
 
+/// So many batches of each worker, whatever samples a step of all was to have.
+void state_passes(Json& effective, const Scenario& scenario, int passes) {
+  Json& strategy = effective["training"]["strategy"];
+  strategy.erase("global_batch");
+  strategy[Json::json_pointer{"/" + scenario.training.strategy.kind->accumulation_key()}] = passes;
+}
+
 Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers) {
   effective["training"].erase("smaller_cluster");
   const std::vector<StepShare> shares = step_shares(scenario, workers);
@@ -46,13 +53,17 @@ Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& w
                        std::accumulate(workers.begin(), workers.end(), std::int64_t{}));
       effective["cluster"]["groups"][g]["batch_per_worker"] = shares[g].batch;
     }
-    if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps)
-      effective["training"]["strategy"]["accumulation_steps"] = shares[g].passes;
+    if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps ||
+        effective["training"]["strategy"].contains("global_batch"))
+      state_passes(effective, scenario, shares[g].passes);
   }
   return effective;
 }
 
-Json one_machine_alone(Json effective, std::size_t group) {
+Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group) {
+  if (effective["training"]["strategy"].contains("global_batch"))
+    state_passes(effective, scenario, scenario.training.strategy.exchange.accumulation_steps);
+  effective["training"]["strategy"].erase("backup_workers");
   Json& groups = effective["cluster"]["groups"];
   const Json name = groups[group]["name"];
   Json kept = Json::array();

@@ -265,8 +265,16 @@ Clusters list_clusters(const Scenario& scenario, const Json& effective, const Ca
   Clusters clusters{.scenarios = {effective}, .alone = {}, .variants = list_remedies(scenario, effective, catalog)};
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     if (scenario.groups[g].role != Role::kWorker) continue;
+    Json machine = one_machine_alone(effective, scenario, g);
+    try {
+      (void)read_scenario(machine, scenario.file_name, catalog);
+    } catch (const InputError&) {  // the model, or what shares its states, is not on one machine
+      clusters.alone.clear();
+      clusters.scenarios.resize(1);
+      break;
+    }
     clusters.alone.push_back(g);
-    clusters.scenarios.push_back(one_machine_alone(effective, g));
+    clusters.scenarios.push_back(std::move(machine));
   }
   for (const Variant& variant : clusters.variants) clusters.scenarios.push_back(variant.scenario);
   clusters.mechanisms.resize(clusters.scenarios.size());
@@ -300,8 +308,9 @@ Clusters list_clusters(const Scenario& scenario, const Json& effective, const Ca
 }
 
 /// Diagnosis::by_addition, `runs` being those of Clusters.
-double speed_by_addition(const Scenario& scenario, const std::vector<std::size_t>& alone,
-                         const std::vector<PooledRun>& runs) {
+std::optional<double> speed_by_addition(const Scenario& scenario, const std::vector<std::size_t>& alone,
+                                        const std::vector<PooledRun>& runs) {
+  if (alone.empty()) return {};
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   double sum = 0;
   for (std::size_t i = 0; i < alone.size(); ++i) {
@@ -405,7 +414,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
   diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;
   diagnosis.by_addition = speed_by_addition(scenario, clusters.alone, runs);
-  diagnosis.is_flagged = diagnosis.measured < (1 - kFlaggedShortfall) * diagnosis.by_addition;
+  diagnosis.is_flagged = diagnosis.by_addition && diagnosis.measured < (1 - kFlaggedShortfall) * *diagnosis.by_addition;
   const auto known = explained_ratios(scenario, pool, is_stopped);
   const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});
   if (known) diagnosis.interval = {diagnosis.simulated.steps_per_s * low, diagnosis.simulated.steps_per_s * high};
@@ -471,7 +480,7 @@ Json to_json(const Diagnosis& diagnosis) {
           {"simulated", speed(diagnosis.simulated)},
           {"steps_per_s_low", diagnosis.interval ? Json(diagnosis.interval->first) : Json{}},
           {"steps_per_s_high", diagnosis.interval ? Json(diagnosis.interval->second) : Json{}},
-          {"steps_per_s_by_addition", diagnosis.by_addition},
+          {"steps_per_s_by_addition", or_null(diagnosis.by_addition)},
           {"is_flagged", diagnosis.is_flagged},
           {"finding", kFindings[static_cast<int>(diagnosis.finding)]},
           {"is_explained", diagnosis.finding == Finding::kExplained},

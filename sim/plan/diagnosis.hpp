@@ -57,8 +57,9 @@ struct Diagnosis {
   double measured_samples_per_s = 0;
   ClusterSpeed simulated;
   std::optional<std::pair<double, double>> interval;  // steps/s, 90 %
-  /// The speed in steps/s of the workers alone: their sum, or the slowest where they wait for each other.
-  double by_addition = 0;
+  /// The speed in steps/s of the workers alone: their sum, or the slowest where they wait for each other. None where a machine alone
+  /// does not hold the model.
+  std::optional<double> by_addition;
   bool is_flagged = false;  // measured < (1 - kFlaggedShortfall) by_addition
   Finding finding = Finding::kExplained;
   std::string verdict;  // one sentence

@@ -132,7 +132,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   left_of_groups[lost] = std::int64_t{group.count - request.lost} * group.workers_per_machine();
   const double batch = samples_per_update(whole);
 
-  std::vector<Json> clusters{without_revocations(effective), one_machine_alone(effective, lost)};
+  std::vector<Json> clusters{without_revocations(effective), one_machine_alone(effective, whole, lost)};
   if (left > 0)
     clusters.push_back(without_revocations(
         with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost)));

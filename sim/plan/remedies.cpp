@@ -6,6 +6,7 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -69,22 +70,45 @@ class Remedies {
     if (is_full && !exchange.gradient_precision)
       add("gradients sent in half precision", {"/training/strategy/gradient_precision=fp16"},
           RemedyKind::kOtherTraining);
-    if (const int batch = workload.value("batch_per_worker", 0); batch > 0)
-      add("twice the batch of each worker", {"/workload/batch_per_worker=" + std::to_string(2 * batch)},
+    const int batch = workload.value("batch_per_worker", 0);
+    if (const std::int64_t samples = global_batch(); samples > 0) {
+      if (batch > 0 && exchange.accumulation_steps % 2 == 0)
+        add("twice the batch of each worker, half as many of them in a step",
+            {"/workload/batch_per_worker=" + std::to_string(2 * batch)});
+      add("twice as many samples in a step", {"/training/strategy/global_batch=" + std::to_string(2 * samples)},
           RemedyKind::kOtherTraining);
-    add("gradients of twice as many batches added up before each exchange",
-        {"/training/strategy/" + scenario_.training.strategy.kind->accumulation_key() + "=" +
-         std::to_string(2 * exchange.accumulation_steps)},
-        RemedyKind::kOtherTraining);
+    } else {
+      if (batch > 0)
+        add("twice the batch of each worker", {"/workload/batch_per_worker=" + std::to_string(2 * batch)},
+            RemedyKind::kOtherTraining);
+      add("gradients of twice as many batches added up before each exchange",
+          {"/training/strategy/" + scenario_.training.strategy.kind->accumulation_key() + "=" +
+           std::to_string(2 * exchange.accumulation_steps)},
+          RemedyKind::kOtherTraining);
+    }
     if (scenario_.copies_input.value_or(true))
       add("samples copied while the step before them computes", {"/workload/copies_input=false"});
+  }
+
+  /// Samples of a step, as they are stated; 0: they are not.
+  std::int64_t global_batch() const {
+    return effective_["training"]["strategy"].value("global_batch", std::int64_t{0});
+  }
+
+  /// Whether so many workers more can have as many batches each of what samples a step was stated to have.
+  bool can_share_with(int more) const {
+    const std::int64_t samples = global_batch();
+    if (samples == 0) return true;
+    const std::int64_t models = (scenario_.count(Role::kWorker) + more) / workers_per_model(scenario_);
+    return samples % (models * scenario_.first_workers().batch) == 0;
   }
 
   void add_for_workers(std::size_t g) {
     const Group& group = scenario_.groups[g];
     const std::string of = " of group " + in_quotes(group.name);
-    add("one more machine of workers" + of, {group_pointer(g) + "/count=" + std::to_string(group.count + 1)});
-    if (group.count > 1)
+    if (can_share_with(group.workers_per_machine()))
+      add("one more machine of workers" + of, {group_pointer(g) + "/count=" + std::to_string(group.count + 1)});
+    if (group.count > 1 && can_share_with(group.workers()))
       add("twice as many machines of workers" + of, {group_pointer(g) + "/count=" + std::to_string(2 * group.count)});
     if (scenario_.groups.size() > 1 || group.count > 1)
       add_other_machine({"workers" + of + " with a NIC twice as fast",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json_origins.hpp"
 #include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
 

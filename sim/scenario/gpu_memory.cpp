@@ -48,12 +48,18 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
   add(memory.weights, weight_bytes(states), divided.weights);
 }
 
-/// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says.
+/// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says. Of
+/// weights that are stored in more bytes than kernels compute with, their copies are there from the forward pass to the
+/// backward pass (torch.autocast's cache); of sharded ones these are what is gathered.
 void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen) {
   add_states(memory, parameters, states_of(scenario), slots_of(scenario),
              scenario.training.strategy.kind->divided_states(), sharing_gpus(scenario));
-  const int gpus = scenario.training.strategy.kind->divided_states().weights ? sharing_gpus(scenario) : 1;
+  const bool is_divided = scenario.training.strategy.kind->divided_states().weights;
+  const int gpus = is_divided ? sharing_gpus(scenario) : 1;
   memory.weights += Bytes{(frozen + gpus - 1) / gpus * weight_bytes(scenario.states)};
+  const int computed = bytes_per_scalar(scenario.precision);
+  if (!is_divided && weight_bytes(scenario.states) > computed)
+    memory.weights += Bytes{(parameters + frozen) * computed};
 }
 
 /// What is gathered of the units, and what is sent of them from buffers of its own.

@@ -44,7 +44,7 @@ inline constexpr int kNcclChannels = 24;
 /// framework and setting.
 struct GpuMemory {
   Bytes context{};  // the driver's, memory_reserved of the GPU, and FrameworkMemory::held
-  Bytes weights{};  // that kernels read
+  Bytes weights{};  // as they are stored, and as kernels read them if that is otherwise
   Bytes gradients{};
   Bytes optimizer{};  // master weights and moments; none where servers update
   /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as

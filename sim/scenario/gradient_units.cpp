@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "sim/scenario/placement.hpp"
@@ -45,14 +47,13 @@ class Planner {
 
   std::vector<GradientUnit> one_per_variable() const {
     std::vector<GradientUnit> units;
-    for (std::size_t v = 0; v < variables_.size(); ++v)
-      if (is_exchanged(static_cast<int>(v))) units.push_back(unit_of({static_cast<int>(v)}));
+    for (int v = 0; v < static_cast<int>(variables_.size()); ++v)
+      if (is_exchanged(v) || is_gathered_frozen(v)) units.push_back(unit_of({v}));
     return units;
   }
 
   std::vector<GradientUnit> buckets(const Workload& workload, Bytes first_limit, Bytes limit) const {
-    std::vector<int> ready = in_order_of_readiness(workload);
-    std::erase_if(ready, [&](int variable) { return !is_exchanged(variable); });
+    const std::vector<int> ready = with_frozen(exchanged_in_order(workload));
     std::vector<double> bytes;
     for (const int variable : ready) bytes.push_back(as_double(exchanged_bytes(variable)));
     std::vector<GradientUnit> units;
@@ -70,22 +71,20 @@ class Planner {
     if (model.names.empty()) return buckets(workload, kUsualBucket, kUsualBucket);
     std::vector<std::vector<int>> members(model.names.size() + 1);  // the last: of the root
     std::vector<std::size_t> order;                                 // by their last gradients
-    for (const int variable : in_order_of_readiness(workload)) {
-      if (!is_exchanged(variable)) continue;
+    for (const int variable : exchanged_in_order(workload)) {
       const int of = model.of_variable[static_cast<std::size_t>(variable)];
       const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
       std::erase(order, block);
       order.push_back(block);
       members[block].push_back(variable);
     }
-    if (gathers_frozen())
-      for (std::size_t v = 0; v < variables_.size(); ++v) {
-        if (!chosen_[v] || !variables_[v].is_frozen) continue;
-        const int of = model.of_variable[v];
-        const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
-        if (members[block].empty()) order.push_back(block);
-        members[block].push_back(static_cast<int>(v));
-      }
+    for (int v = 0; v < static_cast<int>(variables_.size()); ++v) {
+      if (!is_gathered_frozen(v)) continue;
+      const int of = model.of_variable[static_cast<std::size_t>(v)];
+      const std::size_t block = of < 0 ? model.names.size() : static_cast<std::size_t>(of);
+      if (members[block].empty()) order.push_back(block);
+      members[block].push_back(v);
+    }
     std::vector<GradientUnit> units;
     for (const std::size_t block : order) {
       units.push_back(unit_of(members[block]));
@@ -117,8 +116,36 @@ class Planner {
     return chosen_[index] && !variables_[index].is_frozen && (servers_ > 0 || variables_[index].is_trainable);
   }
 
+  std::vector<int> exchanged_in_order(const Workload& workload) const {
+    std::vector<int> ready = in_order_of_readiness(workload);
+    std::erase_if(ready, [&](int variable) { return !is_exchanged(variable); });
+    return ready;
+  }
+
   /// Parameters that are sharded are gathered, trained or not.
-  bool gathers_frozen() const { return scenario_.training.strategy.kind->divided_states().weights; }
+  bool is_gathered_frozen(int variable) const {
+    const auto index = static_cast<std::size_t>(variable);
+    return chosen_[index] && variables_[index].is_frozen && scenario_.training.strategy.kind->divided_states().weights;
+  }
+
+  /// With the frozen variables that are gathered, each behind those of the trained ones that were created with it or just
+  /// before; those before all of them are last, as their gradients would be.
+  std::vector<int> with_frozen(const std::vector<int>& ready) const {
+    std::map<int, std::size_t> place;  // by variable
+    for (std::size_t i = 0; i < ready.size(); ++i) place[ready[i]] = i;
+    std::vector<std::vector<int>> behind(ready.size() + 1);
+    for (int v = 0; v < static_cast<int>(variables_.size()); ++v) {
+      if (!is_gathered_frozen(v)) continue;
+      const auto after = place.upper_bound(v);
+      behind[after == place.begin() ? ready.size() : std::prev(after)->second].push_back(v);
+    }
+    std::vector<int> all;
+    for (std::size_t i = 0; i <= ready.size(); ++i) {
+      if (i < ready.size()) all.push_back(ready[i]);
+      all.insert(all.end(), behind[i].begin(), behind[i].end());
+    }
+    return all;
+  }
 
   int parts_of(int variable) const {
     return scenario_.training.strategy.kind->parts_of(scenario_, static_cast<std::size_t>(variable));
@@ -135,6 +162,13 @@ class Planner {
     return Bytes{bytes.value() * sent_bytes_ / scalar_bytes_};
   }
 
+  /// As kernels read them; but what workers have updated and keep as a whole they have as they store it.
+  Bytes value_bytes(int variable) const {
+    const DividedStates divided = scenario_.training.strategy.kind->divided_states();
+    const bool is_as_stored = divided.optimizer && !divided.weights;
+    return exchanged_bytes(variable) * (is_as_stored ? weight_bytes(scenario_.states) : scalar_bytes_) / scalar_bytes_;
+  }
+
   GradientUnit unit_of(const std::vector<int>& members) const {
     GradientUnit unit{.name = variables_[static_cast<std::size_t>(members.front())].name, .variables = members};
     if (members.size() > 1) unit.name += " and " + std::to_string(members.size() - 1) + " more";
@@ -145,7 +179,7 @@ class Planner {
       unit.gradient_bytes += is_frozen ? Bytes{} : gradient_bytes(variable);
       unit.frozen += is_frozen ? 1 : 0;
       if (is_frozen || variables_[index].is_trainable) {
-        unit.value_bytes += exchanged_bytes(variable);
+        unit.value_bytes += value_bytes(variable);
         unit.stored_bytes += Bytes{variables_[index].bytes.value() / parts_of(variable)};
       }
       unit.first_use = std::min(unit.first_use, first_use_[index]);

@@ -17,10 +17,10 @@ struct GradientUnit {
   std::vector<int> variables;  // indices into Workload::variables
   int frozen = 0;              // of them have no gradients
   Bytes gradient_bytes{};      // sent by a worker: moving averages included, at the exchange's precision
-  Bytes value_bytes{};         // sent to a worker: trainable variables at the workload's precision
-  Bytes stored_bytes{};        // the same, with the rows of sparse tables that are not sent
-  int first_use = 0;           // in the order in which the forward pass needs them: a lower one has priority
-  int server = 0;              // that holds it
+  Bytes value_bytes{};   // sent to a worker: variables as its kernels read them, or as it stores what it keeps whole
+  Bytes stored_bytes{};  // the same, with the rows of sparse tables that are not sent
+  int first_use = 0;     // in the order in which the forward pass needs them: a lower one has priority
+  int server = 0;        // that holds it
   /// Of what is sharded by blocks: the variables outside of blocks, which stay gathered from the first use in the forward
   /// pass to the last one in the backward pass, as in PyTorch FSDP (Zhao et al., VLDB 2023, section 4).
   bool is_root = false;
@@ -45,6 +45,7 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 ///   of blocks are one, the root; in the order in which blocks are ready. A model without blocks has buckets of 25 MiB.
 /// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
 ///   placement cuts every variable into one per server.
+/// Frozen variables are in units where parameters are sharded, which are gathered.
 /// With CollectiveRules::gather_bucket_size what is gathered after the update is in buckets of its own, of the values' bytes.
 /// `servers` = 0 for strategies without: then moving averages are not exchanged, and sparse tables whole.
 GradientUnits plan_gradient_units(const Scenario& scenario, int servers);

@@ -37,7 +37,7 @@ void read_exchange(const JsonReader& json, Scenario& scenario, Json& effective) 
     if (json.has(kAccumulation))
       json.expect(exchange.accumulation_steps >= 1 && exchange.accumulation_steps <= kMaxPasses, kAccumulation,
                   "1 to 10000 batches");
-    effective[kAccumulation] = exchange.accumulation_steps;
+    if (!json.has("global_batch")) effective[kAccumulation] = exchange.accumulation_steps;
   }
   if (strategy.kind->exchanges_models()) return;  // whole models are exchanged
   const auto size = [&](const char* key) -> std::optional<Bytes> {

@@ -57,7 +57,7 @@ void read_recomputation(const JsonReader& json, Scenario& scenario) {
       part.expect(part.is_string(), expected);
       const auto word = part.as<std::string>();
       const auto known = std::ranges::find(kParts, word, [](const auto& of) { return std::string{of.name}; });
-      part.expect(known != kParts.end(), list_in_quotes(names_in(kParts)) + "; found " + in_quotes(word));
+      part.expect(known != kParts.end(), list_in_quotes(names_in(kParts)));
       again.*(known->value) = true;
     }
   }

@@ -31,14 +31,15 @@ void check_memory(Scenario& scenario) {
     const Bytes needed = memory.total();
     if (needed > gpu.memory) {
       const std::string remedies = what_would_fit(scenario, group), moment = describe_moment(memory);
-      const std::string exceeded =
-          "GPU memory exceeded: group " + in_quotes(group.name) + " needs " + gibibytes(needed) + " on a " + gpu.name +
-          ", which has " + gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) + " too much (" +
-          describe_parts(memory) + (moment.empty() ? "" : "; " + moment) + "); " +
-          (remedies.empty()
-               ? "no smaller batch, recomputation, sharding, tensor parallelism or number of machines would fit"
-               : "would fit: " + remedies) +
-          "; " + std::string{kUnmodelledRemedies};
+      const std::string exceeded = "GPU memory exceeded: group " + in_quotes(group.name) + " needs " +
+                                   gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) +
+                                   ": " + gibibytes(needed - gpu.memory) + " too much (" + describe_parts(memory) +
+                                   (moment.empty() ? "" : "; " + moment) + "); " +
+                                   (remedies.empty() ? "none of these alone would fit: a smaller batch, recomputation, "
+                                                       "sharding, tensor parallelism, more machines; "
+                                                       "not tried: several of them together, pipelines"
+                                                     : "would fit: " + remedies) +
+                                   "; " + std::string{kUnmodelledRemedies};
       if (scenario.training.memory_check == MemoryCheck::kRefuse)
         throw NoResultError{group.place + ": " + exceeded + scenario.set_by};
       scenario.warnings.push_back(exceeded);

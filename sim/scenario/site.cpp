@@ -74,10 +74,13 @@ std::vector<std::vector<Endpoint>> list_workers(const std::vector<Machine>& mach
   return workers;
 }
 
+/// One of each machine in turn, so that consecutive ones are on different machines.
 std::vector<MachineIndex> list_servers(const std::vector<Machine>& machines) {
   std::vector<MachineIndex> servers;
-  for (std::size_t m = 0; m < machines.size(); ++m)
-    servers.insert(servers.end(), static_cast<std::size_t>(machines[m].servers), static_cast<MachineIndex>(m));
+  const int most = std::ranges::max(machines, {}, &Machine::servers).servers;
+  for (int turn = 0; turn < most; ++turn)
+    for (std::size_t m = 0; m < machines.size(); ++m)
+      if (machines[m].servers > turn) servers.push_back(static_cast<MachineIndex>(m));
   return servers;
 }
 

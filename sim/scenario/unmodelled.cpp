@@ -17,7 +17,8 @@ struct Unmodelled {
 };
 
 constexpr std::string_view kWholeMatrices = "a worker computes its kernels with all positions";
-constexpr std::string_view kTensor =
+constexpr std::string_view kTensor = R"("tensor": { "degree": 8 } in an "all_reduce" strategy says it)";
+constexpr std::string_view kSequenceParallel =
     R"("tensor": { "degree": 8, "sequence_parallel": true } in an "all_reduce" strategy says it)";
 
 constexpr auto kKeys = std::to_array<Unmodelled>({
@@ -25,7 +26,7 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "model_parallel tp "
      "tp_size tp_degree",
      "tensor parallelism", kTensor, true},
-    {"sequence_parallel sequence_parallelism sp", "sequence parallelism", kTensor, true},
+    {"sequence_parallel sequence_parallelism sp", "sequence parallelism", kSequenceParallel, true},
     {"ulysses", "sequence parallelism by exchanges of heads", kWholeMatrices},
     {"context_parallel context_parallel_size context_parallel_degree context_parallelism ring_attention cp cp_size",
      "context parallelism", kWholeMatrices},

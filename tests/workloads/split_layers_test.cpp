@@ -19,7 +19,7 @@ struct Sizes {
   bool is_llama = false;
 };
 
-ModelDescription described(const Sizes& n) {
+ModelDescription described(const Sizes& n, const Json& more = Json::object()) {
   Json structure{{"family", "transformer"},
                  {"layers", n.L},
                  {"width", n.h},
@@ -41,6 +41,7 @@ ModelDescription described(const Sizes& n) {
                       {"tied_embedding", false}});
   else
     structure.update({{"positions", n.s}, {"joint_projection", true}});
+  structure.update(more);
   const Json json{{"format", 1}, {"source", "test"}, {"structure", structure}};
   return read_model("m", JsonReader{json, "m.json"});
 }
@@ -112,6 +113,36 @@ TEST_CASE("the table of words is padded so that each GPU has a multiple of rows"
   CHECK(padded_vocabulary(50257, {.degree = 2}) == 50432);
   CHECK(padded_vocabulary(50257, {}) == 50257);
   CHECK(padded_vocabulary(50257, {.degree = 2, .vocabulary_multiple = 1}) == 50258);
+}
+
+TEST_CASE(
+    "a storage is kept as a whole: of a joint projection, unless values are copied out of it; a fused gate keeps its "
+    "inputs") {
+  const Sizes n{.g = 2, .is_llama = true};
+  const auto of_layer = [&](const Json& more) {
+    Sizes longer = n;
+    ++longer.L;
+    const auto kept = [&](const Sizes& sizes) {
+      return build_workload(described(sizes, more), static_cast<int>(n.b), Precision::kBf16, "m.json").activation_bytes;
+    };
+    return (kept(longer) - kept(n)).value() / (n.b * n.s);
+  };
+  const Json joint{{"joint_projection", true}}, copied{{"joint_projection", true}, {"copies_values", true}},
+      gates{{"joint_gates", true}}, fused{{"joint_gates", true}, {"fused_gates", true}};
+  const std::int64_t kv = n.h / n.a * n.g, apart = of_layer(Json::object());
+  CHECK(of_layer(joint) == apart + 2 * (n.h + kv));  // queries and keys, which are turned, and no use any more
+  CHECK(of_layer(copied) == apart);
+  CHECK(of_layer(gates) == apart);
+  CHECK(of_layer(fused) == apart - 2 * n.f);  // what the activation gives
+
+  const auto workload = [&](const Json& more) {
+    return build_workload(described(n, more), static_cast<int>(n.b), Precision::kBf16, "m.json");
+  };
+  const Workload plain = workload(Json::object()), whole = workload(fused);
+  CHECK(whole.parameters() == plain.parameters());
+  CHECK(whole.training_flops().value() == doctest::Approx(plain.training_flops().value()).epsilon(1e-12));
+  CHECK(whole.trainable_tensors() == plain.trainable_tensors() - n.L);
+  CHECK(whole.graph.size() < plain.graph.size());
 }
 
 TEST_CASE("activations of a layer: 34 h bytes of a token; split 10 h + 24 h / t, and with sequence parts all / t") {

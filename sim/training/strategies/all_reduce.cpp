@@ -107,14 +107,17 @@ class AllReduce final : public StrategyKind {
   /// Horovod sends all that is ready in a cycle, in as many buckets as it takes; here a cycle has one.
   std::vector<std::string> warnings(const Scenario& scenario) const override {
     constexpr double kMany = 10;
+    std::vector<std::string> all = parts_.stages ? warnings_of_pipeline(scenario) : std::vector<std::string>{};
     const GradientExchange& exchange = scenario.training.strategy.exchange;
-    if (!exchange.cycle_time || !exchange.bucket_size || *exchange.bucket_size == Bytes{}) return {};
+    if (!exchange.cycle_time || !exchange.bucket_size || *exchange.bucket_size == Bytes{}) return all;
     const double buckets = as_double(scenario.workload.parameter_bytes()) / as_double(*exchange.bucket_size);
-    if (buckets <= kMany) return {};
-    return {"gradients fill " + std::to_string(std::llround(std::ceil(buckets))) +
-            " buckets, of which one goes at the end of each cycle of " + to_text(*exchange.cycle_time) +
-            ": slower than Horovod, which sends all that are ready in a cycle; state a larger \"bucket_size\" or a "
-            "shorter \"cycle_time\""};
+    if (buckets <= kMany) return all;
+    all.push_back(
+        "gradients fill " + std::to_string(std::llround(std::ceil(buckets))) +
+        " buckets, of which one goes at the end of each cycle of " + to_text(*exchange.cycle_time) +
+        ": slower than Horovod, which sends all that are ready in a cycle; state a larger \"bucket_size\" or a "
+        "shorter \"cycle_time\"");
+    return all;
   }
 
   std::string explain(const Scenario& scenario) const override {
@@ -174,7 +177,6 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
     parts.stages = read_pipeline(json.child("pipeline"), json, scenario, effective["pipeline"]);
   else if (json.has("global_batch"))
     scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, parts.split.degree);
-  effective.erase("global_batch");
   parts.rules.has_gradient_norm = json.optional<bool>("clip_norm", false);
   parts.rules.shard_group = read_shard_group(
       json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1));

@@ -67,9 +67,12 @@ StrategyRemedy all_reduce_without_servers(const Json& effective) {
   Json workers = Json::array();
   for (const Json& group : effective["cluster"]["groups"])
     if (group.value("role", "") == "worker") workers.push_back(group);
-  return {"all-reduce without servers",
-          {R"(/training/strategy={"kind":"all_reduce","bucket_size":"25MiB"})", "/cluster/groups=" + workers.dump()},
-          RemedyKind::kOtherTraining};
+  std::vector<std::string> settings{R"(/training/strategy={"kind":"all_reduce","bucket_size":"25MiB"})",
+                                    "/cluster/groups=" + workers.dump()};
+  // Workers that wait for one another begin together, and no connections have shares that vary.
+  for (const auto& [key, none] : {std::pair{"start_interval", "0s"}, std::pair{"share_variation", "0"}})
+    if (effective["training"].contains(key)) settings.push_back(std::string{"/training/"} + key + "=" + none);
+  return {"all-reduce without servers", std::move(settings), RemedyKind::kOtherTraining};
 }
 
 std::vector<StrategyRemedy> ParameterServers::remedies(const Scenario& scenario, const Json& effective) const {

@@ -96,7 +96,7 @@ std::vector<Refusal> refusals_of_pipelines() {
                     ? RefusedPlace{}
                     : place_in_pipeline(s, {"counts_embedding", "counts_loss", "layers_per_stage"});
        },
-       "\"cut\": \"layers\" beside it", "a cut by time counts no layers"},
+       "\"cut\": \"layers\" beside it", "the other cuts find by themselves how many layers a stage has"},
   };
 }
 
@@ -130,10 +130,18 @@ namespace {
 
 /// Micro-batches of an interleaved pipeline, as Megatron-LM has them: no group, the last one neither, has fewer than stages, which
 /// would wait for each other in turns without an end.
-void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbatches) {
+void check_groups(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline, int microbatches) {
   const int least = pipeline.stages, group = pipeline.group();
   const std::string of_stages = std::to_string(least) + " with as many stages";
-  json.expect(microbatches >= least, "microbatches", "at least " + of_stages + " and \"interleaved\"");
+  const bool is_by_samples = strategy.has("global_batch");
+  const auto expect = [&](bool holds, const std::string& what, int nearest) {
+    if (!is_by_samples) return json.expect(holds, "microbatches", what + ", such as " + std::to_string(nearest));
+    const std::int64_t each = strategy.required<std::int64_t>("global_batch") / microbatches;
+    strategy.expect(holds, "global_batch",
+                    "samples of " + what + ", such as " + std::to_string(each * nearest) + " samples of " +
+                        std::to_string(nearest) + " micro-batches");
+  };
+  expect(microbatches >= least, "at least " + of_stages + " and \"interleaved\"", least);
   if (pipeline.microbatch_group > 0)
     json.expect(group >= least && group <= microbatches, "microbatch_group",
                 "at least " + of_stages + ", and at most the " + std::to_string(microbatches) + " micro-batches");
@@ -141,10 +149,12 @@ void check_groups(const JsonReader& json, const Pipeline& pipeline, int microbat
   if (left == 0 || left >= least) return;
   const int below = microbatches - left, above = below + least;
   const int nearest = microbatches - below <= above - microbatches ? below : above;
-  json.expect(false, "microbatches",
-              "micro-batches in groups of " + std::to_string(group) +
-                  ", of which the last one may have fewer but not less than " + of_stages +
-                  " and \"interleaved\", such as " + std::to_string(nearest));
+  expect(false,
+         group == least
+             ? "a multiple of " + of_stages + " and \"interleaved\""
+             : "micro-batches in groups of " + std::to_string(group) +
+                   ", of which the last one may have fewer but not less than " + of_stages + " and \"interleaved\"",
+         nearest);
 }
 
 std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipeline, Json& effective) {
@@ -180,16 +190,19 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
                                       Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
   const int workers = scenario.count(Role::kWorker), split = scenario.model.split.degree;
-  json.expect(pipeline.stages >= 1 && workers / split % pipeline.stages == 0, "stages",
-              "a divisor of the " + std::to_string(workers / split) +
+  const int places = workers / split;
+  json.expect(pipeline.stages >= 1 && places % pipeline.stages == 0, "stages",
+              "a divisor of the " + std::to_string(places) +
                   (split == 1 ? " workers, of which each is a stage"
-                              : " groups of " + std::to_string(split) + " workers, of which each is a stage"));
+                              : " groups of " + std::to_string(split) + " workers, of which each is a stage") +
+                  ", such as " +
+                  std::to_string(nearest_by_ratio(std::max(1, pipeline.stages), 1, places,
+                                                  [&](int stages) { return places % stages == 0; })));
   int& microbatches = scenario.training.strategy.exchange.accumulation_steps;
   if (strategy.has("global_batch")) {
     if (json.has("microbatches"))
       json.fail("microbatches", "expected none beside \"global_batch\", which says how many");
     microbatches = passes_of_global_batch(strategy, scenario, split * pipeline.stages);
-    effective["microbatches"] = microbatches;
   } else {
     microbatches = json.required<int>("microbatches");
   }
@@ -210,7 +223,7 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
     pipeline.schedule = PipelineSchedule::kOneForwardOneBackward;
     pipeline.microbatch_group = 0;
   } else if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.stages > 1) {
-    check_groups(json, pipeline, microbatches);
+    check_groups(json, strategy, pipeline, microbatches);
   }
   if (json.has("messages"))
     pipeline.messages = read_word<PipelineMessages>(
@@ -246,6 +259,27 @@ void check_pipeline(const Scenario& scenario, const JsonReader& json) {
             "expected 1 with \"sharding\": \"parameters\" for a model of which several chunks of a stage use " +
                 in_quotes(scenario.workload.variables[v].name));
   } catch (const UncutModel& error) { pipeline.fail(error.key, error.what()); }
+}
+
+std::vector<std::string> warnings_of_pipeline(const Scenario& scenario) {
+  constexpr int kMany = 4;
+  const std::optional<LayerCut>& layers = scenario.training.strategy.kind->pipeline()->layers;
+  std::vector<std::string> warnings;
+  const Accelerator& gpu = *scenario.first_workers().accelerator;
+  const bool has_others = std::ranges::any_of(
+      scenario.groups, [&](const Group& group) { return group.role == Role::kWorker && *group.accelerator != gpu; });
+  if (has_others && (!layers || (layers->rule == LayerRule::kTime && layers->per_part.empty())))
+    warnings.push_back("stages are cut for " + gpu.name +
+                       ", the GPU of the first group, though others have other GPUs: with \"cut\": \"layers\", "
+                       "\"layers_per_stage\" says how many layers each stage has");
+  if (layers) return warnings;
+  const std::vector<Bytes> passed = cut_into_stages(scenario).passed;
+  if (passed.empty()) return warnings;
+  const auto [least, most] = std::ranges::minmax_element(passed);
+  if (*most > *least * kMany)
+    warnings.push_back("the cut by time takes no account of what stages pass on, " + to_text(*least) + " to " +
+                       to_text(*most) + " of a micro-batch: \"cut\": \"layers\" cuts between layers alone");
+  return warnings;
 }
 
 std::string passed_text(const Scenario& scenario) {

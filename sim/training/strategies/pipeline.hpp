@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/scenario/scenario.hpp"
 
@@ -19,6 +20,8 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
 std::string title_of(const Pipeline& pipeline);
 /// Throws InputError if the model cannot be cut so, once kernel times are known.
 void check_pipeline(const Scenario& scenario, const JsonReader& json);
+/// Of cuts by what kernels take: that GPUs differ, or messages do, of which the cut takes no account.
+std::vector<std::string> warnings_of_pipeline(const Scenario& scenario);
 /// "stages pass on ...; in each step pipelines add up ".
 std::string passed_text(const Scenario& scenario);
 

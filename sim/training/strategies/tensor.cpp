@@ -125,6 +125,16 @@ const Transformer& splittable(const JsonReader& json, const Scenario& scenario) 
   return *net;
 }
 
+/// The words of a model that is not split are as many as it states.
+void expect_whole_vocabulary(const JsonReader& json, const Scenario& scenario, int multiple) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  if (net == nullptr || !json.has("vocabulary_multiple") || net->vocabulary % multiple == 0) return;
+  json.fail("vocabulary_multiple", "expected a divisor of the " + std::to_string(net->vocabulary) +
+                                       " words with a degree of 1, which pads none; " + "with a \"vocabulary\" of " +
+                                       std::to_string((net->vocabulary + multiple - 1) / multiple * multiple) +
+                                       " the model has the rows that are added");
+}
+
 }  // namespace
 
 StrategyKeys tensor_keys() { return {schema_of_split, refusals_of_split}; }
@@ -138,7 +148,10 @@ TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effect
   json.expect(split.vocabulary_multiple >= 1 && split.vocabulary_multiple <= 65536, "vocabulary_multiple",
               "1 to 65536 rows");
   json.reject_unknown_keys();
-  if (split.degree == 1) return split;
+  if (split.degree == 1) {
+    expect_whole_vocabulary(json, scenario, split.vocabulary_multiple);
+    return split;
+  }
   const Transformer& net = splittable(json, scenario);
   const int workers = scenario.count(Role::kWorker);
   if (const std::string reason = why_not(net, split, workers); !reason.empty())

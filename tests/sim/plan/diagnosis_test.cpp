@@ -193,7 +193,7 @@ TEST_CASE("workers that wait for one another are as fast as the slowest alone, n
       {"name": "fast", "role": "worker", "instance": "gce-custom-8-p100", "count": 2, "region": "us-west1"}])"}};
   Changes together = two_kinds;
   together.emplace_back("/training/strategy/synchronization", "synchronous");
-  const double sum = diagnosed(two_kinds, 4).by_addition, slowest = diagnosed(together, 4).by_addition;
+  const double sum = diagnosed(two_kinds, 4).by_addition.value(), slowest = diagnosed(together, 4).by_addition.value();
   CHECK(sum == doctest::Approx(2 * 4.46 + 2 * 11.5).epsilon(0.1));
   CHECK(slowest == doctest::Approx(4.46).epsilon(0.1));
 }

@@ -127,6 +127,7 @@ TEST_CASE("states as stated: Megatron's fp32 gradients, FSDP's fp32 shards, 16-b
   CHECK(states(nullptr, "none", "fp32") == 18 * p);  // what is sent in fp32 was added up in it
   CHECK(states({{"gradients", "bf16"}}, "none", "fp32") == 16 * p);
   CHECK(states({{"gradients", "fp32"}}, "optimizer") == 6 * p + 12 * p / 8);
+  CHECK(states({{"weights", "fp32"}, {"gradients", "fp32"}}, "none") == 18 * p);  // with what kernels read
   CHECK(states({{"weights", "fp32"}}, "parameters") == 16 * p / 8);  // the weights are those that the optimizer updates
   CHECK(states({{"master_weights", "bf16"}, {"moments", "bf16"}}, "none") == 10 * p);
   CHECK(states({{"master_weights", "none"}}, "none") == 12 * p);

@@ -49,6 +49,51 @@ TEST_CASE("servers hold a sparse table, and exchange the rows of a batch; all-re
   CHECK(reduced.gradient == Bytes{1000 * 4 * 4 + dense});
 }
 
+TEST_CASE("frozen parameters are gathered with all others, whatever units they are in") {
+  const auto units_of = [](const Json& keys) {
+    Json strategy{{"kind", "all_reduce"}, {"sharding", "parameters"}};
+    strategy.update(keys);
+    Json scenario = test::timed_scenario(4, {{"4B"}}, strategy);
+    scenario["training"]["strategy"] = strategy;
+    scenario["workload"]["model"] = test::small_transformer();
+    scenario["workload"]["lora"] = {{"rank", 2}};
+    return test::resolved(scenario);
+  };
+  const Scenario blocks = units_of(Json::object());
+  Bytes all{}, trained{};
+  for (const Variable& variable : blocks.workload.variables) {
+    all += variable.bytes;
+    if (variable.is_trainable) trained += variable.bytes;
+  }
+  for (const Json& keys :
+       {Json::object(), Json{{"bucket_size", "0B"}}, Json{{"bucket_size", "1KiB"}}, Json{{"bucket_size", "25MiB"}},
+        Json{{"bucket_size", "1MiB"}, {"first_bucket_size", "2KiB"}}, Json{{"cycle_time", "1ms"}}}) {
+    CAPTURE(keys.dump());
+    const Scenario scenario = units_of(keys);
+    const GradientUnits units = plan_gradient_units(scenario, 0);
+    CHECK(sums(units).value == all);
+    CHECK(sums(units).gradient == trained);
+    std::size_t variables = 0;
+    for (const GradientUnit& unit : units.units) variables += unit.variables.size();
+    CHECK(variables == scenario.workload.variables.size());
+  }
+}
+
+TEST_CASE("what workers have updated and keep as a whole is gathered as they store it") {
+  const auto value_of = [](const char* sharding, const char* weights) {
+    Json scenario = test::timed_scenario(4, {{"4B"}}, {{"kind", "all_reduce"}, {"sharding", sharding}});
+    scenario["workload"]["model"] = test::small_transformer();
+    scenario["workload"].update({{"precision", "fp16"}, {"states", {{"weights", weights}}}});
+    const Scenario resolved = test::resolved(scenario);
+    return sums(plan_gradient_units(resolved, 0)).value.value() / resolved.workload.parameters();
+  };
+  for (const char* sharding : {"optimizer", "gradients"}) {
+    CHECK(value_of(sharding, "fp16") == 2);
+    CHECK(value_of(sharding, "fp32") == 4);
+  }
+  CHECK(value_of("parameters", "fp32") == 2);  // for kernels
+}
+
 TEST_CASE("gradients are sent in the workload's precision or in another one") {
   const auto sent = [](const char* precision, const Json& gradients) {
     Json strategy{{"kind", "all_reduce"}};

@@ -42,8 +42,9 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({{"/workload/states", R"({"moments": "tf32"})"}}).find("tf32 is one of products") != std::string::npos);
   CHECK(refusal({{"/training/strategy/tensor_parallel", "8"}}) ==
         "s.json: /training/strategy/tensor_parallel: tensor parallelism has another name here: \"tensor\": { "
-        "\"degree\": 8, "
-        "\"sequence_parallel\": true } in an \"all_reduce\" strategy says it");
+        "\"degree\": 8 } in an \"all_reduce\" strategy says it");
+  CHECK(refusal({{"/training/strategy/sequence_parallel", "true"}}).find("\"sequence_parallel\": true }") !=
+        std::string::npos);
   CHECK(refusal({{"/training/strategy/recompute", "\"full\""}}) ==
         "s.json: /training/strategy/recompute: activation recomputation has another name here: \"recompute\": "
         "\"full\", or a "

@@ -800,7 +800,7 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   };
   const std::string at = "/training/strategy/";
   CHECK(problem(at + "pipeline/stages", "3") ==
-        at + "pipeline/stages: expected a divisor of the 4 workers, of which each is a stage; found 3");
+        at + "pipeline/stages: expected a divisor of the 4 workers, of which each is a stage, such as 4; found 3");
   CHECK(problem(at + "pipeline/stages", "0").starts_with(at + "pipeline/stages: expected a divisor"));
   CHECK(problem(at + "pipeline/microbatches", "0") ==
         at + "pipeline/microbatches: expected 1 to 10000 micro-batches; found 0");
@@ -826,11 +826,9 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
         "part of the model");
   CHECK(with(interleaved({{"chunks", 3}})).starts_with("chunks: expected at most 2 in each of 2 stages for model"));
   CHECK(with(interleaved({{"microbatches", 1}})) ==
-        "microbatches: expected at least 2 with as many stages and \"interleaved\"; found 1");
+        "microbatches: expected at least 2 with as many stages and \"interleaved\", such as 2; found 1");
   CHECK(with(interleaved({{"microbatches", 5}})) ==
-        "microbatches: expected micro-batches in groups of 2, of which the last one may have fewer but not less than 2 "
-        "with "
-        "as many stages and \"interleaved\", such as 4; found 5");
+        "microbatches: expected a multiple of 2 with as many stages and \"interleaved\", such as 4; found 5");
   CHECK(with(interleaved({{"microbatches", 5}, {"microbatch_group", 3}})).empty());
   CHECK(with(interleaved({{"microbatches", 7}, {"microbatch_group", 3}})).find("such as 6; found 7") !=
         std::string::npos);

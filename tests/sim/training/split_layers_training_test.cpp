@@ -262,7 +262,7 @@ TEST_CASE("what cannot be split is refused, with the nearest degree that can be"
             .starts_with(degree + "1 for model \"resnet50\", which is no transformer"));
   CHECK(problem({{"tensor", {{"degree", 4}}}, {"pipeline", {{"stages", 3}, {"microbatches", 2}}}}) ==
         "/training/strategy/pipeline/stages: expected a divisor of the 4 groups of 4 workers, of which each is a "
-        "stage; found 3");
+        "stage, such as 4; found 3");
   CHECK(problem({{"global_batch", 17}}) ==
         "/training/strategy/global_batch: expected a multiple of the 16 samples of one batch of all workers, such as "
         "16 or 32; "
@@ -277,8 +277,30 @@ TEST_CASE("a global batch says how many batches a step has") {
     const Scenario scenario = test::resolved(split(4, 4, strategy));
     CHECK(scenario.training.strategy.exchange.accumulation_steps == passes);
     CHECK(samples_per_update(scenario) == strategy["global_batch"].get<double>());
-    CHECK(parse_json(scenario.effective, "s").dump().find("global_batch") == std::string::npos);
+    // It stays what is stated: with twice as many workers each has half as many batches.
+    Json effective = parse_json(scenario.effective, "s");
+    CHECK(test::resolved(effective).training.strategy.exchange.accumulation_steps == passes);
+    if (passes % 2 != 0) continue;
+    effective["cluster"]["groups"][0]["count"] = 8;
+    CHECK(test::resolved(effective).training.strategy.exchange.accumulation_steps == passes / 2);
+    // Groups of the pipeline's micro-batches are asked for by samples, too.
   }
+  const Json interleaved{{"global_batch", 20},
+                         {"pipeline", {{"stages", 4}, {"chunks", 2}, {"schedule", "interleaved"}}}};
+  CHECK(test::problem_of(split(4, 4, interleaved, 8)) ==
+        "/training/strategy/global_batch: expected samples of a multiple of 4 with as many stages and \"interleaved\", "
+        "such as 16 "
+        "samples of 4 micro-batches; found 20");
+}
+
+TEST_CASE("words that are not split are not padded, and who asks for it is told") {
+  Json json = split(1, 4, {{"tensor", {{"degree", 1}, {"vocabulary_multiple", 128}}}});
+  CHECK(test::problem_of(json) ==
+        "/training/strategy/tensor/vocabulary_multiple: expected a divisor of the 1000 words with a degree of 1, which "
+        "pads "
+        "none; with a \"vocabulary\" of 1024 the model has the rows that are added");
+  json["workload"]["model"]["structure"]["vocabulary"] = 1024;
+  CHECK(test::problem_of(json).empty());
 }
 
 }  // namespace rehearse
