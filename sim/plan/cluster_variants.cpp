@@ -54,14 +54,14 @@ Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& w
       effective["cluster"]["groups"][g]["batch_per_worker"] = shares[g].batch;
     }
     if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps ||
-        effective["training"]["strategy"].contains("global_batch"))
+        scenario.training.strategy.exchange.global_batch > 0)
       state_passes(effective, scenario, shares[g].passes);
   }
   return effective;
 }
 
 Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group) {
-  if (effective["training"]["strategy"].contains("global_batch"))
+  if (scenario.training.strategy.exchange.global_batch > 0)
     state_passes(effective, scenario, scenario.training.strategy.exchange.accumulation_steps);
   effective["training"]["strategy"].erase("backup_workers");
   Json& groups = effective["cluster"]["groups"];

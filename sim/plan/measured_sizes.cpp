@@ -79,8 +79,8 @@ Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
     if (one.value("role", "") == "worker") kept.push_back(one);
   groups = std::move(kept);
   Json strategy{{"kind", "all_reduce"}};
-  if (const Json& stated = effective["training"]["strategy"]; stated.contains("global_batch"))
-    strategy["global_batch"] = stated["global_batch"];
+  if (const std::int64_t samples = scenario.training.strategy.exchange.global_batch; samples > 0)
+    strategy["global_batch"] = samples;
   else if (const int passes = scenario.training.strategy.exchange.accumulation_steps; passes > 1)
     strategy["accumulation_steps"] = passes;
   effective["training"]["strategy"] = std::move(strategy);

@@ -71,7 +71,7 @@ class Remedies {
       add("gradients sent in half precision", {"/training/strategy/gradient_precision=fp16"},
           RemedyKind::kOtherTraining);
     const int batch = workload.value("batch_per_worker", 0);
-    if (const std::int64_t samples = global_batch(); samples > 0) {
+    if (const std::int64_t samples = exchange.global_batch; samples > 0) {
       if (batch > 0 && exchange.accumulation_steps % 2 == 0)
         add("twice the batch of each worker, half as many of them in a step",
             {"/workload/batch_per_worker=" + std::to_string(2 * batch)});
@@ -90,14 +90,9 @@ class Remedies {
       add("samples copied while the step before them computes", {"/workload/copies_input=false"});
   }
 
-  /// Samples of a step, as they are stated; 0: they are not.
-  std::int64_t global_batch() const {
-    return effective_["training"]["strategy"].value("global_batch", std::int64_t{0});
-  }
-
   /// Whether so many workers more can have as many batches each of what samples a step was stated to have.
   bool can_share_with(int more) const {
-    const std::int64_t samples = global_batch();
+    const std::int64_t samples = scenario_.training.strategy.exchange.global_batch;
     if (samples == 0) return true;
     const std::int64_t models = (scenario_.count(Role::kWorker) + more) / workers_per_model(scenario_);
     return samples % (models * scenario_.first_workers().batch) == 0;

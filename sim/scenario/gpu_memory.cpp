@@ -263,7 +263,13 @@ class Remedies {
   }
 
  private:
-  void add(const std::string& remedy) { text_ += (text_.empty() ? "" : ", or ") + remedy; }
+  /// Of the change that fits() has tried last. Without a stated global batch a step may then have other samples.
+  void add(const std::string& remedy) {
+    text_ += (text_.empty() ? "" : ", or ") + remedy;
+    const double before = samples_per_update(scenario_);
+    if (samples_ != before && scenario_.training.strategy.exchange.global_batch == 0)
+      text_ += " (" + to_text(samples_) + " samples a step instead of " + to_text(before) + ")";
+  }
 
   static Group& like(Scenario& scenario, const Group& group) {
     return *std::find_if(scenario.groups.begin(), scenario.groups.end(),
@@ -272,12 +278,14 @@ class Remedies {
 
   /// Whether the group fits after `change`(scenario, group) of a copy.
   template <class Change>
-  bool fits(const Change& change) const {
+  bool fits(const Change& change) {
     Scenario other = scenario_;
     Group& group = like(other, group_);
     try {
       change(other, group);
-      return has_whole_grid(other) && gpu_memory_needed(other, group) <= group.accelerator->memory;
+      if (!has_whole_grid(other)) return false;
+      samples_ = samples_per_update(other);
+      return gpu_memory_needed(other, group) <= group.accelerator->memory;
     } catch (const std::exception&) { return false; }  // a model that cannot be built so, stages that cannot be cut
   }
 
@@ -299,6 +307,7 @@ class Remedies {
       const int middle = low + (high - low) / 2;
       (fits_batch(middle) ? low : high) = middle;
     }
+    (void)fits_batch(low);
     add("batch_per_worker " + std::to_string(low * group_.gpus_per_worker) + " instead of " +
         std::to_string(group_.batch));
   }
@@ -352,6 +361,7 @@ class Remedies {
 
   const Scenario& scenario_;
   const Group& group_;
+  double samples_ = 0;  // of a step, of what was tried last
   std::string text_;
 };
 

@@ -146,7 +146,8 @@ struct GradientExchange {
   Order order = Order::kFifo;              // priority: the variables that the forward pass needs first go first
   Overlap overlap = Overlap::kBackward;
   std::optional<Precision> gradient_precision;  // in which gradients are sent; not stated: as they are held
-  int accumulation_steps = 1;                   // batches whose gradients are added up before they are exchanged
+  std::int64_t global_batch = 0;  // samples of a step, if they are stated; accumulation_steps follow from them
+  int accumulation_steps = 1;     // batches whose gradients are added up before they are exchanged
 };
 
 /// What kind of change a remedy is.

@@ -172,6 +172,8 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   parts.rules.algorithm = read_algorithm(json, scenario, effective);
   read_sharding(json, parts.rules);
   if (json.has("tensor")) parts.split = read_tensor(json.child("tensor"), scenario, effective["tensor"]);
+  if (json.has("global_batch"))
+    scenario.training.strategy.exchange.global_batch = json.required<std::int64_t>("global_batch");
   parts.has_microbatches = json.has("pipeline");
   if (parts.has_microbatches)
     parts.stages = read_pipeline(json.child("pipeline"), json, scenario, effective["pipeline"]);
