@@ -109,16 +109,23 @@ std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& ca
 void leave_out_other_collectives(Study& study, const Catalog& catalog) {
   if (!study.is_of_collectives) return;
   std::map<std::string, std::size_t> left_out;  // rows, by what they are of
-  std::string first;
-  std::erase_if(study.rows, [&](const StudyRow& row) {
+  std::string refusal;
+  std::vector<StudyRow> kept;
+  for (StudyRow& row : study.rows) {
     const std::string other = row.scenario.empty() ? "" : other_than_simulated(row, study.file_name, catalog);
-    if (other.empty()) return false;
-    if (left_out.empty()) first = study.measurements_file + ":" + std::to_string(row.row.line()) + ": is of " + other;
-    ++left_out[other];
-    return true;
-  });
-  if (study.rows.empty() && !left_out.empty())
-    throw InputError{first + "; no row is left to compare: copy the study and state your machines in it"};
+    if (!other.empty() && left_out.empty())
+      refusal = study.measurements_file + ":" + std::to_string(row.row.line()) + ": is of " + other +
+                "; no row is left to compare: copy the study and state your machines in it" +
+                (row.row.text("machines") == "1"
+                     ? ", one machine with profile \"nccl\" and the free values of scenarios/studies/nccl.json"
+                     : "");
+    if (other.empty())
+      kept.push_back(std::move(row));
+    else
+      ++left_out[other];
+  }
+  if (kept.empty() && !left_out.empty()) throw InputError{refusal};
+  study.rows = std::move(kept);
   for (const auto& [other, rows] : left_out)
     study.remarks.push_back(study.measurements_file + ": rows of " + other + ", are left out: " + std::to_string(rows));
 }

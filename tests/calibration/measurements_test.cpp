@@ -337,6 +337,8 @@ TEST_CASE("rows of another collective or number of ranks than the study simulate
     CHECK(said_of_listing(own, ranks, row) == "x.log:" + std::to_string(ranks + 5) + ": is of " +
                                                   std::to_string(ranks) + " ranks, the study's scenario has 16 GPUs" +
                                                   end);
+  CHECK(said_of_listing(own, 1, row)
+            .ends_with(end + ", one machine with profile \"nccl\" and the free values of scenarios/studies/nccl.json"));
   std::size_t left = 0;
   CHECK(said_of_listing(own, 16, row + "# Collective test starting: all_gather_perf\n" + moved + moved, "all_reduce",
                         &left) ==
