@@ -197,7 +197,7 @@ class LossyTest {
     if (!end.has("sum_received"))
       end.fail("expected what the receiver got, \"sum_received\"; found that " + CsvField{lost_}.text() +
                " % of the packets were lost, and only what was sent");
-    const IperfSum sum = read_iperf_sum(end.child("sum_received"));
+    IperfSum sum = read_iperf_sum(end.child("sum_received"));
     if (sum.bytes == 0) end.fail("sum_received", "expected a test in which the receiver got something; found 0 B");
     return sum;
   }

@@ -8,6 +8,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 

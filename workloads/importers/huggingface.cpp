@@ -376,7 +376,13 @@ std::string stated_name(const JsonReader& config, std::string_view names) {
 
 }  // namespace
 
-void check_heads(const Conversion& to) {
+void check_sizes(const Conversion& to) {
+  const int experts = to.structure.value("experts", 0), layers = to.structure.value("layers", 0);
+  if (std::int64_t{experts} * layers > kMostExperts)
+    to.config.fail(stated_name(to.config, "num_experts num_local_experts"),
+                   "at most " + std::to_string(kMostExperts) +
+                       " experts in all layers together are built, kernel by kernel; " + std::to_string(experts) +
+                       " in each of " + std::to_string(layers) + " layers are more: take away layers, which are alike");
   const int width = to.structure.value("width", 0), heads = to.structure.value("heads", 0);
   if (heads == 0 || width % heads == 0 || to.structure.contains("head_features")) return;
   to.config.fail(
@@ -420,7 +426,7 @@ ImportedModel read_huggingface_config(const Source& source) {
   refuse_what_is_not_built(to);
   to.made = class_of(to.config, type, architecture, to.remarks);
   type.convert(to);
-  check_heads(to);
+  check_sizes(to);
   bool has_kernels = false;  // "sdpa", "flash_attention_2"
   for (const char* key : {"_attn_implementation", "attn_implementation"})
     has_kernels = has_kernels || to.text(key, "eager") != "eager";

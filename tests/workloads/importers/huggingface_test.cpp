@@ -531,7 +531,9 @@ TEST_CASE("a token passes at most all experts, of which there are not too many")
   CHECK(error(R"(_per_tok": 2)", R"(_per_tok": 9)")
             .ends_with("/experts_per_token: expected at most \"experts\"; found 9"));
   CHECK(error(R"(_experts": 8)", R"(_experts": 513)")
-            .ends_with("/experts: expected at most 16384 in all layers together; found 513"));
+            .ends_with(
+                "/num_local_experts: at most 16384 experts in all layers together are built, kernel by kernel; 513 in "
+                "each of 32 layers are more: take away layers, which are alike"));
 }
 
 TEST_CASE("what a configuration says of its kind is kept") {
