@@ -98,14 +98,60 @@ Json gather_events(std::string_view text, const std::string& file_name) {
   return whole;
 }
 
-Json read_output(std::string_view text, const std::string& file_name) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  const std::string_view content = first == std::string_view::npos ? text : text.substr(first);
+/// Where the object that a text begins with ends; the text's size if it does not.
+std::size_t end_of_object(std::string_view text) {
+  int depth = 0;
+  bool is_in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (is_in_string && text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      is_in_string = !is_in_string;
+    else if (!is_in_string && text[at] == '{')
+      ++depth;
+    else if (!is_in_string && text[at] == '}' && --depth == 0)
+      return at + 1;
+  }
+  return text.size();
+}
+
+void refuse_second_output(std::string_view text, std::size_t first, const std::string& file_name) {
+  const std::size_t end = first + end_of_object(text.substr(first));
+  const std::size_t second = text.find_first_not_of(" \t\r\n", end);
+  if (second == std::string_view::npos || text[second] != '{') return;
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(second), '\n');
+  throw InputError{
+      file_name + ":" + std::to_string(line) +
+      ": expected the output of one run of iperf3 --json; found another one behind it: give each run a file"};
+}
+
+/// iperf3 prints warnings above its output. They become blanks, so that places stay as they are.
+std::string without_warnings(std::string_view text) {
+  std::string rest{text};
+  for (std::size_t begin = 0; begin < rest.size();) {
+    const std::size_t end = std::min(rest.find('\n', begin), rest.size());
+    const std::size_t first = rest.find_first_not_of(" \t\r\xef\xbb\xbf", begin);
+    const bool is_warning =
+        first < end && (rest.compare(first, 8, "warning:") == 0 || rest.compare(first, 8, "Warning:") == 0 ||
+                        rest.compare(first, 8, "WARNING:") == 0);
+    if (first < end && !is_warning) break;
+    std::fill(rest.begin() + static_cast<std::ptrdiff_t>(begin), rest.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+    begin = end + 1;
+  }
+  return rest;
+}
+
+Json read_output(std::string_view whole, const std::string& file_name) {
+  const std::string text = without_warnings(whole);
+  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n\xef\xbb\xbf"), text.size());
+  const std::string_view content = std::string_view{text}.substr(first);
   const std::string_view start = content.substr(0, 4096);
-  if (!start.starts_with("{") && start.find("[ ID] Interval") != std::string_view::npos)
+  if (!start.starts_with("{") &&
+      (start.find("[ ID] Interval") != std::string_view::npos || start.find("[ ID][Role]") != std::string_view::npos))
     throw InputError{file_name + ": expected the output of iperf3 --json; found what iperf prints without it"};
-  return start.starts_with("{\"event\"") ? gather_events(content, file_name)
-                                         : parse_json_with_repeated_keys(text, file_name, name_of_repeated);
+  if (start.starts_with("{\"event\"")) return gather_events(content, file_name);
+  if (start.starts_with("{")) refuse_second_output(text, first, file_name);
+  return parse_json_with_repeated_keys(text, file_name, name_of_repeated);
 }
 
 struct IperfTest {
@@ -123,6 +169,60 @@ IperfTest read_test(const JsonReader& json) {
                  .asked_rate = json.maybe<double>("target_bitrate")};
   json.expect(test.protocol.size() <= kLongestName, "protocol", "at most 200 bytes");
   return test;
+}
+
+/// What a UDP test lost, in percent of its packets; 0 if it does not say.
+double lost_percent(const JsonReader& end) {
+  for (const char* sum : {"sum_received", "sum"})
+    if (end.has(sum) && end.child(sum).has("lost_percent")) return end.child(sum).required<double>("lost_percent");
+  return 0;
+}
+
+/// Of a UDP test that lost more than a hundredth, intervals of the sender count what the network did not carry.
+class LossyTest {
+ public:
+  LossyTest(const IperfTest& test, const JsonReader& end)
+      : lost_{test.protocol == "UDP" ? lost_percent(end) : 0}, is_reverse_{test.is_reverse} {}
+
+  bool leaves_out(const JsonReader& sum) {
+    constexpr double kMostLost = 1;
+    const bool is_left_out = lost_ > kMostLost && sum.optional<bool>("sender", !is_reverse_);
+    has_left_out_ = has_left_out_ || is_left_out;
+    return is_left_out;
+  }
+  bool has_left_out() const { return has_left_out_; }
+
+  /// What the receiver got, in the place of the intervals.
+  IperfSum received(const JsonReader& end) const {
+    if (!end.has("sum_received"))
+      end.fail("expected what the receiver got, \"sum_received\"; found that " + CsvField{lost_}.text() +
+               " % of the packets were lost, and only what was sent");
+    IperfSum sum = read_iperf_sum(end.child("sum_received"));
+    if (sum.bytes == 0) end.fail("sum_received", "expected a test in which the receiver got something; found 0 B");
+    return sum;
+  }
+  std::string remark() const {
+    return "of UDP " + CsvField{lost_}.text() +
+           " % was lost: in the place of the sender's intervals is what the receiver got, row \"received\"";
+  }
+
+ private:
+  double lost_;
+  bool is_reverse_;
+  bool has_left_out_ = false;
+};
+
+/// Tests that end before anything has crossed the network tell what the sender's buffers take.
+std::string why_no_measure(const JsonReader& end) {
+  constexpr double kShortest = 0.1;
+  if (!end.has("sum_sent")) return {};
+  const IperfSum sent = read_iperf_sum(end.child("sum_sent"));
+  if (end.has("sum_received") && sent.bytes > 0 && read_iperf_sum(end.child("sum_received")).bytes == 0)
+    return "the receiver says that it got 0 B: rates are those at which the sender filled its own buffers";
+  if (sent.seconds > 0 && sent.seconds < kShortest)
+    return "the test took " + CsvField{sent.seconds}.text() +
+           " s: rates are those at which the sender filled its own buffers";
+  return {};
 }
 
 std::vector<std::string> remarks_of(const IperfTest& test, const std::string& file_name) {
@@ -155,18 +255,21 @@ Measurements parse_iperf3(std::string_view text, const std::string& file_name) {
              sum.seconds, sum.bytes, sum.bits_per_second, sum.bits_per_second / 8, sum.retransmits, rtt});
   };
   int number = 0;
+  const JsonReader end = json.child("end");
+  LossyTest loss{test, end};
   const bool is_reverse = test.is_reverse;
   for (const JsonReader& interval : json.children("intervals")) {
     const std::string name = std::to_string(number++), other = "sum" + kOtherDirection;
     const bool has_other = interval.has(other);
-    add(name, is_reverse, read_iperf_sum(interval.child("sum")),
-        mean_of_streams(interval, "", "rtt", has_other ? StreamsOf::kSenders : StreamsOf::kBoth));
+    if (const JsonReader sum = interval.child("sum"); !loss.leaves_out(sum))
+      add(name, is_reverse, read_iperf_sum(sum),
+          mean_of_streams(interval, "", "rtt", has_other ? StreamsOf::kSenders : StreamsOf::kBoth));
     if (has_other)
       add(name, !is_reverse, read_iperf_sum(interval.child(other)),
           mean_of_streams(interval, "", "rtt", StreamsOf::kReceivers));
     test.is_both_ways = test.is_both_ways || has_other;
   }
-  const JsonReader end = json.child("end");
+  if (loss.has_left_out()) add("received", is_reverse, loss.received(end), "");
   for (const char* side : {"sum_sent", "sum_received"}) {
     const std::string other = side + kOtherDirection;
     const auto rtt = [&](StreamsOf which) { return mean_of_streams(end, "sender", "mean_rtt", which); };
@@ -175,7 +278,10 @@ Measurements parse_iperf3(std::string_view text, const std::string& file_name) {
           rtt(end.has(other) ? StreamsOf::kSenders : StreamsOf::kBoth));
     if (end.has(other)) add(side, !is_reverse, read_iperf_sum(end.child(other)), rtt(StreamsOf::kReceivers));
   }
-  return {.table = parse_csv(csv.text(), file_name), .remarks = remarks_of(test, file_name)};
+  Measurements measurements{.table = parse_csv(csv.text(), file_name), .remarks = remarks_of(test, file_name)};
+  if (loss.has_left_out()) measurements.remarks.push_back(file_name + ": " + loss.remark());
+  if (const std::string why = why_no_measure(end); !why.empty()) measurements.remarks.push_back(file_name + ": " + why);
+  return measurements;
 }
 
 }  // namespace rehearse

@@ -117,13 +117,25 @@ class SpeedReader {
     const JobLogEntry& step = log_.steps[i];
     if (step[kBatch].is_known() && step[kBatch].value >= 1) return step[kBatch].value;
     if (log_.counts_samples) return facts_.batch.value_or(0);
-    const LoggedValue grown = change_of(i, kSamples);
-    if (grown.is_known() && grown.resolution < 1e-3 && grown.value == std::floor(grown.value)) return grown.value;
+    if (const double grown = growth_of_samples(i); grown > 0) return grown;
     if (facts_.batch) return *facts_.batch;
     if (facts_.sequence)
       if (const auto samples = whole_ratio(step[kBatchTokens], {*facts_.sequence, 0})) return *samples;
     if (const auto samples = whole_ratio(step[kSamplesPerSecond], step[kStepsPerSecond])) return *samples;
     return whole_ratio(step[kSamplesPerSecond], over(step[kStepTime], 1)).value_or(0);
+  }
+
+  /// Samples of a step, by the total so far. The first entry has those of the second if all before had as many. 0: not known.
+  double growth_of_samples(std::size_t i) const {
+    const auto& steps = log_.steps;
+    if (i == 0) {
+      const double next = steps.size() > 1 ? growth_of_samples(1) : 0;
+      const double total = steps[0][kSamples].value, step = static_cast<double>(steps[0].step);
+      const bool is_alike = total == next * step || total == next * (step + 1);  // numbers begin at 1 or 0
+      return steps[0][kSamples].is_known() && is_alike ? next : 0;
+    }
+    const LoggedValue grown = change_of(i, kSamples);
+    return grown.is_known() && grown.resolution < 1e-3 && grown.value == std::floor(grown.value) ? grown.value : 0;
   }
 
   /// Tokens of a step; 0 if that is not known.
@@ -272,13 +284,16 @@ class JobLogRows {
     double skipped = static_cast<double>(options_.skip_steps);
     if (log_.counts_samples && speeds_.front().batch > 0) skipped *= speeds_.front().batch;
     const std::size_t before = speeds_.size();
-    const double last = static_cast<double>(speeds_.back().logged->step);
+    const std::int64_t first_step = speeds_.front().logged->step, last_step = speeds_.back().logged->step;
     std::erase_if(speeds_, [&](const Speed& speed) { return speed.begin < first + skipped; });
     left_out_ = before - speeds_.size();
     if (speeds_.empty())
-      throw InputError{log_.file_name() + ": expected steps after the first " + std::to_string(options_.skip_steps) +
-                       ", which are left out (\"skip_steps\" of the study's measurements, --skip-steps); found " +
-                       to_text(last - first) + " in " + std::to_string(before) + (before == 1 ? " line" : " lines")};
+      throw InputError{
+          log_.file_name() + ": expected more than the first " + std::to_string(options_.skip_steps) +
+          " steps of the log, which are left out (\"skip_steps\" of the study's measurements, --skip-steps); "
+          "found " +
+          std::to_string(before) + (before == 1 ? " line, of step " : " lines, of steps ") +
+          std::to_string(first_step) + (before == 1 ? "" : " to " + std::to_string(last_step))};
   }
 
   void add_row(double batch, const std::vector<const Speed*>& speeds) {
@@ -383,6 +398,8 @@ Measurements parse_job_log(std::string_view content, const std::string& file_nam
     std::string found{emptiness(content)};
     if (found.empty() && (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff")))
       found = "text in UTF-16, which iconv -f UTF-16 -t UTF-8 converts";
+    if (found.empty() && content.find("wandb: Run summary") != std::string_view::npos)
+      found = "the summary of a run by Weights & Biases: give its history, exported as CSV";
     if (const std::string tool = gpu_log_kind(content); found.empty() && !tool.empty())
       found = "the output of " + tool + ", whose \"format\" is \"gpu-log\"";
     throw InputError{

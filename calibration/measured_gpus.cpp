@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -42,6 +45,38 @@ std::set<std::string> model_words(std::string_view name) {
   return with_digits.empty() ? all : with_digits;
 }
 
+/// The operation of a scenario of one collective; empty for another.
+std::string simulated_operation(const Json& scenario) {
+  const Json* structure = json_pointer_find(scenario, "/workload/model/structure");
+  if (structure == nullptr || structure->value("family", "") != "collective") return {};
+  return structure->value("operation", "all_reduce");
+}
+
+/// In the words of nccl-tests: what the row is of, if that is not `operation`; empty if it is, or if nothing tells.
+std::string other_collective(const CsvRow& row, const std::string& operation) {
+  const std::string collective{row.text("collective")};
+  if (!collective.empty())
+    return collective == operation || (collective == "alltoall" && operation == "all_to_all") ? "" : collective;
+  const bool sums = !row.text("redop").empty() && row.text("redop") != "none";
+  const bool is_summed = operation == "all_reduce" || operation == "reduce_scatter";
+  return sums == is_summed ? "" : sums ? "a collective that sums" : "a collective that sums nothing (redop)";
+}
+
+/// What a row of a listing of collectives was measured on that its scenario does not have; empty if that is the same.
+std::string other_than_simulated(const StudyRow& row, const std::string& file_name, const Catalog& catalog) {
+  const std::string operation = simulated_operation(parse_json(row.scenario, file_name));
+  if (operation.empty()) return {};
+  if (const std::string other = other_collective(row.row, operation); !other.empty())
+    return other + ", the study's scenario simulates " + operation;
+  if (row.row.text("ranks").empty()) return {};
+  try {
+    const double gpus = gpus_of_workers(read_row(row, file_name, catalog));
+    if (row.row.number("ranks") == gpus) return {};
+    const std::string ranks{row.row.text("ranks")};
+    return ranks + (ranks == "1" ? " rank" : " ranks") + ", the study's scenario has " + to_text(gpus) + " GPUs";
+  } catch (const InputError&) { return {}; }  // told where the row is simulated
+}
+
 }  // namespace
 
 bool is_same_gpu_model(std::string_view device, std::string_view accelerator) {
@@ -70,6 +105,30 @@ std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& ca
                         "; the study's scenario has " + names);
   }
   return remarks;
+}
+
+void leave_out_other_collectives(Study& study, const Catalog& catalog) {
+  if (!study.is_of_collectives) return;
+  std::map<std::string, std::size_t> left_out;  // rows, by what they are of
+  std::string refusal;
+  std::vector<StudyRow> kept;
+  for (StudyRow& row : study.rows) {
+    const std::string other = row.scenario.empty() ? "" : other_than_simulated(row, study.file_name, catalog);
+    if (!other.empty() && left_out.empty())
+      refusal = study.measurements_file + ":" + std::to_string(row.row.line()) + ": is of " + other +
+                "; no row is left to compare: copy the study and state your machines in it" +
+                (row.row.text("machines") == "1"
+                     ? ", one machine with profile \"nccl\" and the free values of scenarios/studies/nccl.json"
+                     : "");
+    if (other.empty())
+      kept.push_back(std::move(row));
+    else
+      ++left_out[other];
+  }
+  if (kept.empty() && !left_out.empty()) throw InputError{refusal};
+  study.rows = std::move(kept);
+  for (const auto& [other, rows] : left_out)
+    study.remarks.push_back(study.measurements_file + ": rows of " + other + ", are left out: " + std::to_string(rows));
 }
 
 }  // namespace rehearse

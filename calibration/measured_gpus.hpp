@@ -1,5 +1,5 @@
 #pragma once
-// Whether what was measured is the GPU that a study simulates.
+// Whether what was measured is the GPU, the collective and the number of ranks that a study simulates.
 
 #include <string>
 #include <string_view>
@@ -17,5 +17,9 @@ bool is_same_gpu_model(std::string_view device, std::string_view accelerator);
 
 /// A line for each GPU that the study's column of devices names and the scenarios of its rows do not have.
 std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& catalog);
+
+/// Leaves out the rows of a listing of collectives (Measurements::is_of_collectives) that are of another collective, or of
+/// another number of ranks, than their scenario, with a remark each. Throws InputError if none is left.
+void leave_out_other_collectives(Study& study, const Catalog& catalog);
 
 }  // namespace rehearse

@@ -27,7 +27,8 @@ struct Measurements {
   /// Columns that are empty in some row since the file does not say what they hold: the line about the first such row,
   /// for whoever needs that column.
   std::map<std::string, std::string> missing{};
-  std::string gpu_column{};  // with the names that drivers give GPUs; empty: none
+  std::string gpu_column{};        // with the names that drivers give GPUs; empty: none
+  bool is_of_collectives = false;  // columns "collective", "redop" and "ranks" say what was measured
 };
 
 /// Those of a file, or of a folder of traces (trace_measurements.hpp): at most 256 MiB of text, 64 MiB of JSON; gzip and a
@@ -37,7 +38,7 @@ Measurements load_measurements(const std::filesystem::path& path, MeasurementFor
 /// The listing of a program of nccl-tests or rccl-tests of any version, several runs one after another included. What
 /// mpirun, Slurm or Kubernetes write before each line is passed over; listings that several processes print at the same
 /// time are told apart by it. Lines of other programs, which are no rows, are skipped. Columns:
-///   collective                            "all_reduce", if the listing says so
+///   collective                            "all_reduce", if the listing says so, or its columns and bandwidths tell
 ///   ranks, machines, device               of the comments above the rows; empty without these
 ///   bytes, count, type, redop, root       redop and root are empty where the program has none
 ///   time_s, time_us, algbw_GBps, busbw_GBps, and the same with _in_place
@@ -48,13 +49,14 @@ Measurements parse_nccl_tests(std::string_view text, const std::string& file_nam
 
 /// The output of `iperf3 --json`, or of `--json-stream`. One row for each interval and one each for the sums of the sender
 /// and the receiver; with `--bidir` as many again for the other direction:
-///   interval                              0, 1, ..., "sum_sent", "sum_received"
+///   interval                              0, 1, ..., "sum_sent", "sum_received"; of UDP that lost more than 1 % "received",
+///                                         what the receiver got, in the place of the intervals of the sender
 ///   is_omitted                            whether iperf3 itself leaves the interval out (-O)
 ///   protocol, streams, is_reverse         is_reverse: from the server to the client
 ///   seconds, bytes, bits_per_second, bytes_per_second      of all `streams` of the direction together
 ///   retransmits, rtt_us                   empty where iperf3 does not know; rtt is the mean of the streams
 /// An output with an "error" is refused with what it says. Remarks: several streams, a rate that iperf3 itself limited (-b,
-/// and UDP always), both directions at once.
+/// and UDP always), both directions at once, a test that is too short, or in which the receiver got nothing.
 Measurements parse_iperf3(std::string_view text, const std::string& file_name);
 
 /// A CSV of GPU kernels, with at least these columns:

@@ -124,6 +124,7 @@ struct Listing {
   std::set<std::string> machines, devices;
   std::map<std::string, std::size_t> positions;  // of the columns of the current header
   std::size_t fields = 0;                        // of a row
+  std::size_t run = 0;                           // of the file: its headers, counted
   double ticks_per_second = 1e6;                 // of times
 
   int rank_count() const {
@@ -147,7 +148,13 @@ struct Listing {
 /// Reads a listing line by line.
 class NcclTests {
  public:
-  explicit NcclTests(const std::string& file_name) : file_name_{file_name} {}
+  /// `told`: what is known of runs that do not say which collective they are, by their number in the file.
+  explicit NcclTests(const std::string& file_name, std::map<std::size_t, std::string> told = {})
+      : file_name_{file_name}, told_{std::move(told)} {}
+
+  /// Runs whose larger rows tell which collective the smaller ones above them were, too.
+  bool tells_late() const { return tells_late_; }
+  const std::map<std::size_t, std::string>& told() const { return told_; }
 
   Measurements read(std::string_view text) {
     refuse_other_outputs(text);
@@ -159,8 +166,11 @@ class NcclTests {
     }
     if (cut_rows_ > rows_) throw InputError{first_cut_};  // no accident: the header is not theirs
     if (rows_ == 0) fail_without_rows(text);
-    Measurements measurements{
-        .table = parse_csv(csv_.text(), file_name_), .remarks = {}, .missing = missing_, .gpu_column = "device"};
+    Measurements measurements{.table = parse_csv(csv_.text(), file_name_),
+                              .remarks = {},
+                              .missing = missing_,
+                              .gpu_column = "device",
+                              .is_of_collectives = true};
     if (rows_of_nothing_ > 0)
       measurements.remarks.push_back(
           file_name_ + ": rows of 0 B, which move nothing, are left out: " + std::to_string(rows_of_nothing_));
@@ -306,6 +316,7 @@ class NcclTests {
   void read_header(Listing& listing, const Words& words) {
     listing.positions.clear();
     listing.fields = words.size();
+    listing.run = ++runs_;
     listing.ticks_per_second = words[0] == "bytes" ? 1e3 : 1e6;
     has_header_ = true;
     std::string in_place;
@@ -384,13 +395,13 @@ class NcclTests {
       return;
     }
     check_results(row);
-    check_bandwidths(row);
     const Listing& listing = row.listing;
     const std::string device = listing.devices.size() == 1 ? *listing.devices.begin() : "";
     const int ranks = listing.rank_count();
-    note_missing(listing);
+    const std::string collective = collective_of(row);
+    note_missing(listing, collective);
     csv_.skip_to_line(line_);
-    csv_.row({listing.collective, ranks > 0 ? std::to_string(ranks) : "",
+    csv_.row({collective, ranks > 0 ? std::to_string(ranks) : "",
               ranks == 0 || listing.machines.empty() ? "" : std::to_string(listing.machines.size()), device,
               number(row, "size"), number(row, "count"), std::string{text(row, "type")},
               std::string{text(row, "redop")}, std::string{text(row, "root")}, seconds(row, "time"),
@@ -411,28 +422,45 @@ class NcclTests {
         fail("expected a run with right results; found a difference of " + std::string{text(row, error)});
   }
 
-  /// The bus bandwidth is the algorithm's, times 1, (n-1)/n or 2(n-1)/n, of the n ranks that took part. Source: nccl-tests,
-  /// doc/PERFORMANCE.md. Other ranks were listed than took part where it is none of these.
-  void check_bandwidths(const Row& row) const {
+  /// What the bus bandwidth is of the algorithm's: 1, (n-1)/n or 2(n-1)/n of the n ranks that took part; 0 if the listing
+  /// or its digits tell it not. Source: nccl-tests, doc/PERFORMANCE.md. Other ranks were listed than took part where it is
+  /// none of these.
+  double bandwidth_factor(const Row& row, const std::string& where) const {
     const int ranks = row.listing.rank_count();
-    if (ranks < 2 || row.listing.ranks.size() > 1) return;
-    for (const char* where : {"", "_in_place"}) {
-      const auto algorithm = value(row, std::string{"algbw"} + where), bus = value(row, std::string{"busbw"} + where);
-      constexpr double kLeast = 10, kDigit = 0.0051, kSlack = 1e-4;  // two digits behind the point are printed
-      if (!algorithm || !bus || *algorithm < kLeast) continue;
-      const double share = (ranks - 1.0) / ranks;
-      const bool is_one = std::ranges::any_of(std::array{1.0, share, 2 * share}, [&](double factor) {
-        return std::abs(*bus - factor * *algorithm) <= kDigit * (1 + factor) + kSlack * *bus;
-      });
-      if (!is_one)
-        fail("expected a bus bandwidth of " + std::to_string(ranks) + " ranks, of which lines tell above; found " +
-             std::string{text(row, std::string{"busbw"} + where)} + " GB/s beside the algorithm's " +
-             std::string{text(row, std::string{"algbw"} + where)} + " GB/s, which is that of another number of ranks");
+    if (ranks < 2 || row.listing.ranks.size() > 1) return 0;
+    const auto algorithm = value(row, "algbw" + where), bus = value(row, "busbw" + where);
+    constexpr double kLeast = 10, kDigit = 0.0051, kSlack = 1e-4;  // two digits behind the point are printed
+    if (!algorithm || !bus || *algorithm < kLeast) return 0;
+    const double share = (ranks - 1.0) / ranks;
+    for (const double factor : {share, 2 * share, 1.0})
+      if (std::abs(*bus - factor * *algorithm) <= kDigit * (1 + factor) + kSlack * *bus) return factor;
+    fail("expected a bus bandwidth of " + std::to_string(ranks) + " ranks, of which lines tell above; found " +
+         std::string{text(row, "busbw" + where)} + " GB/s beside the algorithm's " +
+         std::string{text(row, "algbw" + where)} + " GB/s, which is that of another number of ranks");
+  }
+
+  /// As the listing says; programs before 2.17 do not. What sums without a root is an all-reduce or a reduce-scatter, as
+  /// bandwidths tell. Empty: not known.
+  std::string collective_of(const Row& row) {
+    const Listing& listing = row.listing;
+    const double out_of_place = bandwidth_factor(row, ""),
+                 factor = std::max(out_of_place, bandwidth_factor(row, "_in_place"));
+    if (!listing.collective.empty()) return listing.collective;
+    const std::string_view redop = text(row, "redop");
+    if (redop.empty() || redop == "none") return {};
+    if (value(row, "root").value_or(-1) >= 0) return "reduce";
+    if (const auto known = told_.find(listing.run); known != told_.end()) return known->second;
+    if (factor == 0) {
+      untold_.insert(listing.run);
+      return {};
     }
+    tells_late_ = tells_late_ || untold_.contains(listing.run);
+    const double share = (listing.rank_count() - 1.0) / listing.rank_count();
+    return told_[listing.run] = factor == share ? "reduce_scatter" : "all_reduce";
   }
 
   /// What makes columns empty, for whoever needs them.
-  void note_missing(const Listing& listing) {
+  void note_missing(const Listing& listing, const std::string& collective) {
     const std::string above = file_name_ + ":" + std::to_string(line_) + ": expected above the row ";
     if (const std::string why = listing.why_not_all(); !why.empty()) {
       missing_.try_emplace("ranks", above + why);
@@ -441,7 +469,7 @@ class NcclTests {
     const std::string ranks =
         "the lines \"# Using devices\" and \"#  Rank  0 ... on HOST device  0 ...\", which say how many GPUs and "
         "machines took part; found none";
-    if (listing.collective.empty())
+    if (collective.empty())
       missing_.try_emplace("collective", above + "the line \"# Collective test starting: ...\"; found none");
     if (listing.rank_count() == 0) missing_.try_emplace("ranks", above + ranks);
     if (listing.machines.empty()) missing_.try_emplace("machines", above + ranks);
@@ -496,6 +524,10 @@ class NcclTests {
   std::string first_cut_;  // the line about the first of cut_rows_
   bool has_header_ = false, has_groups_ = false;
   std::map<std::string, Listing> listings_;  // by who writes it
+  std::size_t runs_ = 0;
+  std::map<std::size_t, std::string> told_;  // collectives of runs that do not say theirs
+  std::set<std::size_t> untold_;             // runs with rows above the first that tells it
+  bool tells_late_ = false;
   std::set<std::string> writers_with_rows_;
   std::map<std::string, std::string> missing_;
   CsvWriter csv_{{"collective", "ranks", "machines", "device", "bytes", "count", "type", "redop", "root", "time_s",
@@ -506,7 +538,9 @@ class NcclTests {
 }  // namespace
 
 Measurements parse_nccl_tests(std::string_view text, const std::string& file_name) {
-  return NcclTests{file_name}.read(text);
+  NcclTests first{file_name};
+  Measurements measurements = first.read(text);
+  return first.tells_late() ? NcclTests{file_name, first.told()}.read(text) : measurements;
 }
 
 }  // namespace rehearse

@@ -397,6 +397,7 @@ MeasurementFormat load_table(const JsonReader& json, const std::optional<fs::pat
   study.table = std::make_shared<const CsvTable>(std::move(loaded.table));
   study.remarks = std::move(loaded.remarks);
   study.gpu_column = loaded.gpu_column;
+  study.is_of_collectives = loaded.is_of_collectives;
   return format;
 }
 
@@ -682,12 +683,17 @@ Json profile_of(const Study& study, const Catalog& catalog) {
       .value();
 }
 
-std::string log_contradiction(const std::optional<double>& logged_batch, const std::optional<double>& logged_gpus,
-                              const Scenario& scenario) {
+double gpus_of_workers(const Scenario& scenario) {
   double gpus = 0;
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker && !group.is_standby)
       gpus += static_cast<double>(group.workers()) * group.gpus_per_worker;
+  return gpus;
+}
+
+std::string log_contradiction(const std::optional<double>& logged_batch, const std::optional<double>& logged_gpus,
+                              const Scenario& scenario) {
+  const double gpus = gpus_of_workers(scenario);
   const double batch = samples_per_update(scenario);
   const auto differ = [](const std::optional<double>& logged, double simulated) {
     return logged && std::abs(*logged - simulated) > 0.5;

@@ -112,6 +112,7 @@ struct Study {
   std::shared_ptr<const CsvTable> table;  // rows refer to it
   std::vector<std::string> remarks;       // what is to be said of the measurements, a line each
   std::string gpu_column;                 // with the names that drivers give GPUs; empty: none
+  bool is_of_collectives = false;         // Measurements::is_of_collectives
   std::vector<StudyRow> rows;             // after exclusions
   std::vector<ExcludedRows> excluded;
   std::string target_column;
@@ -198,6 +199,9 @@ struct Prediction {
 /// The scenario of a row, without noise: workers for whose starts it has no time begin evenly spread over a step. Throws
 /// InputError, also if it has another batch or other GPUs than the log that the row was measured by.
 Scenario read_row(const StudyRow& row, const std::string& file_name, const Catalog& catalog);
+
+/// GPUs of the workers that a training begins with.
+double gpus_of_workers(const Scenario& scenario);
 
 /// What a log of a training says otherwise than the scenario, of samples of a step (of a worker, if it is asynchronous) and
 /// GPUs: "the log is of a training with 16 GPUs, the scenario has 8"; empty if nothing.

@@ -12,7 +12,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kMaxOperators = 100'000;
+constexpr std::size_t kMaxOperators = 400'000;
 constexpr int kMaxBatch = 65536;
 constexpr std::int64_t kBytesPerIdentifier = 8;
 
@@ -109,7 +109,8 @@ void GraphBuilder::register_value(Tensor& x) {
 }
 
 int GraphBuilder::append(Operator op, std::span<const int> reads) {
-  if (workload_.graph.size() == kMaxOperators) fail("the model has more than 100000 operators");
+  if (workload_.graph.size() == kMaxOperators)
+    fail("the model has more than " + std::to_string(kMaxOperators) + " operators");
   if (op.backward_of < 0) op.backward_of = backward_of_;
   std::vector<int> producers{reads.begin(), reads.end()};
   if (is_backward_)

@@ -113,7 +113,7 @@ class GraphBuilder {
   };
 
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
-  /// than 2^40 scalars, more than 100000 operators, shapes that do not fit.
+  /// than 2^40 scalars, more than 400000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
                const TensorSplit& split = {});
 

@@ -14,6 +14,8 @@ constexpr int kMaxModelSize = 1 << 20;  // of one dimension in a model file
 /// Of one tensor: far beyond any GPU, far below overflow.
 constexpr std::int64_t kMostScalars = std::int64_t{1} << 40;
 
+constexpr std::int64_t kMostExperts = 16'384;  // of all layers of a model, each with kernels of its own
+
 /// `fallback` 0: the key is required.
 inline int read_size(const JsonReader& json, std::string_view key, int fallback = 0) {
   const int size = fallback > 0 ? json.optional<int>(key, fallback) : json.required<int>(key);

@@ -80,7 +80,6 @@ void read_attention(const JsonReader& json, Transformer& net) {
 }
 
 void read_experts(const JsonReader& json, Transformer& net) {
-  constexpr std::int64_t kMostExperts = 16'384;  // of all layers
   net.experts = read_size_or(json, "experts", 0);
   json.expect(std::int64_t{net.experts} * (net.layers + net.decoder_layers) <= kMostExperts, "experts",
               "at most 16384 in all layers together");

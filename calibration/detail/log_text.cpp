@@ -102,6 +102,7 @@ class LogText {
     if (line.empty() || line.size() > kLongestLine) return;
     std::string plain;
     if (line.find('\x1b') != std::string_view::npos) line = plain = without_colours(line);
+    if (line.starts_with("wandb:")) return;  // a summary of the run, whose last values are no step's
     const std::span<const LogForm> forms = log_forms();
     bool is_step = false;
     for (std::size_t f = 0; f < forms.size() && !is_step; ++f) {

@@ -59,6 +59,7 @@ int run(const CalibrateCommand& command) {
     if (study.profile_name != studies.front().profile_name)
       throw InputError{study.file_name + ": its scenario uses profile " + in_quotes(study.profile_name) +
                        ", the first study's uses " + in_quotes(studies.front().profile_name)};
+  for (Study& study : studies) leave_out_other_collectives(study, catalog);
   for (const Study& study : studies) say_remarks(study, catalog, command.common);
   const Json base = load_json_file(studies.front().scenario_file);
   const JsonReader profile = catalog.profile(studies.front().profile_name,

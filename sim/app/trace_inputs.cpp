@@ -126,11 +126,11 @@ void add_trace_import(Options options, TraceImport& import) {
 
 ImportedModel import_traces(const std::vector<std::filesystem::path>& files, const TraceImport& import,
                             const CommonOptions& common) {
+  const RecordedJob job = recorded_job(read_recorded_runs(files, common.budget, {.steps = read_steps(import.steps)}));
   if (import.batch == 0)
     throw InputError{files[0].string() + ": a trace does not say how many samples a step has: --batch N"};
   RecordedModelRequest request{.batch = import.batch, .scales_with_batch = import.scales_with_batch, .variables = {}};
   if (!import.variables.empty()) request.variables = variables_of(import.variables, import.batch, common);
-  const RecordedJob job = recorded_job(read_recorded_runs(files, common.budget, {.steps = read_steps(import.steps)}));
   common.budget.check();
   ReplayReport report = replay_report(job, replay(job));
   if (const std::string refusal = report.refusal(); !refusal.empty() && !import.is_forced)

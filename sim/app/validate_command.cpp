@@ -6,6 +6,7 @@
 
 #include "calibration/baselines.hpp"
 #include "calibration/job_log.hpp"
+#include "calibration/measured_gpus.hpp"
 #include "calibration/metric.hpp"
 #include "calibration/predicted_computation.hpp"
 #include "calibration/study.hpp"
@@ -400,6 +401,7 @@ int run(const ValidateCommand& command) {
   Catalog catalog = load_catalog(command.common);
   check_calibration(command, catalog);
   auto [studies, headlines] = load_study_set(command.study, command.measurements);
+  for (Study& study : studies) leave_out_other_collectives(study, catalog);
   for (const Study& study : studies) say_remarks(study, catalog, command.common);
   for (Study& study : studies) study = as_asked(std::move(study), command, catalog);
   const auto made = make_folder(command.common.output);

@@ -787,6 +787,15 @@ class Substitution {
       protocol["efficiency"] = std::min(1.0, protocol.value("efficiency", 1.0) * ratio);
   }
 
+  /// Protocols that the profile had there and that others have taken the place of.
+  void forget_lost_protocols(const Completion& completion) {
+    const std::string place = completion.pointer + "/protocols";
+    const Json* before = json_pointer_find(profile_, place);
+    if (before == nullptr) return;
+    for (const auto& [label, protocol] : before->items())
+      if (!completion.entry["protocols"].contains(label)) forget_fit_of(extend_json_pointer(place, label));
+  }
+
   void note_completion(Completion& completion, const Need& need) {
     const std::string& name = need.group->interconnect.name;
     std::string& text = completion.text;
@@ -806,9 +815,11 @@ class Substitution {
     for (auto& [label, change] : components.items()) change = std::round(change.get<double>() * 1e4) / 1e4;
     double most = 0;
     for (const Json& change : components) most = std::max(most, change.get<double>());
+    forget_lost_protocols(completion);
     if (name.empty()) {
       for (const auto& [key, value] : completion.entry.items()) profile_["collectives"][key] = value;
       profile_["collectives"].erase("by_generation");  // would come before
+      forget_fit_of("/collectives/by_generation");
     } else {
       profile_["collectives"]["by_interconnect"][name] = completion.entry;
     }

@@ -269,6 +269,24 @@ bool is_packet_table(std::string_view start) {
   return separator_of(without_return(start.substr(0, start.find('\n')))) != nullptr;
 }
 
+std::string lacking_columns(std::string_view start) {
+  const std::string_view header = without_return(start.substr(0, start.find('\n')));
+  std::vector<std::string_view> columns;
+  for (const auto& separator : kSeparators) {
+    split_quoted(header, separator.first, columns);
+    const auto is_known = [&](std::string_view column) {
+      return std::ranges::find(kPacketFieldNames, column) != kPacketFieldNames.end();
+    };
+    if (std::ranges::count_if(columns, is_known) < 2) continue;
+    std::vector<std::string> missing;
+    if (!has_column(columns, kEpochField) && !has_column(columns, kTimeField)) missing.emplace_back("frame.time_epoch");
+    for (const PacketField field : kRequired)
+      if (!has_column(columns, field)) missing.emplace_back(kPacketFieldNames[field]);
+    return joined(missing);
+  }
+  return {};
+}
+
 std::unique_ptr<PacketSource> open_packet_table(const std::filesystem::path& file) {
   require_regular_file(file);
   return std::make_unique<PacketTable>(UnpackedFile{file});

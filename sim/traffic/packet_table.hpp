@@ -15,6 +15,9 @@ namespace rehearse {
 /// in quotes.
 bool is_packet_table(std::string_view start);
 
+/// Of a table whose header names some of these columns: those that it lacks, "frame.len, tcp.srcport"; empty for others.
+std::string lacking_columns(std::string_view start);
+
 /// The packets of a table with the columns frame.time_epoch or frame.time, ip.src, ip.dst, tcp.srcport, tcp.dstport and
 /// frame.len, and ipv6.src, ipv6.dst, udp.srcport, udp.dstport if there are any. Addresses and ports are empty where a
 /// frame has none. Retransmissions are known where there are tcp.len and tcp.seq_raw or tcp.seq, too. The file may be

@@ -203,7 +203,12 @@ RunTraffic read_measured(const fs::path& input, const TrafficOptions& options, c
     const std::string start = read_unpacked_start(input, kStart);
     if (const std::string_view what = emptiness(start); !what.empty())
       throw InputError{input.string() + ": expected a capture or a table of packets; found " + std::string{what}};
-    if (kind_of_start(start) == Kind::kNone)
+    const bool is_none = kind_of_start(start) == Kind::kNone;
+    if (const std::string missing = lacking_columns(start); is_none && !missing.empty())
+      throw InputError{input.string() + ":1: expected columns " + missing +
+                       " in a table of packets, too (tshark -T fields -E header=y -e ...); found " +
+                       in_quotes(start.substr(0, start.find_first_of("\r\n")), 200)};
+    if (is_none)
       throw InputError{
           input.string() +
           ": expected a capture (pcap, pcapng), the packets of tshark -T json, or a table of packets whose "

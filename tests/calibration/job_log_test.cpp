@@ -112,10 +112,9 @@ TEST_CASE("the first steps are left out, and means over several steps with one o
       16);
   CHECK(row_of(job_log(log)).integer("first_step") == 1);
   CHECK(log_refusal(iteration(5, 10) + iteration(10, 10), {}) ==
-        "x.log: expected steps after the first 10, which are left out (\"skip_steps\" of the study's measurements, "
-        "--skip-steps); "
-        "found 10 "
-        "in 2 lines");
+        "x.log: expected more than the first 10 steps of the log, which are left out (\"skip_steps\" of the study's "
+        "measurements, --skip-steps); found 2 lines, of steps 5 to 10");
+  CHECK(log_refusal(iteration(211364, 10), {}).ends_with("; found 1 line, of step 211364"));
   // A job that goes on from step 5000 warms up, too.
   CHECK(
       row_of(job_log(iteration(5001, 9000) + iteration(5002, 1000) + iteration(5011, 1001) + iteration(5012, 1002), {}))
@@ -236,6 +235,28 @@ TEST_CASE("torchtitan: tokens per second of a GPU, thousands, colours, old names
         "\"gpus\"; state them beside \"format\" in the study's measurements");
   CHECK(row_of(job_log(step, {.skip_steps = 0, .batch = 64, .gpus = 16, .sequence_length = 8192}))
             .number("step_time_s") == doctest::Approx(64 * 8192 / (7123.0 * 16)));
+}
+
+TEST_CASE("samples so far tell the batch, of the first line too if all before had as many") {
+  const auto line = [](int step, int samples) {
+    return R"(DLLL {"step": 1, "data": {"global_step": )" + std::to_string(step) +
+           ".0, \"consumed_samples\": " + std::to_string(samples) + ".0, \"train_step_timing in s\": 2.5}}\n";
+  };
+  const Measurements from_0 = job_log(line(16, 34272) + line(17, 36288));
+  CHECK(from_0.table.row_count() == 1);
+  CHECK(row_of(from_0).number("batch") == 2016);
+  CHECK(job_log(line(17, 34272) + line(18, 36288)).table.row_count() == 1);
+  CHECK(job_log(line(16, 34000) + line(17, 36016)).table.row_count() == 2);  // fewer before: the first is not known
+}
+
+TEST_CASE("the summary that Weights & Biases prints is no step") {
+  const std::string summary =
+      "wandb: Run summary:\nwandb:  global_step 1999999.0\nwandb:  train_step_timing in s 0.02442\n";
+  CHECK(log_refusal(summary).ends_with(
+      "; found the summary of a run by Weights & Biases: give its history, exported as CSV"));
+  const std::string step = "global_step: 1 | train_step_timing in s: 2.5\n";
+  CHECK(row_of(job_log(step + summary)).integer("entries") == 1);
+  CHECK(row_of(job_log(step + "\x1b[34m\x1b[1mwandb\x1b[0m: train_step_timing in s 7\n")).number("step_time_s") == 2.5);
 }
 
 TEST_CASE("NeMo's lines and bars; scripts' own; Hugging Face's last line") {
@@ -428,7 +449,7 @@ TEST_CASE("a study of logs: a file, a folder of them, batch and GPUs that the sc
         "the log is of a training with 64 samples in a step, the scenario has 48");
   study["measurements"]["skip_steps"] = 40;
   folder.write("study.json", study.dump());
-  CHECK(test::error_of([&] { (void)load_studies(file); }).find("expected steps after the first 40") !=
+  CHECK(test::error_of([&] { (void)load_studies(file); }).find("expected more than the first 40 steps") !=
         std::string::npos);
   study["measurements"]["skip_steps"] = -1;
   folder.write("study.json", study.dump());

@@ -277,6 +277,75 @@ TEST_CASE("a run that does not say which collective it is has not that of the on
   CHECK(table.row(1).text("collective") == "");
 }
 
+TEST_CASE("a run that does not say which collective it is is known by its bandwidths, the rows before them, too") {
+  const auto collectives = [](const std::string& rows) {
+    const CsvTable table = parse_nccl_tests(kHeader + rows, "x.log").table;
+    std::string text;
+    for (const CsvRow row : table.rows()) text += std::string{row.text("collective")} + ";";
+    return text;
+  };
+  const std::string small = "16 4 float sum -1 10.0 0.00 0.00 0 9.0 0.00 0.00 0\n";
+  const auto large = [](const std::string& bus, const std::string& op) {
+    return "1024 256 float " + op + " 10.0 20.00 " + bus + " 0 9.0 20.00 " + bus + " 0\n";
+  };
+  CHECK(collectives(small) == ";");
+  CHECK(collectives(small + large("20.00", "sum -1")) == "all_reduce;all_reduce;");  // n = 2: 2 (n - 1) / n = 1
+  CHECK(collectives(small + large("10.00", "sum -1") + small) == "reduce_scatter;reduce_scatter;reduce_scatter;");
+  CHECK(collectives(large("20.00", "sum 0")) == "reduce;");
+  CHECK(collectives(large("10.00", "none -1")) == ";");  // an all-gather or an all-to-all
+  CHECK(collectives(small + large("10.00", "sum -1") + kHeader + small) == "reduce_scatter;reduce_scatter;;");
+}
+
+namespace {
+
+/// What a study says of a listing of `ranks` ranks on two machines.
+std::string said_of_listing(const std::string& study_name, int ranks, const std::string& rows,
+                            const std::string& collective = "", std::size_t* left = nullptr) {
+  std::string header = collective.empty() ? "" : "# Collective test starting: " + collective + "_perf\n";
+  header += "# nThread 1 nGpus 1 minBytes 8 maxBytes 16\n# Using devices\n";
+  for (int i = 0; i < ranks; ++i)
+    header += "#  Rank " + std::to_string(i) + " Group  0 Pid   " + std::to_string(i) + " on " +
+              (i < ranks / 2 ? "a" : "b") + " device  0 [0x10] NVIDIA A100-SXM4-80GB\n";
+  const test::TemporaryFolder folder;
+  const std::filesystem::path log = folder.write("x.log", header + kHeader.substr(kHeader.find("#       size")) + rows);
+  std::string said = refusal([&] {
+    Study study = load_studies(source_folder() + "/scenarios/studies/" + study_name, log).front();
+    leave_out_other_collectives(study, test::shipped_catalog());
+    if (left != nullptr) *left = study.rows.size();
+    for (const std::string& remark : study.remarks) throw InputError{remark};
+  });
+  for (std::size_t at = said.find(log.string()); at != std::string::npos; at = said.find(log.string()))
+    said.replace(at, log.string().size(), "x.log");
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("rows of another collective or number of ranks than the study simulates are not compared") {
+  const std::string own = "own/collectives.json";
+  const std::string row = "1048576 262144 float sum -1 309.4 3.39 6.35 0 301.5 3.48 6.52 0\n";
+  const std::string moved = "1048576 262144 float none -1 309.4 3.39 6.35 0 301.5 3.48 6.52 0\n";
+  const std::string end = "; no row is left to compare: copy the study and state your machines in it";
+  CHECK(said_of_listing(own, 16, row) == "accepted");
+  CHECK(said_of_listing(own, 16, row, "all_reduce") == "accepted");
+  for (const char* other : {"all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "hypercube"})
+    CHECK(said_of_listing(own, 16, row, other) ==
+          "x.log:22: is of " + std::string{other} + ", the study's scenario simulates all_reduce" + end);
+  CHECK(said_of_listing(own, 16, moved) ==
+        "x.log:21: is of a collective that sums nothing (redop), the study's scenario simulates all_reduce" + end);
+  for (const int ranks : {2, 4, 32})
+    CHECK(said_of_listing(own, ranks, row) == "x.log:" + std::to_string(ranks + 5) + ": is of " +
+                                                  std::to_string(ranks) + " ranks, the study's scenario has 16 GPUs" +
+                                                  end);
+  CHECK(said_of_listing(own, 1, row)
+            .ends_with(end + ", one machine with profile \"nccl\" and the free values of scenarios/studies/nccl.json"));
+  std::size_t left = 0;
+  CHECK(said_of_listing(own, 16, row + "# Collective test starting: all_gather_perf\n" + moved + moved, "all_reduce",
+                        &left) ==
+        "x.log: rows of all_gather, the study's scenario simulates all_reduce, are left out: 2");
+  CHECK(left == 1);
+}
+
 TEST_CASE("rows of 0 B are left out, and that is said") {
   const std::string nothing = "0 0 float sum -1 6.36 0.00 0.00 0 6.40 0.00 0.00 0\n";
   const Measurements measurements = parse_nccl_tests(kHeader + nothing + nothing + kRow + "\n", "x.log");
@@ -439,6 +508,61 @@ TEST_CASE("a rate that iperf3 limited itself is no limit of the network, and tha
         "network gives more\n");
   test["target_bitrate"] = 0;
   CHECK(says(parse_iperf3(run.dump(), "x.json")) == "");
+}
+
+TEST_CASE("UDP that was lost on its way is what the receiver got, not what the sender sent") {
+  Json run = iperf3_run();
+  run["start"]["test_start"] = {{"protocol", "UDP"}, {"num_streams", 1}, {"reverse", 0}, {"target_bitrate", 0}};
+  Json& got = run["end"]["sum_received"];
+  got["bits_per_second"] = 1e9;
+  got["lost_percent"] = 90;
+  Measurements measurements = parse_iperf3(run.dump(), "x.json");
+  REQUIRE(measurements.table.row_count() == 3);
+  CHECK(measurements.table.row(0).text("interval") == "received");
+  CHECK(measurements.table.row(0).number("bits_per_second") == 1e9);
+  CHECK(says(measurements) ==
+        "x.json: of UDP 90 % was lost: in the place of the sender's intervals is what the receiver got, row "
+        "\"received\"\n");
+  got["lost_percent"] = 0.5;
+  CHECK(parse_iperf3(run.dump(), "x.json").table.row(0).text("interval") == "0");
+  got["lost_percent"] = 90;
+  run["start"]["test_start"]["reverse"] = 1;  // the client's intervals are the receiver's
+  CHECK(parse_iperf3(run.dump(), "x.json").table.row(0).text("interval") == "0");
+  run["start"]["test_start"]["reverse"] = 0;
+  run["intervals"][0]["sum"]["sender"] = false;  // the server's output
+  CHECK(parse_iperf3(run.dump(), "x.json").table.row(0).text("interval") == "0");
+  run["intervals"][0]["sum"].erase("sender");
+  got["bytes"] = 0;
+  CHECK(iperf3_refusal(run) ==
+        "x.json: /end/sum_received: expected a test in which the receiver got something; found 0 B");
+  run["end"].erase("sum_received");
+  CHECK(iperf3_refusal(run) == "accepted");
+  run["end"]["sum"] = {{"lost_percent", 50}};
+  CHECK(iperf3_refusal(run) ==
+        "x.json: /end: expected what the receiver got, \"sum_received\"; found that 50 % of the packets were lost, and "
+        "only what was sent");
+}
+
+TEST_CASE("a test that ends before anything has crossed the network is said to be none") {
+  Json run = iperf3_run();
+  run["start"]["test_start"]["num_streams"] = 1;
+  run["end"]["sum_sent"]["seconds"] = 0.03;
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) ==
+        "x.json: the test took 0.03 s: rates are those at which the sender filled its own buffers\n");
+  run["end"]["sum_received"]["bytes"] = 0;
+  CHECK(says(parse_iperf3(run.dump(), "x.json")) ==
+        "x.json: the receiver says that it got 0 B: rates are those at which the sender filled its own buffers\n");
+}
+
+TEST_CASE("what stands above and below an output of iperf3 is skipped or named") {
+  const std::string run = iperf3_run().dump();
+  CHECK(parse_iperf3("Warning: --bidir is experimental.\nwarning: {UDP block size}\n" + run + "\n", "x.json")
+            .table.row_count() == 3);
+  CHECK(refusal([&] { (void)parse_iperf3("warning: x\n" + run + "\n" + run, "x.json"); }) ==
+        "x.json:3: expected the output of one run of iperf3 --json; found another one behind it: give each run a file");
+  CHECK(refusal([&] { (void)parse_iperf3("warning: x\n" + run + "}", "x.json"); }).starts_with("x.json:2:"));
+  CHECK(refusal([&] { (void)parse_iperf3("Accepted\n[ ID][Role] Interval  Transfer\n", "x.json"); }) ==
+        "x.json: expected the output of iperf3 --json; found what iperf prints without it");
 }
 
 TEST_CASE("a stream of events is what one output would be, and text is refused by name") {

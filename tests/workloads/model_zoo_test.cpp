@@ -103,7 +103,7 @@ TEST_CASE("tensors too large to count are refused by name") {
       "m.json: layer layer32/concat has more than 2^40 scalars", InputError);
   CHECK_THROWS_WITH_AS(
       (void)build_text(R"({"family": "resnet_v2_basic", "blocks_per_stage": [1048576], "widths": [8]})"),
-      "m.json: the model has more than 100000 operators", InputError);
+      "m.json: the model has more than 400000 operators", InputError);
 }
 
 TEST_CASE("a shake-shake width that cannot be halved is refused") {

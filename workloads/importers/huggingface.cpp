@@ -258,7 +258,19 @@ std::string readable_part(const JsonReader& config) {
   return "; its \"text_config\" by itself is read, as model type " + in_quotes(std::string{known->name});
 }
 
+/// Classes of models that guess tokens ahead of another one, whatever the type of that is.
+void refuse_draft(const JsonReader& config, const std::string& architecture) {
+  std::string lower = architecture;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* mark : {"eagle", "dflash", "draft", "medusa", "speculator", "forcausallmmtp", "mtpmodel"})
+    if (lower.find(mark) != std::string::npos)
+      config.fail("architectures",
+                  "class " + in_quotes(architecture) +
+                      " is not supported: draft models, which guess tokens ahead of another model, are not built");
+}
+
 const ModelType& type_of(const JsonReader& config, const std::string& architecture) {
+  refuse_draft(config, architecture);
   std::vector<std::string> known;
   for (const ModelType& type : kTypes) known.emplace_back(type.name);
   if (config.has("model_type") && !config.child("model_type").is_null()) {
@@ -337,9 +349,53 @@ void refuse_what_is_not_built(const Conversion& to) {
     to.config.expect(to.config.child("pruned_heads").value().empty(), "pruned_heads", "no heads that are pruned");
 }
 
+namespace {
+
+/// Whether a key that transformers does not read repeats a size of the model under a name of other programs.
+bool repeats_size(const Conversion& to, const std::string& key, const Json& value) {
+  constexpr std::array kRepeated{
+      std::pair{std::string_view{"width"},
+                std::string_view{"hidden_size emb_size embedding_size embed_dim d_model n_embd"}},
+      std::pair{std::string_view{"layers"}, std::string_view{"num_hidden_layers num_layers n_layers n_layer"}},
+      std::pair{std::string_view{"heads"}, std::string_view{"num_attention_heads num_heads n_heads n_head"}}};
+  return std::ranges::any_of(kRepeated, [&](const auto& size) {
+    bool is_named = false;
+    for_each_word(size.second, [&](std::string_view name) { is_named = is_named || name == key; });
+    return is_named && to.structure.contains(size.first) && to.structure.at(std::string{size.first}) == value;
+  });
+}
+
+/// The first of `names` that the file has, or just the first.
+std::string stated_name(const JsonReader& config, std::string_view names) {
+  std::string found;
+  for_each_word(names, [&](std::string_view name) {
+    if (found.empty() && config.has(name)) found = name;
+  });
+  return found.empty() ? std::string{names.substr(0, names.find(' '))} : found;
+}
+
+}  // namespace
+
+void check_sizes(const Conversion& to) {
+  const int experts = to.structure.value("experts", 0), layers = to.structure.value("layers", 0);
+  if (std::int64_t{experts} * layers > kMostExperts)
+    to.config.fail(stated_name(to.config, "num_experts num_local_experts"),
+                   "at most " + std::to_string(kMostExperts) +
+                       " experts in all layers together are built, kernel by kernel; " + std::to_string(experts) +
+                       " in each of " + std::to_string(layers) + " layers are more: take away layers, which are alike");
+  const int width = to.structure.value("width", 0), heads = to.structure.value("heads", 0);
+  if (heads == 0 || width % heads == 0 || to.structure.contains("head_features")) return;
+  to.config.fail(
+      "expected " + in_quotes(stated_name(to.config, "hidden_size n_embd d_model dim")) + ", " + std::to_string(width) +
+      ", to be a multiple of " +
+      in_quotes(stated_name(to.config, "num_attention_heads n_head n_heads num_heads encoder_attention_heads")) +
+      "; found " + std::to_string(heads));
+}
+
 void check_other_keys(Conversion& to) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : to.config.value().items()) {
+    if (repeats_size(to, key, value)) continue;
     if (value.is_null() || to.used.contains(key) || is_without_effect(to.type, key)) continue;
     const bool is_off = (value.is_boolean() && !value.get<bool>()) || (value.is_number() && value.get<double>() == 0) ||
                         (value.is_structured() && value.empty()) ||
@@ -370,6 +426,7 @@ ImportedModel read_huggingface_config(const Source& source) {
   refuse_what_is_not_built(to);
   to.made = class_of(to.config, type, architecture, to.remarks);
   type.convert(to);
+  check_sizes(to);
   bool has_kernels = false;  // "sdpa", "flash_attention_2"
   for (const char* key : {"_attn_implementation", "attn_implementation"})
     has_kernels = has_kernels || to.text(key, "eager") != "eager";

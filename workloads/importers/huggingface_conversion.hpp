@@ -97,6 +97,10 @@ bool has_experts(std::string_view type);
 /// Throws InputError for what any configuration may ask for, and no model here has.
 void refuse_what_is_not_built(const Conversion& to);
 
+/// Throws InputError, with the file's names, if the width is no multiple of the heads and these have no size of their own,
+/// or if there are too many experts.
+void check_sizes(const Conversion& to);
+
 /// Keys that nobody has used and that are not known to be without effect: refused where their name tells of structure
 /// and they are not off, remarked otherwise.
 void check_other_keys(Conversion& to);

@@ -80,7 +80,10 @@ void add_disentangled_positions(Conversion& to) {
   to.structure["disentangled_positions"] = 2 * (buckets > 0 ? buckets : most > 0 ? most : longest);
   if (to.text("norm_rel_ebd", "none") != "layer_norm")
     to.config.fail("norm_rel_ebd", "only \"layer_norm\" is supported");
-  if (to.size_or("conv_kernel_size", 1) > 1) to.config.fail("conv_kernel_size", "convolutions are not supported");
+  if (positive("conv_kernel_size") > 0)
+    to.config.fail("conv_kernel_size",
+                   "a convolution beside the first layer, which any size above 0 asks for, is not "
+                   "supported");
   if (const int width = to.structure["width"].get<int>(); to.size_or("pooler_hidden_size", width) != width)
     to.config.fail("pooler_hidden_size", "a pooler of another width than the model's is not supported");
 }

@@ -2,6 +2,7 @@
 
 #include "sim/base/names.hpp"
 #include "workloads/importers/huggingface_conversion.hpp"
+#include "workloads/importers/huggingface_keys.hpp"
 
 namespace rehearse::huggingface {
 
@@ -55,6 +56,13 @@ Json clip_part(Conversion& to, const JsonReader& config, bool has_images) {
   return structure;
 }
 
+/// Whether a part says of a size or layer what the one that counts does not.
+bool says_otherwise(const std::string& type, const Json& part, const Json& counts) {
+  return std::ranges::any_of(part.items(), [&](const auto& item) {
+    return !is_without_effect(type, item.key()) && (!counts.contains(item.key()) || counts[item.key()] != item.value());
+  });
+}
+
 }  // namespace
 
 /// ViT, and DeiT with its token for the teacher.
@@ -82,15 +90,17 @@ void convert_clip(Conversion& to) {
   }
   to.structure = {{"family", "two_towers"}, {"projection", to.size("projection_dim", 512)}};
   const auto part_of = [&](const char* key, const char* old_key, bool has_images) {
-    const char* found = to.has(key) ? key : to.has(old_key) ? old_key : nullptr;
-    if (found == nullptr) to.config.fail(std::string{"expected \""} + key + "\"");
-    const JsonReader part = to.config.child(found);
+    const bool is_old = to.has(old_key), has_both = to.has(key) && is_old;
+    if (!to.has(key) && !is_old) to.config.fail(std::string{"expected \""} + key + "\"");
+    const JsonReader part = to.config.child(is_old ? old_key : key);
     part.expect(part.is_object(), "an object");
+    if (has_both && says_otherwise(to.type, to.config.child(key).value(), part.value()))
+      to.remarks.push_back(std::string{old_key} + " counts, with transformers' sizes where it states none, and " + key +
+                           ", which differs, does not: so transformers reads a file with both");
     return clip_part(to, part, has_images);
   };
   to.structure["text"] = part_of("text_config", "text_config_dict", false);
   to.structure["image"] = part_of("vision_config", "vision_config_dict", true);
-  for (const char* key : {"text_config_dict", "vision_config_dict"}) (void)to.has(key);
 }
 
 void convert_whisper(Conversion& to) {

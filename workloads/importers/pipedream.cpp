@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kColumns = "node,layer,forward_ms,backward_ms,activation_bytes,parameter_bytes";
 constexpr std::string_view kSeparator = " -- ";
-constexpr std::string_view kStage = "stage_id=";
+constexpr std::string_view kStage = "stage_id=", kVirtualStage = "vlayer_id=";  // the latter of Harmony
 constexpr std::size_t kMostNodes = 100'000;
 constexpr double kMostBytes = 1e12, kMostMilliseconds = 1e9, kMostStages = 1e5;
 
@@ -156,9 +156,10 @@ Profile profile_of_text(const Source& source) {
     std::string_view text = trimmed(line);
     if (text.empty()) continue;
     std::size_t last = text.rfind(kSeparator);
-    if (last != std::string_view::npos && text.substr(last + kSeparator.size()).starts_with(kStage)) {
-      profile.stages.insert(
-          number_of(text.substr(last + kSeparator.size() + kStage.size()), kMostStages, place, "stage_id"));
+    for (const std::string_view key : {kStage, kVirtualStage}) {
+      const std::string_view end = last == std::string_view::npos ? "" : text.substr(last + kSeparator.size());
+      if (!end.starts_with(key)) continue;
+      profile.stages.insert(number_of(end.substr(key.size()), kMostStages, place, key.substr(0, key.size() - 1)));
       text = text.substr(0, last);
       last = text.rfind(kSeparator);
     }
@@ -215,28 +216,67 @@ std::string decimals(double value) {
   return text.str();
 }
 
-/// Samples in a batch, from 4 bytes for each feature of a layer that names them.
+/// Rows of a layer's output, samples or positions of all samples: 4 bytes for each feature that its name tells; 0 if they
+/// are not whole, or the name tells no features.
+int rows_of(double bytes, double features) {
+  const double rows = features > 0 ? bytes / (4 * features) : 0;
+  return rows >= 1 && rows <= 65536 && std::floor(rows) == rows ? static_cast<int>(rows) : 0;
+}
+
+bool has_features(std::string_view layer) {
+  return layer.starts_with("LSTM(") || layer.starts_with("Linear(") || layer.starts_with("View(");
+}
+
+int rows_of(const Node& node) {
+  const std::string_view layer = node.layer;
+  if (layer.starts_with("LSTM(") && node.outputs.size() == 3)  // output, and the state of one position
+    return rows_of(node.outputs[1], argument(layer, ", "));
+  if (layer.starts_with("Linear(")) return rows_of(node.output(), argument(layer, "out_features="));
+  return layer.starts_with("View(") ? rows_of(node.output(), argument(layer, "View(")) : 0;
+}
+
+/// Whether the node has a word for each of so many rows: embedded ones, or the 8 bytes of their numbers.
+bool has_words(const Profile& profile, const Node& node, int rows) {
+  const std::string_view layer = node.layer;
+  if (layer.starts_with("Embedding(")) return rows_of(node.output(), argument(layer, ", ")) == rows;
+  return layer.starts_with("Input") && node.output() == 8.0 * rows &&
+         std::ranges::none_of(node.readers, [&](std::size_t reader) {
+           return argument(profile.nodes[reader].layer, "in_features=") == 2;  // two numbers of 4 bytes
+         });
+}
+
+/// Samples in a batch. A layer that is applied at each position has a row for each position of each sample, one behind
+/// these a row for each sample: the fewest count. Throws InputError if layers contradict that, or none is behind them.
 int batch_of(const Profile& profile, const std::string& name) {
-  const auto whole = [](double bytes, double features) {
-    const double batch = features > 0 ? bytes / (4 * features) : 0;
-    return batch >= 1 && batch <= 65536 && std::floor(batch) == batch ? static_cast<int>(batch) : 0;
-  };
+  constexpr std::string_view kRemedy =
+      "; give the profile of the whole model, or call a layer with a row for each sample Linear(out_features=N), of 4 "
+      "N "
+      "bytes for each";
   std::string found;
+  const Node* fewest = nullptr;
   for (const Node& node : profile.nodes) {
-    const std::string_view layer = node.layer;
-    int batch = 0;
-    if (layer.starts_with("LSTM(") && node.outputs.size() == 3)  // output, and the state of one position
-      batch = whole(node.outputs[1], argument(layer, ", "));
-    if (layer.starts_with("Linear(")) batch = whole(node.output(), argument(layer, "out_features="));
-    if (layer.starts_with("View(")) batch = whole(node.output(), argument(layer, "View("));
-    if (batch > 0) return batch;
-    const bool has_features = layer.starts_with("LSTM(") || layer.starts_with("Linear(") || layer.starts_with("View(");
-    if (found.empty() && has_features)
+    const int rows = rows_of(node);
+    if (rows > 0 && node.layer.starts_with("LSTM(")) return rows;
+    if (rows > 0 && (fewest == nullptr || rows < rows_of(*fewest))) fewest = &node;
+    if (rows == 0 && found.empty() && has_features(node.layer))
       found = "; " + in_quotes(node.id) + " has " + decimals(node.output()) +
               " bytes, which are not 4 for each of its features and of 1 to 65536 samples";
   }
-  throw InputError{name + ": no layer tells the batch: expected a Linear, View or LSTM layer with its features" +
-                   found};
+  if (fewest == nullptr)
+    throw InputError{name + ": no layer tells the batch: expected a Linear, View or LSTM layer with its features" +
+                     found + std::string{kRemedy}};
+  const int batch = rows_of(*fewest);
+  for (const Node& node : profile.nodes) {
+    if (rows_of(node) % batch != 0)
+      throw InputError{node.place + ": " + in_quotes(node.id) + " has " + std::to_string(rows_of(node)) +
+                       " rows, which is no multiple of the " + std::to_string(batch) + " of " + in_quotes(fewest->id) +
+                       ": they tell no batch" + std::string{kRemedy}};
+    if (batch > 1 && has_words(profile, node, batch))
+      throw InputError{fewest->place + ": " + in_quotes(fewest->id) + " has " + std::to_string(batch) +
+                       " rows, as many as " + in_quotes(node.id) +
+                       " has words: samples times positions, which no layer tells apart" + std::string{kRemedy}};
+  }
+  return batch;
 }
 
 Bytes whole_bytes(double bytes) { return Bytes{std::llround(bytes)}; }
@@ -288,7 +328,8 @@ ImportedModel read_pipedream_profile(const Source& source) {
                                    std::to_string(batch)};
   if (!profile.stages.empty())
     remarks.push_back(
-        "its partition into stages (stage_id) is not taken over: a scenario's strategy states its own; stages: " +
+        "its partition into stages (stage_id, vlayer_id) is not taken over: a scenario's strategy states its own; "
+        "stages: " +
         std::to_string(profile.stages.size()));
   return {.model_file = model_file(source, "PipeDream profile", timed_layers_json(timed)), .remarks = remarks};
 }

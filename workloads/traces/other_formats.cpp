@@ -67,6 +67,18 @@ bool is_other_sqlite(const FileStart& file) {
   return is_sqlite(file) && file.start.size() >= kHeader && file.start.substr(kApplication, 3) != "Reh";
 }
 
+/// nsys export --type jsonlines or json: an event a line, each under the name of its kind.
+bool is_nsight_json(const FileStart& file) {
+  return without_space(file.start).starts_with('{') &&
+         has_any(file, {"\"CudaEvent\":", "\"NvtxEvent\":", "\"TraceProcessEvent\":", "\"OSRuntimeEvent\":"});
+}
+
+/// nsys stats: every kernel or call, a line each.
+bool is_nsight_list(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  return line.find("Start (ns)") != std::string_view::npos && line.find("Duration (ns)") != std::string_view::npos;
+}
+
 bool is_nsight_report(const FileStart& file) {
   const bool is_text = !without_space(file.start).empty() && file.start.find('\0') == std::string_view::npos;
   return !is_text && (is_named(file, {".nsys-rep", ".qdrep", ".qdstrm"}) || file.has("QuadDCommon") ||
@@ -105,7 +117,8 @@ bool is_perfetto(const FileStart& file) {
 bool is_rocprof_table(const FileStart& file) {
   const std::string_view line = first_line(file);
   const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
-  return (in_line("Index") && in_line("KernelName")) || (in_line("Kernel_Name") && in_line("Start_Timestamp")) ||
+  return (in_line("Index") && in_line("KernelName")) ||
+         (in_line("Kernel_Name") && (in_line("Start_Timestamp") || in_line("Counter_Name"))) ||
          (in_line("Domain") && in_line("Function") && in_line("Start_Timestamp")) ||
          (in_line("Kind") && in_line("Agent_Id") && in_line("Start_Timestamp")) ||
          (in_line("TotalDurationNs") && in_line("Calls"));
@@ -125,7 +138,59 @@ bool is_events(const FileStart& file) {
 bool is_paddle_trace(const FileStart& file) { return is_events(file) && file.has("\"SpanNumber\""); }
 
 bool is_ascend_trace(const FileStart& file) {
-  return is_events(file) && has_any(file, {"\"Ascend Hardware\"", "\"Task Type\": \"AI_", "\"CANN\""});
+  return is_events(file) && has_any(file, {"\"Ascend Hardware\"", "\"AscendCL\"", "\"Task Type\": \"AI_",
+                                           "\"Task Type\":\"AI_", "\"CANN\""});
+}
+
+/// kernel_details.csv, op_summary.csv.
+bool is_ascend_table(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  return (in_line("Accelerator Core") && in_line("Duration(us)")) ||
+         (in_line("Op Name") && in_line("Task Duration(us)"));
+}
+
+bool is_viztracer(const FileStart& file) {
+  return is_events(file) &&
+         has_any(file, {"\"viztracer_metadata\"", "\"cat\": \"FEE\"", "\"cat\":\"FEE\"", "\"cat\": \"fee\""});
+}
+
+bool is_browser_trace(const FileStart& file) {
+  return is_events(file) &&
+         has_any(file, {"\"CrBrowserMain\"", "\"CrRendererMain\"", "devtools.timeline", "\"blink.user_timing"});
+}
+
+bool is_speedscope(const FileStart& file) { return file.has("speedscope.app/file-format-schema.json"); }
+
+/// Stacks of calls, each line "outer;inner 17": export_stacks() of PyTorch, py-spy, input of flame graphs.
+bool is_folded_stacks(const FileStart& file) {
+  const auto is_stack = [](std::string_view line) {
+    const std::size_t blank = line.find_last_of(" \t");
+    const std::size_t between = line.find(';');
+    if (blank == std::string_view::npos || between >= blank || line[between + 1] == ' ') return false;
+    const std::string_view count = line.substr(blank + 1), frames = line.substr(0, blank);
+    return !count.empty() && count.find_first_not_of("0123456789") == std::string_view::npos &&
+           frames.find_first_not_of("0123456789.;, \t-") != std::string_view::npos;
+  };
+  const std::string_view text = without_space(file.start), first = first_line(file);
+  const std::string_view rest = without_space(text.substr(std::min(first.size(), text.size())));
+  const std::string_view second = rest.substr(0, rest.find_first_of("\r\n"));
+  return is_stack(first) && !first.starts_with('{') && (rest.size() == second.size() || is_stack(second));
+}
+
+/// Tables of Holistic Trace Analysis.
+bool is_hta_table(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  return line.find("idle_time") != std::string_view::npos && line.find("compute_time") != std::string_view::npos;
+}
+
+bool is_nccl_inspector(const FileStart& file) { return file.has("\"inspector_output_format_version\""); }
+
+/// StepStats of a run, as text.
+bool is_run_metadata(const FileStart& file) {
+  const std::string_view text = without_space(file.start);
+  return (text.starts_with("step_stats") || text.starts_with("dev_stats")) &&
+         has_any(file, {"node_stats", "dev_stats"});
 }
 
 /// Before torch.profiler: no categories, and kernels named as the operators that launched them.
@@ -146,8 +211,11 @@ bool is_tensorflow_timeline(const FileStart& file) {
   return is_events(file) && !is_torch && file.has("process_name") && has_devices;
 }
 
-/// A pickle of torch.cuda.memory._dump_snapshot().
+/// A pickle of torch.cuda.memory._dump_snapshot(), the same as JSON, or the page that shows it.
 bool is_memory_snapshot(const FileStart& file) {
+  const std::string_view text = without_space(file.start);
+  if (text.starts_with('{')) return has_all(file, {"\"segments\"", "\"device_traces\""});
+  if (text.starts_with('<')) return has_any(file, {"MemoryViz", "memory_viz"});
   return file.start.starts_with('\x80') && file.has("segments") &&
          has_any(file, {"device_traces", "total_size", "allocated_size"});
 }
@@ -183,6 +251,7 @@ bool is_transformer_text(const FileStart& file) {
 
 bool is_simai(const FileStart& file) {
   const std::string_view line = first_line(file);
+  if (line.starts_with("comm_type,comm_group,")) return true;  // AICB's
   const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
   return is_transformer_text(file) && (in_line(" pp:") || in_line(" ep:") || in_line("all_gpus"));
 }
@@ -211,6 +280,10 @@ bool is_astra_sim(const FileStart& file) {
 }
 
 bool is_nvprof_text(const FileStart& file) {
+  const std::string_view line = first_line(file);
+  const auto in_line = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  if ((in_line("Time(%)") && in_line("Calls")) || (in_line("Start") && in_line("Duration") && in_line("Grid")))
+    return true;  // without the lines above its tables
   return file.start.find('\0') == std::string_view::npos &&
          has_any(file, {"NVPROF is profiling process", "== Profiling result:", "==PROF== Connected"});
 }
@@ -274,6 +347,19 @@ bool is_deepspeed(const FileStart& file) {
          !is_of_transformers(file) && !has_keys(file, {"format"});
 }
 
+/// What llm-analysis calls the sizes of a model.
+bool is_llm_analysis(const FileStart& file) {
+  return has_keys(file, {"num_layers", "n_head", "hidden_dim"}) && !has_keys(file, {"hidden_size"});
+}
+
+/// A model of ONNX as JSON, as text of its message or in the syntax of its parser.
+bool is_onnx_text(const FileStart& file) {
+  const std::string_view text = without_space(file.start);
+  if (text.starts_with('{'))
+    return has_keys(file, {"graph"}) && (has_key(file, "irVersion") || has_key(file, "ir_version"));
+  return text.starts_with("ir_version:") || (text.starts_with('<') && file.has("ir_version:"));
+}
+
 /// model.to_json() of Keras, of all versions.
 bool is_keras_json(const FileStart& file) {
   return has_keys(file, {"class_name", "config", "layers"}) &&
@@ -302,6 +388,10 @@ constexpr std::array kFormats{
     OtherFormat{"a tokenizer's configuration", is_tokenizer, kConfig},
     OtherFormat{"a params.json of Meta's or Mistral's code", is_params_of_meta,
                 "give the config.json of the model in transformers"},
+    OtherFormat{"a model of llm-analysis", is_llm_analysis, "give the config.json of the model in transformers"},
+    OtherFormat{
+        "a model of ONNX as text", is_onnx_text,
+        "save it as binary: onnx.save(model, \"model.onnx\"), where onnx.parser or google.protobuf has read it"},
     OtherFormat{"a configuration of DeepSpeed", is_deepspeed,
                 "it says how a model is trained: state that in a scenario"},
     OtherFormat{"a model of Keras as JSON", is_keras_json, "give it as GraphDef, SavedModel or ONNX"},
@@ -310,6 +400,8 @@ constexpr std::array kFormats{
     OtherFormat{"a database of rocprof (rocpd)", is_rocpd, kProfile},
     OtherFormat{"an SQLite database of another program", is_other_sqlite,
                 "datasets are what rehearse generate and rehearse import write"},
+    OtherFormat{"a JSON export of Nsight Systems", is_nsight_json, kProfile},
+    OtherFormat{"a listing of Nsight Systems (nsys stats)", is_nsight_list, kProfile},
     OtherFormat{"a report of Nsight Systems", is_nsight_report, kProfile},
     OtherFormat{"a report of Nsight Compute", is_compute_report, kProfile},
     OtherFormat{"a profile of XLA (xplane), of TensorFlow or JAX", is_xplane,
@@ -318,7 +410,17 @@ constexpr std::array kFormats{
     OtherFormat{"a table of rocprof", is_rocprof_table, kProfile},
     OtherFormat{"a trace of rocprof", is_rocprof_json, kProfile},
     OtherFormat{"a trace of Paddle's profiler", is_paddle_trace, "record the same model with torch.profiler"},
-    OtherFormat{"a trace of Ascend's profiler", is_ascend_trace, kProfile},
+    OtherFormat{"a trace of Ascend's profiler", is_ascend_trace, "record the same model with torch.profiler on a GPU"},
+    OtherFormat{"a table of Ascend's profiler", is_ascend_table, "record the same model with torch.profiler on a GPU"},
+    OtherFormat{"a trace of VizTracer", is_viztracer, kProfile},
+    OtherFormat{"a trace of a browser", is_browser_trace, kProfile},
+    OtherFormat{"a profile of speedscope", is_speedscope, kProfile},
+    OtherFormat{"stacks of calls (a flame graph)", is_folded_stacks, kProfile},
+    OtherFormat{"a table of Holistic Trace Analysis", is_hta_table, "give the traces that it was made of"},
+    OtherFormat{"a log of NCCL's inspector", is_nccl_inspector,
+                "studies read listings of nccl-tests: scenarios/studies/own/collectives.json"},
+    OtherFormat{"a run's metadata of TensorFlow", is_run_metadata,
+                "give the model itself, as GraphDef or ONNX, or record the same model with torch.profiler"},
     OtherFormat{"a trace of torch.autograd.profiler", is_autograd_trace, kProfile},
     OtherFormat{"a timeline of Horovod", is_horovod_timeline, kProfile},
     OtherFormat{"a timeline of TensorFlow or JAX", is_tensorflow_timeline,

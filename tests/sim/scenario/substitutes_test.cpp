@@ -153,6 +153,15 @@ TEST_CASE("several machines take the network's step from a library that states i
   CHECK(scenario.profile.network.nic_efficiency < 1);
 }
 
+TEST_CASE(
+    "what a profile knows of its trees between machines is not asked of the rings that one machine takes instead") {
+  const Scenario one = test::resolved(on_machine("A100 80GB", "dgx-a100", "collective-microbenchmarks", 1));
+  CHECK(test::warns_of(one, "no all-reduce over"));
+  CHECK(std::ranges::none_of(one.profile.uncertainty.components, [](const auto& component) {
+    return component.contains("/collectives/by_interconnect/dgx-a100/protocols/tree_LL/launch");
+  }));
+}
+
 TEST_CASE("an algorithm that no protocol carries out costs what those of the nearest machine do") {
   Json json = on_machine("A100", "dgx-a100", "vtrain-a100-megatron");
   json["training"]["strategy"]["algorithm"] = "flat_double_binary_tree";

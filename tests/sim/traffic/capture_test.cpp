@@ -14,6 +14,7 @@
 #include "sim/traffic/packet_fields.hpp"
 #include "sim/traffic/packet_json.hpp"
 #include "sim/traffic/packet_table.hpp"
+#include "sim/traffic/traffic_input.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
@@ -361,6 +362,22 @@ TEST_CASE("mistakes of tables are told with their line and column") {
         "t.csv:1: expected a column \"frame.time_epoch\" or \"frame.time\" between tabs; found \"a,b\"");
   CHECK(error_of([] { open_packet_table_text("frame.time_epoch,frame.len,ip.src\n", "t.csv"); }) ==
         "t.csv:1: expected a column \"ip.dst\" between commas; found \"frame.time_epoch,frame.len,ip.src\"");
+}
+
+TEST_CASE("columns that a table of packets lacks are named") {
+  CHECK(lacking_columns("frame.time_epoch,ip.src,ip.dst\n1,2,3\n") == "tcp.srcport, tcp.dstport, frame.len");
+  CHECK(lacking_columns("\"ip.src\"\t\"ip.dst\"\t\"tcp.srcport\"\t\"tcp.dstport\"\t\"frame.len\"\r\n") ==
+        "frame.time_epoch");
+  CHECK(lacking_columns("frame.time;ip.src;ip.dst;udp.srcport;udp.dstport;dns.qry.name\n") ==
+        "tcp.srcport, tcp.dstport, frame.len");
+  for (const char* other : {"", "a,b,c\n", "frame.len\n", "1775942574.783329000,192.168.1.10,192.168.1.1,6,98\n"})
+    CHECK(lacking_columns(other) == "");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path table = folder.write("t.csv", "frame.time_epoch,ip.src,ip.dst\n1,2,3\n");
+  const std::string error = error_of([&] { (void)read_traffic(table, {}, {}); });
+  CHECK(error == table.string() +
+                     ":1: expected columns tcp.srcport, tcp.dstport, frame.len in a table of packets, too (tshark -T "
+                     "fields -E header=y -e ...); found \"frame.time_epoch,ip.src,ip.dst\"");
 }
 
 }  // namespace rehearse

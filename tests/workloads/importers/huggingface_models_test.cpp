@@ -176,8 +176,13 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
           .find("/num_hidden_groups: only 1 is supported") != std::string::npos);
   CHECK(error(without(config_of("deberta_v3_base_en"), "pos_att_type").insert(1, R"("pos_att_type": ["c2p"], )"))
             .find("\"pos_att_type\" of both") != std::string::npos);
-  CHECK(error(with("deberta_v3_base_en", R"("conv_kernel_size": 3)")).find("/conv_kernel_size: convolutions") !=
-        std::string::npos);
+  for (const char* size : {"1", "3", "5"})
+    CHECK(
+        error(with("deberta_v3_base_en", R"("conv_kernel_size": )" + std::string{size})) ==
+        "config.json: /conv_kernel_size: a convolution beside the first layer, which any size above 0 asks for, is not "
+        "supported");
+  for (const char* none : {"0", "-1", "null"})
+    CHECK(error(with("deberta_v3_base_en", R"("conv_kernel_size": )" + std::string{none})) == "no error");
   CHECK(error(with("bloom_560m_multi", R"("hidden_size": 2048)")) ==
         "config.json: /n_embed: another size than hidden_size, which is the same of this model type");
   CHECK(error(with("gpt2", R"("num_key_value_heads": 4)")).find("/num_key_value_heads: not known") !=
@@ -199,6 +204,37 @@ TEST_CASE("what changes a built model's structure is built or refused, whatever 
   CHECK(std::ranges::count(remarks,
                            "logits and embedding share one matrix, which files of weights may have twice: "
                            "295469056 scalars more") == 1);
+}
+
+TEST_CASE("of a CLIP file with both forms of a part the older one counts, as transformers reads it") {
+  const Json whole = Json::parse(config_of("openai/clip-vit-base-patch32"));
+  const auto read = [&](const Json& changes) {
+    Json config = whole;
+    config.update(changes);
+    return imported_config(config.dump());
+  };
+  const auto parameters = [&](const Json& changes) { return test::workload_of(read(changes)).parameters(); };
+  const std::int64_t usual = parameters(Json::object());
+  const Json wide{{"hidden_size", 1024}, {"num_attention_heads", 16}};
+  for (const auto& [key, old_key] :
+       {std::pair{"text_config", "text_config_dict"}, std::pair{"vision_config", "vision_config_dict"}}) {
+    CAPTURE(old_key);
+    CHECK(parameters({{old_key, whole[key]}}) == usual);
+    CHECK(parameters({{old_key, nullptr}}) == usual);
+    const std::int64_t widened = parameters({{old_key, wide}});
+    CHECK(widened > usual);
+    CHECK(parameters({{key, wide}}) == widened);
+    CHECK(parameters({{key, wide}, {old_key, Json::object()}}) ==
+          usual);  // transformers' sizes are those of this model
+    const auto is_remarked = [&, old = std::string{old_key}](const Json& changes) {
+      return std::ranges::any_of(read(changes).remarks,
+                                 [&](const std::string& remark) { return remark.starts_with(old + " counts"); });
+    };
+    CHECK(is_remarked({{old_key, wide}}));
+    Json same = whole[key];
+    same["model_type"] = "clip_part";
+    CHECK_FALSE(is_remarked({{key, same}, {old_key, whole[key]}}));
+  }
 }
 
 TEST_CASE(

@@ -296,6 +296,44 @@ TEST_CASE("a key that is not known is never silently ignored, whatever the model
   }
 }
 
+TEST_CASE("a draft model is refused as one, whatever the type of the model that it guesses for") {
+  for (const char* type : {"llama", "kimi_k2", "deepseek_v3", "qwen3_moe", "qwen3", "not_known"})
+    for (const char* name :
+         {"LlamaForCausalLMEagle3", "LlamaForCausalLMEagle", "DFlashDraftModel", "DeepseekDFlashDraftModel",
+          "Qwen3MoeForCausalLMMTP", "DeepSeekMTPModel", "MedusaModel", "MLPSpeculatorPreTrainedModel"})
+      CHECK(error_of(R"({"model_type": ")" + std::string{type} + R"(", "architectures": [")" + name + R"("]})") ==
+            "config.json: /architectures: class \"" + std::string{name} +
+                "\" is not supported: draft models, which guess tokens ahead of another model, are not built");
+}
+
+TEST_CASE("a size of the model under another program's name is no other size, unless it is another") {
+  for (const std::string& config : {kBert + "}", kLlama3, kQwen3, kRoberta}) {
+    const Json json = Json::parse(config);
+    for (const auto& [repeated, names] :
+         {std::pair{"hidden_size", std::vector{"emb_size", "embedding_size", "embed_dim", "d_model", "n_embd"}},
+          std::pair{"num_hidden_layers", std::vector{"num_layers", "n_layers", "n_layer"}},
+          std::pair{"num_attention_heads", std::vector{"num_heads", "n_heads", "n_head"}}})
+      for (const char* name : names) {
+        const int size = json[repeated];
+        const auto stated = [&](int value) {
+          return with(config, "\"" + std::string{name} + "\": " + std::to_string(value));
+        };
+        CHECK(parameters_of(stated(size)) == parameters_of(config));
+        CHECK_FALSE(remarks_on(stated(size), name));
+        CHECK(error_of(stated(2 * size)).find("/" + std::string{name} + ": not known") != std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("heads that do not divide the width are refused by the names of the file") {
+  CHECK(error_of(replaced(kBert + "}", "\"num_attention_heads\": 12", "\"num_attention_heads\": 7")) ==
+        "config.json: expected \"hidden_size\", 768, to be a multiple of \"num_attention_heads\"; found 7");
+  CHECK(error_of(R"({"model_type": "gpt2", "n_head": 7})") ==
+        "config.json: expected \"hidden_size\", 768, to be a multiple of \"n_head\"; found 7");
+  CHECK(error_of(R"({"model_type": "distilbert", "dim": 256, "n_heads": 7})") ==
+        "config.json: expected \"dim\", 256, to be a multiple of \"n_heads\"; found 7");
+}
+
 TEST_CASE("what is not supported is refused by its name, and no neighbour is suggested") {
   const auto of_type = [](const char* type) { return error_of(R"({"model_type": ")" + std::string{type} + "\"}"); };
   for (const char* type :
@@ -326,11 +364,11 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
             .ends_with("are not built, CLIP apart"));
   CHECK(of_type("swin").ends_with(": attention within shifted windows is not built"));
   CHECK(of_type("convnext").find("export the model to ONNX") != std::string::npos);
-  CHECK(error_of(made_as(kLlama3, "LlamaForCausalLMEagle3")) ==
-        "config.json: /architectures: class \"LlamaForCausalLMEagle3\" of model type \"llama\" is not supported; "
+  CHECK(error_of(made_as(kLlama3, "LlamaSwiftKVForCausalLM")) ==
+        "config.json: /architectures: class \"LlamaSwiftKVForCausalLM\" of model type \"llama\" is not supported; "
         "supported: LlamaForCausalLM, LlamaModel, LlamaForSequenceClassification, LlamaForTokenClassification, "
         "LlamaForQuestionAnswering");
-  for (const char* name : {"MistralForCausalLM", "LlamaForCausalLMEagle", "LlamaSwiftKVForCausalLM", "GPT2Model"})
+  for (const char* name : {"MistralForCausalLM", "GPT2Model"})
     CHECK(error_of(made_as(kLlama3, name)).find("is not supported; supported: LlamaForCausalLM") != std::string::npos);
   CHECK(error_of(with(without_class(kGpt2), R"("architectures": ["GPT2DoubleHeadsModel"])")).find("GPT2DoubleHeads") !=
         std::string::npos);
@@ -476,6 +514,14 @@ TEST_CASE("a mixture of experts does the work of the experts that a token passes
   CHECK(std::ranges::count(workload.graph, Phase::kForward, &Operator::phase) == 32 * (19 - 5 + 3 + 8 * 6) + 4);
 }
 
+TEST_CASE("a mixture of many experts in many layers is counted") {
+  const std::string qwen = R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+    "num_hidden_layers": 48, "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": true,
+    "vocab_size": 151936, "max_position_embeddings": 40960, "tie_word_embeddings": false})";
+  CHECK(parameters_of(qwen) == 30'532'122'624);  // of Qwen/Qwen3-30B-A3B
+}
+
 TEST_CASE("a token passes at most all experts, of which there are not too many") {
   const auto error = [](const char* from, const char* to) {
     std::string config = kMixtral;
@@ -485,7 +531,9 @@ TEST_CASE("a token passes at most all experts, of which there are not too many")
   CHECK(error(R"(_per_tok": 2)", R"(_per_tok": 9)")
             .ends_with("/experts_per_token: expected at most \"experts\"; found 9"));
   CHECK(error(R"(_experts": 8)", R"(_experts": 513)")
-            .ends_with("/experts: expected at most 16384 in all layers together; found 513"));
+            .ends_with(
+                "/num_local_experts: at most 16384 experts in all layers together are built, kernel by kernel; 513 in "
+                "each of 32 layers are more: take away layers, which are alike"));
 }
 
 TEST_CASE("what a configuration says of its kind is kept") {

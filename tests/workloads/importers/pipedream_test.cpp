@@ -25,7 +25,45 @@ const std::string kProfile =
     "parameter_size=0.000\n"
     "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n\tnode2 -- node4\n";
 
+const std::string kRemedy =
+    "; give the profile of the whole model, or call a layer with a row for each sample Linear(out_features=N), of 4 N "
+    "bytes for each";
+
+std::string profile_node(const std::string& id, const std::string& layer, const std::string& bytes) {
+  return id + " -- " + layer + " -- forward_compute_time=1.0, backward_compute_time=1.0, activation_size=" + bytes +
+         ", parameter_size=0.0\n";
+}
+
 }  // namespace
+
+TEST_CASE("the layers that have a row for each sample tell the batch, not those that have one for each position") {
+  const auto batch = [](const std::string& text) {
+    return test::error_of([&] {
+      throw InputError{import_model(Source{"g", text}).model_file["structure"]["batch"].dump()};
+    });
+  };
+  const std::string words =
+      profile_node("node1", "Embedding(1000, 16, padding_idx=0)", "2560.0");  // 8 samples of 5 words
+  const std::string each = profile_node("node2", "Linear(in_features=16, out_features=64, bias=True)", "10240.0");
+  const std::string pooler = profile_node("node3", "Linear(in_features=16, out_features=2, bias=True)", "64.0");
+  CHECK(batch(words + each + pooler) == "8");
+  CHECK(batch(words + pooler + each) == "8");
+  CHECK(batch(each + pooler) == "8");
+  CHECK(batch(each) == "40");  // nothing tells that these are positions
+  CHECK(batch(words + each) ==
+        "g:2: \"node2\" has 40 rows, as many as \"node1\" has words: samples times positions, "
+        "which no layer tells apart" +
+            kRemedy);
+  CHECK(batch(profile_node("node1", "Input0", "320.0") + each) ==
+        "g:2: \"node2\" has 40 rows, as many as \"node1\" has words: samples times positions, which no layer tells "
+        "apart" +
+            kRemedy);
+  CHECK(batch(profile_node("node1", "Input0", "320.0") +
+              profile_node("node2", "Linear(in_features=2, out_features=64)", "10240.0") + "\tnode1 -- node2\n") ==
+        "40");
+  CHECK(batch(each + profile_node("node3", "Linear(in_features=16, out_features=2)", "56.0")) ==
+        "g:1: \"node2\" has 40 rows, which is no multiple of the 7 of \"node3\": they tell no batch" + kRemedy);
+}
 
 TEST_CASE("a profile of PipeDream is measured layers with what they pass on and keep") {
   const ImportedModel imported = import_model(Source{"graph.txt", kProfile});
@@ -59,7 +97,13 @@ TEST_CASE("a profile that PipeDream partitioned has the same layers, and its sta
   CHECK(partitioned.model_file == import_model(Source{"graph.txt", kProfile}).model_file);
   REQUIRE(partitioned.remarks.size() == 2);
   CHECK(partitioned.remarks[1] ==
-        "its partition into stages (stage_id) is not taken over: a scenario's strategy states its own; stages: 2");
+        "its partition into stages (stage_id, vlayer_id) is not taken over: a scenario's strategy states its own; "
+        "stages: 2");
+  std::string of_harmony = text;
+  for (std::size_t at = 0; (at = of_harmony.find("stage_id", at)) != std::string::npos;)
+    of_harmony.replace(at, 8, "vlayer_id");
+  CHECK(import_model(Source{"graph.txt", of_harmony}).model_file == partitioned.model_file);
+  CHECK(import_model(Source{"graph.txt", of_harmony}).remarks == partitioned.remarks);
   text.replace(text.find("stage_id=1"), 10, "stage_id=x");
   CHECK(test::error_of([&] {
           import_model(Source{"g", text});
@@ -71,7 +115,8 @@ TEST_CASE("a profile that PipeDream partitioned has the same layers, and its sta
                      "backward_compute_time=1.155, activation_size=2048.000, parameter_size=440.000 -- stage_id=1\n"});
         }) ==
         "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features; \"node1\" has 2048 "
-        "bytes, which are not 4 for each of its features and of 1 to 65536 samples");
+        "bytes, which are not 4 for each of its features and of 1 to 65536 samples" +
+            kRemedy);
 }
 
 TEST_CASE("profiles of ten models have their published parameters") {
@@ -110,7 +155,7 @@ TEST_CASE("a profile that cannot be read is refused by its line") {
         "g:2: forward_compute_time: expected a number from 0 to 1000000000.000000; found \"-1\"");
   CHECK(error("activation_size=[40.0; 8.0], ", "") == "g:3: expected activation_size=... of \"node3\"");
   CHECK(error("Linear(in", "Dense(in") ==
-        "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features");
+        "g: no layer tells the batch: expected a Linear, View or LSTM layer with its features" + kRemedy);
   CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- stage_id=1\n") ==
         "g:5: expected \"node1 -- ...\"; found \"node1 --\"");
   CHECK(error("\tnode1 -- node2\n", "\tnode1 -- -- x\n") == "g:5: expected \"node1 -- ...\"; found \"node1 -- -- x\"");

@@ -135,6 +135,60 @@ TEST_CASE("files of other profilers and simulators are known by name") {
   CHECK(name_of("---- \n Name  Self CPU %   Self CPU  # of Calls \n") == "a table of a profiler's sums");
 }
 
+TEST_CASE("exports of profilers as text, tables and JSON are known by name") {
+  for (const char* line :
+       {R"({"Type":80,"CudaEvent":{"startNs":"1000","endNs":"2000"}})",
+        R"({"Type": 59, "NvtxEvent": {"Text": "step"}})", R"({"Type":48,"TraceProcessEvent":{"startNs":"1"}})"})
+    CHECK(name_of(std::string{line} + "\n") == "a JSON export of Nsight Systems");
+  CHECK(name_of("Start (ns),Duration (ns),CorrId,GrdX,Name\n1,2,5,1,k\n") ==
+        "a listing of Nsight Systems (nsys stats)");
+  CHECK(name_of("Start (ns),Duration (ns),Name,Result\n") == "a listing of Nsight Systems (nsys stats)");
+  for (const char* header :
+       {"\"Type\",\"Time(%)\",\"Time\",\"Calls\",\"Avg\"\n,%,ms,,ms\n",
+        "            Type  Time(%)      Time     Calls       Avg\n",
+        "\"Start\",\"Duration\",\"Grid X\",\"Grid Y\"\nms,us,,\n", "   Start  Duration  Grid Size\n"})
+    CHECK(name_of(header) == "a listing of nvprof or Nsight Compute");
+  CHECK(name_of("\"Correlation_Id\",\"Kernel_Name\",\"Counter_Name\",\"Counter_Value\"\n1,k,c,2\n") ==
+        "a table of rocprof");
+  for (const char* header : {"Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n",
+                             "Device_id,Model ID,Op Name,OP Type,Task Type,Task Duration(us)\n"})
+    CHECK(name_of(header) == "a table of Ascend's profiler");
+  CHECK(name_of(events(kOperator + R"(,{"ph":"X","cat":"AscendCL","name":"aclrtSynchronizeStream","ts":1})")) ==
+        "a trace of Ascend's profiler");
+  CHECK(name_of(events(R"({"ph": "X", "ts": 1, "dur": 2, "name": "f", "cat": "FEE"
+})")) == "a trace of VizTracer");
+  CHECK(name_of(R"({"traceEvents": [], "viztracer_metadata": {"version": "0.16"}})") == "a trace of VizTracer");
+  CHECK(name_of(events(R"({"args":{"name":"CrBrowserMain"},"cat":"__metadata","ph":"M"})")) == "a trace of a browser");
+  CHECK(name_of(events(R"({"cat":"devtools.timeline","name":"RunTask","ph":"X"})")) == "a trace of a browser");
+  CHECK(
+      name_of(R"({"$schema":"https://www.speedscope.app/file-format-schema.json","profiles":[{"type":"evented"}]})") ==
+      "a profile of speedscope");
+  for (const char* stacks : {"train.py(10): <module>;module.py(5): _call_impl;aten::linear 1234\na;b 2\n",
+                             "main;step 7", "all;void f<int, 2>(float*) 12\r\nall 3;x 4\r\n"})
+    CHECK(name_of(stacks) == "stacks of calls (a flame graph)");
+  for (const char* none : {"1;2;3 4\n1;2;3 5\n", "a b 3\n", "a;b 2\nno stack\n", "x; y = 3\n", "{\"a;b\": 3, 4\n"})
+    CHECK(name_of(none) == "");
+  CHECK(name_of("rank,idle_time(us),compute_time(us),non_compute_time(us)\n") == "a table of Holistic Trace Analysis");
+  CHECK(name_of(R"({"header":{"rank":0},"metadata":{"inspector_output_format_version":"v4.0"}})") ==
+        "a log of NCCL's inspector");
+  CHECK(name_of("step_stats {\n  dev_stats {\n device: \"/device:CPU:0\"") == "a run's metadata of TensorFlow");
+  CHECK(name_of(R"({"segments": [{"device": 0}], "device_traces": [[]]})") == "a snapshot of PyTorch's memory");
+  CHECK(name_of("<!DOCTYPE html><script src=\"https://a/torch/utils/viz/MemoryViz.js\">", "m.html") ==
+        "a snapshot of PyTorch's memory");
+  CHECK(name_of("comm_type,comm_group,comm_group_size,msg_size\n") == "a workload of SimAI");
+}
+
+TEST_CASE("models as text are known by name") {
+  for (const char* text : {R"({"irVersion": "7", "producerName": "pytorch", "graph": {"node": []}})",
+                           R"({"ir_version": 8, "graph": {}})", "ir_version: 7\ngraph {\n node { op_type: \"MatMul\" }",
+                           "<ir_version: 10, opset_import: [\"\" : 18]>\nagraph (float[3] x)", "<\n  ir_version: 7,\n"})
+    CHECK(name_of(text) == "a model of ONNX as text");
+  CHECK(name_of(R"({"name": "a", "num_layers": 80, "n_head": 64, "hidden_dim": 8192, "model_type": "llama"})") ==
+        "a model of llm-analysis");
+  CHECK(name_of(R"({"num_layers": 80, "n_head": 64, "hidden_dim": 8192, "hidden_size": 8192})") == "");
+  CHECK(name_of("node { name: \"a\" op: \"Conv2D\" }") == "");
+}
+
 TEST_CASE("what is read is none of them") {
   for (const std::string& text :
        {events(kOperator), std::string{R"([{"ph": "X", "ts": 1}])"},
