@@ -8,7 +8,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/plan/slowdown.hpp"
 #include "sim/scenario/step_time.hpp"
-#include "tests/support/simulated.hpp"
+#include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
 
@@ -70,6 +70,55 @@ TEST_CASE("CM-DARE's four K80 have no bottleneck: no server helps, more or faste
     return remedy.settings == std::vector<std::string>{"/cluster/groups/1/count=5"} &&
            std::abs(*remedy.simulated_gain - 0.25) < 0.02;
   }));
+}
+
+namespace {
+
+/// Groups of four GPUs that hold a small transformer's layers, on two machines of as many.
+Json of_global_batch(const Json& strategy) {
+  Json scenario = test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}}, 4);
+  scenario["workload"]["model"] = test::small_transformer();
+  scenario["training"]["strategy"].update(strategy);
+  scenario["training"]["steps"] = 3;
+  return scenario;
+}
+
+Diagnosis diagnosed(const Json& scenario) {
+  return *diagnose({.scenario = scenario, .file_name = "s.json", .measured = {Measured::Unit::kSamplesPerSecond, 1}},
+                   test::shipped_catalog(), 2);
+}
+
+}  // namespace
+
+TEST_CASE("a stated global batch stays what it is in remedies, whose settings give what they promise") {
+  const Json scenario = of_global_batch({{"global_batch", 32}, {"tensor", {{"degree", 4}}}});
+  const Diagnosis diagnosis = diagnosed(scenario);
+  CHECK(diagnosis.by_addition.has_value());
+  std::size_t followed = 0;
+  for (const Remedy& remedy : diagnosis.remedies) {
+    CAPTURE(remedy.change);
+    CHECK(remedy.change.find("added up before") == std::string::npos);
+    if (!remedy.result || remedy.settings.empty()) continue;
+    Json changed = scenario;
+    for (const std::string& setting : remedy.settings)
+      set_json_pointer(changed, setting.substr(0, setting.find('=')), setting.substr(setting.find('=') + 1));
+    const Json summary = test::simulated(changed);
+    REQUIRE_FALSE(summary.contains("error"));
+    CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(remedy.result->steps_per_s).epsilon(1e-6));
+    const double samples = remedy.change == "twice as many samples in a step" ? 64 : 32;
+    CHECK(summary["samples_per_s"].get<double>() / summary["steps_per_s"].get<double>() ==
+          doctest::Approx(samples).epsilon(1e-6));
+    ++followed;
+  }
+  CHECK(followed >= 2);
+}
+
+TEST_CASE("a model that is on several machines has no speed of one alone") {
+  const Diagnosis diagnosis =
+      diagnosed(of_global_batch({{"tensor", {{"degree", 4}}}, {"pipeline", {{"stages", 2}, {"microbatches", 4}}}}));
+  CHECK_FALSE(diagnosis.by_addition.has_value());
+  CHECK_FALSE(diagnosis.is_flagged);
+  CHECK(to_json(diagnosis).at("steps_per_s_by_addition").is_null());
 }
 
 TEST_CASE("a ratio of speeds is told in one way, wherever it stands") {

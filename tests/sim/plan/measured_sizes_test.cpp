@@ -53,6 +53,22 @@ TEST_CASE("speeds of several sizes tell computation from scaling: Horovod on 1 t
   for (const Explanation& explanation : diagnosis.largest->explanations) CHECK(explanation.mechanism != "gpu");
 }
 
+TEST_CASE("a stated global batch is that of every size") {
+  Json scenario = p3_machines();
+  scenario["training"]["strategy"]["global_batch"] = 256 * 32;
+  const auto speed = [](const Json& of) {
+    const Json summary = test::simulated(of);
+    REQUIRE_FALSE(summary.contains("error"));
+    return summary["samples_per_s"].get<double>();
+  };
+  const SizesDiagnosis sizes = diagnosed(scenario, {{8, 5000}, {32, 20000}});
+  for (const SizeRow& row : sizes.rows) {
+    Json alone = scenario;
+    alone["cluster"]["groups"][0]["count"] = row.measured.gpus / 8;
+    CHECK(*row.simulated == doctest::Approx(speed(alone)).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("measurements that are the simulation's own miss nothing, and a slow GPU is not blamed on the exchange") {
   const SizesDiagnosis simulated = diagnosed(p3_machines(), {{1, 872}, {16, 12828}});
   std::vector<MeasuredSize> own, slower;
