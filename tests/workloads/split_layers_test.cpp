@@ -115,6 +115,24 @@ TEST_CASE("the table of words is padded so that each GPU has a multiple of rows"
   CHECK(padded_vocabulary(50257, {.degree = 2, .vocabulary_multiple = 1}) == 50258);
 }
 
+TEST_CASE("what nobody reads in the backward pass is not kept: GELU's output where the product behind it is frozen") {
+  const auto of_layer = [](const LowRankAdapters& adapters) {
+    const auto kept = [&](const Sizes& n) {
+      ModelDescription model = described(n);
+      model.adapters = adapters;
+      return build_workload(model, static_cast<int>(n.b), Precision::kBf16, "m.json").activation_bytes;
+    };
+    const Sizes n{};
+    Sizes longer = n;
+    ++longer.L;
+    return (kept(longer) - kept(n)).value() / (n.b * n.s);
+  };
+  const Sizes n{};
+  const std::int64_t all = of_layer({.rank = 4}), attention = of_layer({.rank = 4, .feed_forward = false});
+  // Without those of the feed-forward layer: what its two adapters read and keep, which is the norm's output and GELU's.
+  CHECK(attention == all - 2 * (n.h + n.f) - 2 * 2 * 4);
+}
+
 TEST_CASE(
     "a storage is kept as a whole: of a joint projection, unless values are copied out of it; a fused gate keeps its "
     "inputs") {

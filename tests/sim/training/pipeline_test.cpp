@@ -791,6 +791,31 @@ TEST_CASE("a step of too many collectives is refused before they are named") {
   }
 }
 
+TEST_CASE("cuts by time say what they take no account of: other GPUs, and messages that are much larger than others") {
+  const auto warns = [](const Json& scenario, const std::string& of) {
+    return std::ranges::any_of(test::resolved(scenario).warnings,
+                               [&](const std::string& text) { return text.find(of) != std::string::npos; });
+  };
+  const std::string other_gpus = "though others have other GPUs", messages = "takes no account of what stages pass on";
+  Json scenario = test::timed_scenario(2, {{"4B"}, {"4B"}, {"4B"}, {"4B"}},
+                                       {{"kind", "all_reduce"}, {"pipeline", {{"stages", 4}, {"microbatches", 4}}}}, 2);
+  Json& layers = scenario["workload"]["model"]["structure"]["layers"];
+  for (Json& layer : layers) layer["output"] = "1000B";
+  CHECK_FALSE(warns(scenario, other_gpus));
+  CHECK_FALSE(warns(scenario, messages));
+  layers[1]["output"] = "5000B";
+  CHECK(warns(scenario, messages));
+  Json& groups = scenario["cluster"]["groups"];
+  groups[0]["count"] = 1;
+  groups.push_back(groups[0]);
+  groups[1]["name"] = "others";
+  groups[1]["instance"]["accelerator"]["memory"] = "81GiB";
+  CHECK(warns(scenario, other_gpus));
+  scenario["training"]["strategy"]["pipeline"]["cut"] = "layers";
+  CHECK_FALSE(warns(scenario, other_gpus));
+  CHECK_FALSE(warns(scenario, messages));
+}
+
 TEST_CASE("a pipeline that cannot be cut is refused") {
   const std::vector<TimedTensor> layers(4, {"4B"});
   const auto problem = [&](const std::string& pointer, const std::string& value) {
