@@ -167,20 +167,31 @@ TEST_CASE("files of other profilers are refused by every verb that takes models 
 TEST_CASE(
     "what a listing leaves out and on which GPU it was measured is said beside a study, unless that is silenced") {
   const TemporaryFolder folder;
-  const std::string listing =
-      folder
-          .write("x.log",
-                 "# Using devices\n#  Rank  0 Group  0 Pid   1 on a device  0 [0x10] NVIDIA A10G\n"
-                 "#  Rank  1 Group  0 Pid   2 on b device  0 [0x10] NVIDIA A10G\n"
-                 "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
-                 "0 0 float sum -1 6.4 0 0 0 6.4 0 0 0\n1048576 262144 float sum -1 583 1.8 1.8 0 580 1.8 1.8 0\n")
-          .string();
-  const std::string study = "validate " + kRoot + "/scenarios/studies/own/collectives.json --measurements " + listing;
+  const auto listing_of = [&](const std::string& name, int ranks) {
+    std::string text = "# Using devices\n";
+    for (int i = 0; i < ranks; ++i)
+      text += "#  Rank  " + std::to_string(i) + " Group  0 Pid   " + std::to_string(i) + " on " +
+              (i < ranks / 2 ? "a" : "b") + " device  0 [0x10] NVIDIA A10G\n";
+    return folder
+        .write(name,
+               text +
+                   "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+                   "0 0 float sum -1 6.4 0 0 0 6.4 0 0 0\n1048576 262144 float sum -1 583 1.8 1.8 0 580 1.8 1.8 0\n"
+                   "1048576 262144 float none -1 583 1.8 1.8 0 580 1.8 1.8 0\n")
+        .string();
+  };
+  const std::string of_study = "validate " + kRoot + "/scenarios/studies/own/collectives.json --measurements ";
+  const std::string study = of_study + listing_of("x.log", 16);
+  check_refused(of_study + listing_of("y.log", 2), 2,
+                "y.log:6: is of 2 ranks, the study's scenario has 16 GPUs; no row is left to compare");
   const Outcome said = rehearse_with(study), silenced = rehearse_with(study + " --quiet");
   CAPTURE(said.err);
   CHECK(said.exit_code == 0);
   CHECK(said.err.find("x.log: rows of 0 B, which move nothing, are left out: 1") != std::string::npos);
   CHECK(said.err.find("was measured on \"NVIDIA A10G\"; the study's scenario has A100 80GB") != std::string::npos);
+  CHECK(
+      said.err.find("x.log: rows of a collective that sums nothing (redop), the study's scenario simulates all_reduce, "
+                    "are left out: 1") != std::string::npos);
   CHECK(silenced.err.empty());
 }
 
