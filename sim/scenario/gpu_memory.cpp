@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/work.hpp"
 
