@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
 #include "sim/scenario/refusals.hpp"
