@@ -19,9 +19,10 @@ Json with_machines(Json effective, std::size_t group, int count);
 
 /// The parameter servers that have machines of their own or are on those of the group, and one machine of a group of
 /// workers; all of them are kept for good.
-Json one_machine_alone(Json effective, std::size_t group);
+Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group);
 
 /// The cluster with what its workers do in a step in which only `workers` of each group take part, as their own batch.
+/// A step still waits for at least one of them.
 Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers);
 
 }  // namespace rehearse

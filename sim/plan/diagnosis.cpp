@@ -266,7 +266,7 @@ Clusters list_clusters(const Scenario& scenario, const Json& effective, const Ca
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     if (scenario.groups[g].role != Role::kWorker) continue;
     clusters.alone.push_back(g);
-    clusters.scenarios.push_back(one_machine_alone(effective, g));
+    clusters.scenarios.push_back(one_machine_alone(effective, scenario, g));
   }
   for (const Variant& variant : clusters.variants) clusters.scenarios.push_back(variant.scenario);
   clusters.mechanisms.resize(clusters.scenarios.size());
