@@ -42,19 +42,6 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
   throw InputError{"--group: " + unknown_name_message("group of workers", request.group, names)};
 }
 
-/// steps/s with the chief's pauses for checkpoints.
-double with_checkpoints(const Scenario& scenario, double speed, int workers) {
-  const auto pause = scenario.training.checkpoint ? checkpoint_time(scenario) : std::nullopt;
-  if (!pause || speed <= 0) return speed;
-  const Checkpointing& rule = *scenario.training.checkpoint;
-  const bool all_wait = scenario.training.strategy.is_synchronous() || rule.pauses_all;
-  const double lost = pause->value() * (all_wait ? 1 : 1.0 / workers);  // s of all
-  if (const auto interval = checkpoint_interval(scenario))              // between two at least a step
-    return speed * (1 - lost / std::max(interval->value(), lost + 1 / speed));
-  const auto steps = static_cast<double>(rule.every_steps);
-  return steps / (steps / speed + lost);
-}
-
 Seconds time_until_replaced(const Scenario& scenario, const Group& group, const RemainingRequest& request,
                             RemainingPrediction& prediction) {
   if (prediction.fit) return prediction.fit->until_replaced;

@@ -79,9 +79,7 @@ struct RemainingPrediction {
 /// do not wait for one another. At these speeds the job runs by the scenario's recovery and checkpoints (run_trajectory()):
 /// machines of the group, its last ones, are lost as step `step` ends, and come again once. With a history the
 /// fitted formula, remaining_time(), takes its place.
-/// The speeds that are told have pauses of the chief for checkpoints: every C updates it does not work for c, so that C
-/// updates take
-///   (C + c v / workers) / v,   or C / v + c where all wait for it.
+/// The speeds that are told have the pauses for checkpoints: with_checkpoints().
 /// None if `is_stopped` ended it. Throws InputError, also for a recovery that such a loss cannot have; NoResultError if
 /// nothing can be simulated.
 std::optional<RemainingPrediction> predict_remaining(const Json& scenario, const std::string& file_name,
