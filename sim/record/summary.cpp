@@ -222,7 +222,9 @@ Forecast forecast(const Scenario& scenario, const RunRecord& record, const Summa
             .cost_usd = cost_until(scenario, record, reached->at),
             .remark = {}};
   Forecast forecast = steps_to_target(scenario, summary);
-  forecast.updates = std::ceil(forecast.updates * (1 - 1e-12));
+  // Workers that do not wait for one another are each at another point of a step: what is left over is a mean.
+  forecast.updates =
+      record.is_synchronous ? std::ceil(forecast.updates * (1 - 1e-12)) : std::max(1.0, forecast.updates);
   const double speed = speed_between_checkpoints(scenario, record, summary.steps_per_s, workers);
   forecast.time = std::max(time_with_checkpoints(scenario, forecast.updates, speed, workers), summary.iteration_time);
   forecast.cost_usd = training_cost(scenario, record.machines, forecast.time);

@@ -32,7 +32,7 @@ struct MachineSummary {
 /// The whole training up to its target: of a run that reaches it, where machines come and go or checkpoints are written, what
 /// the run itself took; else at the steady state's speed, with checkpoints.
 struct Forecast {
-  double updates = 0;  // whole ones
+  double updates = 0;  // whole ones if they are synchronous; at least 1
   double samples = 0;
   Seconds time{};
   std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
