@@ -9,6 +9,7 @@
 #include "platforms/instance.hpp"
 #include "platforms/schemas.hpp"
 #include "sim/base/csv.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
 
 namespace rehearse {
@@ -131,6 +132,13 @@ double PriceSeries::usd(double from_utc_s, double to_utc_s) const {
 double PriceSeries::mean_usd_per_hour(double from_utc_s, double to_utc_s) const {
   if (to_utc_s <= from_utc_s) return usd_per_hour(from_utc_s);
   return usd(from_utc_s, to_utc_s) * kHour.value() / (to_utc_s - from_utc_s);
+}
+
+std::string PriceSeries::doubt_at(double utc_s) const {
+  const auto text = [](double later, double earlier) { return to_text(Seconds{later - earlier}); };
+  if (utc_s < points_.front().utc_s) return "begins " + text(points_.front().utc_s, utc_s) + " after the start";
+  if (utc_s > points_.back().utc_s) return "ends " + text(utc_s, points_.back().utc_s) + " before the start";
+  return {};
 }
 
 bool PriceSeries::covers(double from_utc_s, double to_utc_s) const {

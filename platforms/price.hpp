@@ -62,6 +62,8 @@ class PriceSeries {
   double mean_usd_per_hour(double from_utc_s, double to_utc_s) const;
 
   std::span<const Point> points() const { return points_; }
+  /// "begins 50 s after the start", if its prices are none of that date; empty if it has begun by then and not ended.
+  std::string doubt_at(double utc_s) const;
   /// Whether the price is known over the interval: it begins after the first point and ends before the last.
   bool covers(double from_utc_s, double to_utc_s) const;
 

@@ -273,6 +273,7 @@ std::optional<double> usd_per_hour(const Scenario& scenario) {
     const auto own = hourly_price(scenario, group);
     if (!own) return {};
     price += *own * group.count;
+    if (group.disk_price) price += storage_usd(*group.disk_price, group.disk, Seconds{3600}) * group.count;
   }
   return price;
 }

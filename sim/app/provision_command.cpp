@@ -140,7 +140,7 @@ ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline,
   }
   if (takeover) request.takeover = *takeover;
   if (command.confidence) request.confidence = *command.confidence;
-  if (command.price) request.price = about("--price", [&] { return read_price_source(*command.price); });
+  if (command.price) take_prices_of(request, about("--price", [&] { return read_price_source(*command.price); }));
   return request;
 }
 

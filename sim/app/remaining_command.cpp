@@ -57,6 +57,9 @@ void print(const RemainingPrediction& prediction, int lost) {
   if (prediction.replaced_interval)
     std::printf(", %.4g to %.4g s (90 %%)", prediction.replaced_interval->first.value(),
                 prediction.replaced_interval->second.value());
+  if (prediction.lost_steps > 0 || prediction.stopped > Seconds{})
+    std::printf("\n%-24s %lld steps are done again, %s in which nobody trains", "recovery",
+                static_cast<long long>(prediction.lost_steps), time_text(prediction.stopped.value()).c_str());
   std::printf("\n%-24s %s for %lld steps", "remaining time", time_text(prediction.remaining.value()).c_str(),
               static_cast<long long>(prediction.steps_left));
   if (prediction.interval)

@@ -105,10 +105,17 @@ void print_samples(const SampleCounts& samples) {
   std::printf("%-24s %s\n", "samples", text.c_str());
 }
 
+/// Whether something has ended the steady state long before the run.
+bool is_of_a_part(const Summary& summary) { return summary.window.end < summary.time * 0.9; }
+
 void print_summary(const Scenario& scenario, const Summary& summary) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   std::printf("%-24s %s steps/s (%s), %s samples/s\n", "speed", display(summary.steps_per_s).c_str(),
               is_synchronous ? "all workers together" : "sum of all workers", display(summary.samples_per_s).c_str());
+  if (is_of_a_part(summary))
+    std::printf("%-24s from %s to %s of the run's %s: speed, step and utilization are of this part\n", "steady state",
+                time_text(summary.window.start.value()).c_str(), time_text(summary.window.end.value()).c_str(),
+                time_text(summary.time.value()).c_str());
   if (summary.interval)
     std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
                 summary.steps_per_s * summary.interval->second);
@@ -122,9 +129,10 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   if (const auto& target = summary.to_target)
-    std::printf("%-24s %s, %s updates, %s samples%s\n", "to the target", time_text(target->time.value()).c_str(),
+    std::printf("%-24s %s, %s updates, %s samples%s%s\n", "to the target", time_text(target->time.value()).c_str(),
                 count_text(target->updates).c_str(), count_text(target->samples).c_str(),
-                target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "");
+                target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "",
+                target->remark.empty() ? "" : (", " + target->remark).c_str());
   if (const auto& what = summary.interruptions)
     std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
                 "machines come and go", what->revocations, what->replacements, what->restarts,

@@ -390,11 +390,11 @@ class LockstepTraining final : public ProgramSession {
       ends.push_back((member->end - clock_.now()).value());
       clock_.schedule(member->end, [this, member] { end_step(*member); });
     }
+    job_.updated(done_);
     if (changes_members_ && done_.samples < all_samples_ && members_now() != members_)
       change_members(done_.updates);
     else if (!stops_ && reductions_.skips_steady_state && !cluster_.recorder.is_recording(clock_.now()))
       look_for_steady_state(ends);
-    job_.updated(done_);
     tell_end_of_step();
   }
 

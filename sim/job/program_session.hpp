@@ -31,12 +31,15 @@ class ProgramSession : public Session, protected Executor::Client {
         clock_{cluster_.clock, cluster_.clock.new_owner()},
         reductions_{plan_reductions(scenario_, cluster_.is_exact, cluster_.recorder.keeps_activity)},
         all_samples_{scenario_.training.samples},
+        target_samples_{target_samples(scenario_)},
         done_{done},
         steady_state_{cluster_.clock.now(), longest_cycle} {}
 
-  /// Whole cycles of `steps` steps, of `samples` each, from now until the next change, and before the last step.
+  /// Whole cycles of `steps` steps, of `samples` each, from now until the next change, and before the last step and that which
+  /// reaches the target.
   std::int64_t cycles_left(std::int64_t steps, Seconds length, std::int64_t samples) const {
-    const std::int64_t steps_left = (all_samples_ - done_.samples + samples - 1) / samples;
+    const std::int64_t until = done_.samples < target_samples_ ? target_samples_ : all_samples_;
+    const std::int64_t steps_left = (until - done_.samples + samples - 1) / samples;
     const std::int64_t cycles = (steps_left - 1) / steps;
     const double until_change = (window_.next_change(workers_.next_change()) - clock_.now()).value();
     return static_cast<std::int64_t>(
@@ -61,7 +64,7 @@ class ProgramSession : public Session, protected Executor::Client {
   const Scenario& scenario_;
   OwnedClock clock_;
   Reductions reductions_;
-  std::int64_t all_samples_;
+  std::int64_t all_samples_, target_samples_;
   TrainingProgress done_;
   Seconds end_{};  // of the latest update
   SteadyState steady_state_;

@@ -86,6 +86,12 @@ std::int64_t full_steps(const Scenario& scenario, const TrainingProgress& progre
   return static_cast<std::int64_t>(static_cast<double>(progress.samples) / samples_per_update(scenario));
 }
 
+/// Whether a run that has `done` so much has reached the scenario's target.
+bool is_at_target(const Scenario& scenario, const TrainingProgress& done) {
+  const auto& target = scenario.training.target;
+  return target && target->samples && static_cast<double>(done.samples) >= *target->samples;
+}
+
 /// Message by message.
 class FlowBroadcast final : public ModelBroadcast {
  public:
@@ -131,6 +137,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   Workers workers{state.membership, compiler};
   SteadyWindow window{cluster};
   TrainingLog log{cluster, workers, window, state};
+  std::optional<Milestone> at_target;
   const bool is_lockstep = scenario.training.strategy.kind->is_in_lockstep();
   Job job{
       state,
@@ -145,6 +152,10 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
            },
        .on_update =
            [&](const TrainingProgress& done) {
+             if (!is_at_target(scenario, done))
+               at_target.reset();  // a roll-back has undone it
+             else if (!at_target)
+               at_target = Milestone{job.session().last_update(), done};
              progress.updates = full_steps(scenario, done);
              if (options.on_update) options.on_update(progress.updates);
            },
@@ -170,6 +181,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   }
   record.interruptions = result.interruptions;
   record.stopped = std::move(result.stopped);
+  record.target = at_target;
   record.recorder = std::move(recorder);
   record.fingerprint = backend.clock().fingerprint();
   record.events = backend.clock().events();

@@ -1,9 +1,27 @@
 #include "sim/plan/cluster_variants.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace rehearse {
+
+namespace {
+
+/// A step of `workers` workers, which waits for at least one of them: needed_workers().
+void fit_backup_workers(Json& effective, const Scenario& scenario, std::int64_t workers) {
+  const std::int64_t late = backup_workers(scenario);
+  if (workers > 0 && late >= workers) effective["training"]["strategy"]["backup_workers"] = workers - 1;
+}
+
+/// So many batches of each worker, whatever samples a step of all was to have.
+void state_passes(Json& effective, const Scenario& scenario, int passes) {
+  Json& strategy = effective["training"]["strategy"];
+  strategy.erase("global_batch");
+  strategy[Json::json_pointer{"/" + scenario.training.strategy.kind->accumulation_key()}] = passes;
+}
+
+}  // namespace
 
 void keep_for_good(Json& group) {
   for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
@@ -35,22 +53,16 @@ Json with_machines(Json effective, std::size_t group, int count) {
   return effective;
 }
 
-/// So many batches of each worker, whatever samples a step of all was to have.
-void state_passes(Json& effective, const Scenario& scenario, int passes) {
-  Json& strategy = effective["training"]["strategy"];
-  strategy.erase("global_batch");
-  strategy[Json::json_pointer{"/" + scenario.training.strategy.kind->accumulation_key()}] = passes;
-}
-
 Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers) {
   effective["training"].erase("smaller_cluster");
+  const std::int64_t all = std::accumulate(workers.begin(), workers.end(), std::int64_t{});
+  fit_backup_workers(effective, scenario, all);
   const std::vector<StepShare> shares = step_shares(scenario, workers);
   for (std::size_t g = 0; g < shares.size(); ++g) {
     const Group& group = scenario.groups[g];
     if (group.role != Role::kWorker || workers[g] == 0) continue;
     if (shares[g].batch != group.batch) {
-      (void)with_batch(scenario, group, shares[g].batch,
-                       std::accumulate(workers.begin(), workers.end(), std::int64_t{}));
+      (void)with_batch(scenario, group, shares[g].batch, all);
       effective["cluster"]["groups"][g]["batch_per_worker"] = shares[g].batch;
     }
     if (shares[g].passes != scenario.training.strategy.exchange.accumulation_steps ||
@@ -63,7 +75,7 @@ Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& w
 Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group) {
   if (scenario.training.strategy.exchange.global_batch > 0)
     state_passes(effective, scenario, scenario.training.strategy.exchange.accumulation_steps);
-  effective["training"]["strategy"].erase("backup_workers");
+  fit_backup_workers(effective, scenario, scenario.groups[group].workers_per_machine());
   Json& groups = effective["cluster"]["groups"];
   const Json name = groups[group]["name"];
   Json kept = Json::array();
@@ -76,6 +88,7 @@ Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t gro
     kept.push_back(groups[g]);
   }
   groups = std::move(kept);
+  effective["training"].erase("recovery");  // of workers that it has not
   return effective;
 }
 

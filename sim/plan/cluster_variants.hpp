@@ -22,6 +22,7 @@ Json with_machines(Json effective, std::size_t group, int count);
 Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group);
 
 /// The cluster with what its workers do in a step in which only `workers` of each group take part, as their own batch.
+/// A step still waits for at least one of them.
 Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers);
 
 }  // namespace rehearse

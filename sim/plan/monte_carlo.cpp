@@ -13,6 +13,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/simulate.hpp"
@@ -259,7 +260,8 @@ Json to_json(const RunOutcome& run) {
 }
 
 RunOutcome run_outcome(const Json& json) {
-  RunOutcome run{.is_finished = json[0].get<bool>(),
+  RunOutcome run{.seed = 0,
+                 .is_finished = json[0].get<bool>(),
                  .time_s = json[1].get<double>(),
                  .cost_usd = {},
                  .interruptions = {},
@@ -330,35 +332,41 @@ Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, Se
 
 /// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships", given up after "gives_up_after_s":
 /// their outcomes, and the memberships that came besides.
-const Verb kTrajectories{"trajectories", [](Scenario scenario, const JsonReader& options) {
-                           Speeds speeds{std::move(scenario)};
-                           speeds.missing().clear();
-                           for (const JsonReader& membership : options.children("memberships"))
-                             speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
-                           const auto first = options.required<std::uint64_t>("first"),
-                                      stride = options.required<std::uint64_t>("stride");
-                           const auto runs = options.required<std::uint64_t>("runs");
-                           const Seconds limit{options.required<double>("gives_up_after_s")};
-                           options.reject_unknown_keys();
-                           const Scenario job = speeds.sized_job();
-                           const Site site{job};
-                           Json json{Json::array(), Json::array()};
-                           for (std::uint64_t i = first; i < runs; i += stride) {
-                             const Trajectory trajectory = trajectory_of(site, job.seed + i, speeds, limit, false);
-                             RunOutcome outcome{.is_finished = trajectory.is_finished,
-                                                .time_s = trajectory.job.end.value(),
-                                                .cost_usd = {},
-                                                .interruptions = trajectory.job.interruptions,
-                                                .samples = trajectory.job.samples};
-                             outcome.cost_usd = split_cost(site, trajectory.job);
-                             outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
-                             json[0].push_back(to_json(outcome));
-                           }
-                           for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
-                           return to_json_text(json);
-                         }};
+const Verb kTrajectories{
+    "trajectories", [](Scenario scenario, const JsonReader& options) {
+      Speeds speeds{std::move(scenario)};
+      speeds.missing().clear();
+      for (const JsonReader& membership : options.children("memberships"))
+        speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
+      const auto first = options.required<std::uint64_t>("first"), stride = options.required<std::uint64_t>("stride");
+      const auto runs = options.required<std::uint64_t>("runs");
+      const Seconds limit{options.required<double>("gives_up_after_s")};
+      options.reject_unknown_keys();
+      const Scenario job = speeds.sized_job();
+      const Site site{job};
+      Json json{Json::array(), Json::array()};
+      for (std::uint64_t i = first; i < runs; i += stride) {
+        const Trajectory trajectory = trajectory_of(site, seed_of_run(job.seed, i), speeds, limit, false);
+        RunOutcome outcome{.seed = 0,
+                           .is_finished = trajectory.is_finished,
+                           .time_s = trajectory.job.end.value(),
+                           .cost_usd = {},
+                           .interruptions = trajectory.job.interruptions,
+                           .samples = trajectory.job.samples};
+        outcome.cost_usd = split_cost(site, trajectory.job);
+        outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
+        json[0].push_back(to_json(outcome));
+      }
+      for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
+      return to_json_text(json);
+    }};
 
 }  // namespace
+
+std::uint64_t seed_of_run(std::uint64_t seed, std::size_t run) {
+  constexpr std::uint64_t kExactInDouble = std::uint64_t{1} << 53U;
+  return run == 0 ? seed : Rng{seed, "run " + std::to_string(run)}.below(kExactInDouble);
+}
 
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
   Speeds speeds{scenario};
@@ -400,12 +408,13 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
     if (!has_ended) throw MonteCarloStopped{};
     if (!problem.empty()) throw NoResultError{problem};
   } while (!speeds.missing().empty());
+  for (std::size_t i = 0; i < result.runs.size(); ++i) result.runs[i].seed = seed_of_run(scenario.seed, i);
   std::vector<std::size_t> order(options.runs);
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = trajectory_of(Site{job}, scenario.seed + result.sample_index, speeds, result.gives_up_after, true);
+  result.sample = trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true);
   result.speeds = speeds.all();
   return result;
 }
@@ -506,20 +515,36 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
 }
 
 std::string runs_csv(const MonteCarlo& result) {
-  CsvWriter csv{{"run", "finished", "time_s", "cost_usd", "workers_usd", "servers_usd", "idle_usd", "startup_usd",
-                 "revocations", "replacements", "restarts", "pauses", "checkpoints", "lost_steps", "samples_done",
-                 "samples_lost", "samples_repeated", "samples_dropped", "stopped_s"}};
+  CsvWriter csv{{"run",          "seed",         "finished",         "time_s",          "cost_usd",
+                 "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
+                 "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
+                 "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s"}};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     const RunOutcome& run = result.runs[i];
     const Interruptions& what = run.interruptions;
     const auto usd = [&](double CostSplit::*part) {
       return run.cost_usd ? CsvField{(*run.cost_usd).*part} : CsvField{""};
     };
-    csv.row({static_cast<std::int64_t>(i), run.is_finished ? "yes" : "no", run.time_s,
-             run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""}, usd(&CostSplit::workers),
-             usd(&CostSplit::servers), usd(&CostSplit::idle), usd(&CostSplit::startup), what.revocations,
-             what.replacements, what.restarts, what.pauses, what.checkpoints, what.lost_updates, run.samples.done,
-             run.samples.lost, run.samples.repeated, run.samples.dropped, what.stopped.value()});
+    csv.row({static_cast<std::int64_t>(i),
+             run.seed,
+             run.is_finished ? "yes" : "no",
+             run.time_s,
+             run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""},
+             usd(&CostSplit::workers),
+             usd(&CostSplit::servers),
+             usd(&CostSplit::idle),
+             usd(&CostSplit::startup),
+             what.revocations,
+             what.replacements,
+             what.restarts,
+             what.pauses,
+             what.checkpoints,
+             what.lost_updates,
+             run.samples.done,
+             run.samples.lost,
+             run.samples.repeated,
+             run.samples.dropped,
+             what.stopped.value()});
   }
   return csv.text();
 }

@@ -3,10 +3,11 @@
 // it is to be done in time.
 //
 // Each membership of the cluster that occurs is simulated once, message by message, in its steady state; each run then
-// is a sequence of events (job.hpp) at these speeds (memoised_session.hpp). Its seed is the scenario's plus its number,
-// so results depend neither on the number of processes nor on how many runs there are besides.
+// is a sequence of events (job.hpp) at these speeds (memoised_session.hpp). Its seed follows from the scenario's and its
+// number, so results depend neither on the number of processes nor on how many runs there are besides.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -28,7 +29,12 @@ struct CostSplit {
   double total() const { return workers + servers + idle + startup; }
 };
 
+/// Seed of run `run` of a scenario with `seed`: its own of run 0, so that the run can be repeated alone by its seed; of the
+/// others a draw below 2^53, exact in a double, so that runs of another seed are others.
+std::uint64_t seed_of_run(std::uint64_t seed, std::size_t run);
+
 struct RunOutcome {
+  std::uint64_t seed = 0;
   bool is_finished = false;
   double time_s = 0;                  // until the end, or until it was given up, and then a lower bound as all else
   std::optional<CostSplit> cost_usd;  // none if a price is unknown

@@ -102,7 +102,11 @@ class Preparation {
   Json with_group(const Json& group) const {
     Json json = base_;
     json["cluster"]["groups"].push_back(group);
-    if (json.contains("training") && json["training"].is_object()) json["training"]["steps"] = 1;
+    if (Json& training = json["training"]; training.is_object()) {
+      training["steps"] = 1;
+      if (training.contains("recovery") && training["recovery"].is_object())
+        training["recovery"].erase("minimum_workers");
+    }
     return json;
   }
 

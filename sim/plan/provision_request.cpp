@@ -75,6 +75,17 @@ ProvisionCandidate read_candidate(const JsonReader& json) {
 }  // namespace
 
 PriceSource read_price_source(const std::string& word) { return value_of(kPriceSources, "price source", word); }
+
+void take_prices_of(ProvisionRequest& request, PriceSource source) {
+  for (ProvisionCandidate& candidate : request.candidates) {
+    const bool states_spot = parse_json(candidate.group, "candidate").value("market", Json{}) == "spot";
+    const auto is_spot = [&](PriceSource of) {
+      return of == PriceSource::kCatalog ? states_spot : of == PriceSource::kSpot;
+    };
+    if (is_spot(source) != is_spot(request.price)) candidate.usd_per_hour.reset();
+  }
+  request.price = source;
+}
 std::string to_text(PriceSource source) { return word_of(kPriceSources, source); }
 Planner read_planner(const std::string& word) { return value_of(kPlanners, "planner", word); }
 std::string to_text(Planner planner) { return word_of(kPlanners, planner); }

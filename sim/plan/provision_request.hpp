@@ -68,6 +68,9 @@ std::pair<std::string, int> read_machine_number(const std::string& option, std::
 
 /// The source of the word "catalog", "on-demand" or "spot". Throws InputError for another one.
 PriceSource read_price_source(const std::string& word);
+/// The request with prices of another market. The prices that it states are of the market of before: where that changes, the
+/// catalog's take their place.
+void take_prices_of(ProvisionRequest& request, PriceSource source);
 std::string to_text(PriceSource source);
 /// The planner of the word "ours", "spotdnn-paper", "spotdnn-released", "cm-dare+", "exhaustive" or "homogeneous".
 /// Throws InputError for another one.

@@ -1,17 +1,21 @@
 #include "sim/plan/remaining_time.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "calibration/parameter_uncertainty.hpp"
+#include "platforms/fleet_trace.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/job/memoised_session.hpp"
 #include "sim/plan/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/site.hpp"
 
 namespace rehearse {
 
@@ -38,19 +42,6 @@ std::size_t losing_group(const Scenario& scenario, const RemainingRequest& reque
   throw InputError{"--group: " + unknown_name_message("group of workers", request.group, names)};
 }
 
-/// steps/s with the chief's pauses for checkpoints.
-double with_checkpoints(const Scenario& scenario, double speed, int workers) {
-  const auto pause = scenario.training.checkpoint ? checkpoint_time(scenario) : std::nullopt;
-  if (!pause || speed <= 0) return speed;
-  const Checkpointing& rule = *scenario.training.checkpoint;
-  const bool all_wait = scenario.training.strategy.is_synchronous() || rule.pauses_all;
-  const double lost = pause->value() * (all_wait ? 1 : 1.0 / workers);  // s of all
-  if (const auto interval = checkpoint_interval(scenario))              // between two at least a step
-    return speed * (1 - lost / std::max(interval->value(), lost + 1 / speed));
-  const auto steps = static_cast<double>(rule.every_steps);
-  return steps / (steps / speed + lost);
-}
-
 Seconds time_until_replaced(const Scenario& scenario, const Group& group, const RemainingRequest& request,
                             RemainingPrediction& prediction) {
   if (prediction.fit) return prediction.fit->until_replaced;
@@ -66,6 +57,119 @@ Seconds time_until_replaced(const Scenario& scenario, const Group& group, const 
   prediction.replaced_interval = {startup->quantile(0.05) + framework, startup->quantile(0.95) + framework};
   return startup->mean() + framework;
 }
+
+/// Where each worker has a part of the model, a loss that is not followed by a restart ends the training.
+void check_recovery(const Scenario& scenario) {
+  const Recovery::LostWorker lost = scenario.training.recovery.lost_worker;
+  if (!scenario.training.strategy.kind->divides_model() || lost == Recovery::LostWorker::kRestart) return;
+  throw InputError{
+      scenario.file_name +
+      ": /training/recovery/lost_worker: expected \"restart\" where workers share the model: the part of a "
+      "lost worker is in checkpoints only; found " +
+      in_quotes(lost == Recovery::LostWorker::kWait ? "wait" : "shrink")};
+}
+
+/// A job that loses machines once, by the rules that hold in simulations (Recovery), at speeds that are known.
+class InterruptedJob {
+ public:
+  /// `lost` machines of the group, the last ones, when the job has done so many steps of the full cluster.
+  InterruptedJob(Scenario scenario, std::string_view group, int lost, std::int64_t step)
+      : scenario_{std::move(scenario)}, lost_{lost}, step_{step} {
+    scenario_.profile.startup.reset();  // the time until replaced has it
+    for (Group& any : scenario_.groups) {
+      any.joins_at = {};
+      any.leaves_at.reset();
+    }
+    const auto found = std::ranges::find(scenario_.groups, group, &Group::name);
+    group_ = static_cast<std::size_t>(found - scenario_.groups.begin());
+    for (const Group& any : scenario_.groups) full_.push_back(any.role == Role::kWorker ? any.count : 0);
+    left_ = full_;
+    left_[group_] -= lost;
+  }
+
+  struct Speeds {
+    TrainingSpeed full, degraded;
+  };
+  struct Rest {
+    Seconds time{};
+    Interruptions interruptions;
+  };
+
+  /// From the loss to the end. Throws NoResultError if it never ends.
+  Rest rest(const Speeds& speeds, Seconds until_replaced) const {
+    const SpeedOf speed_of = [&](const MachineCounts& counts) { return speed_in(counts, speeds); };
+    const Seconds date = std::max(date_of_loss(speed_of), kNotAtTheStart);
+    const Trajectory all = run(interrupted(date, until_replaced), speed_of);
+    if (!all.is_finished)
+      throw NoResultError{scenario_.file_name + ": /training/recovery: the job waits for machines that never come" +
+                          scenario_.set_by};
+    return {all.job.end - date, all.job.interruptions};
+  }
+
+  /// Whether those that are left train before the replacement is there.
+  bool trains_meanwhile() const {
+    bool trains = false;
+    const SpeedOf speed_of = [&](const MachineCounts& counts) {
+      trains = trains || counts == left_;
+      return TrainingSpeed{1, samples_per_update(scenario_)};
+    };
+    Scenario job = interrupted(Seconds{static_cast<double>(step_)} + kNotAtTheStart, {});
+    job.training.checkpoint.reset();  // a chief that writes one does not train either
+    (void)run(job, speed_of);
+    return trains;
+  }
+
+ private:
+  static constexpr Seconds kNotAtTheStart{1e-9};
+
+  static Trajectory run(const Scenario& job, const SpeedOf& speed_of) {
+    return run_trajectory(Site{job}, job.seed, speed_of, kNever, false);
+  }
+
+  /// Workers that do not wait for one another go on without a chief that writes a checkpoint.
+  TrainingSpeed speed_in(const MachineCounts& counts, const Speeds& speeds) const {
+    if (counts == full_) return speeds.full;
+    if (counts == left_) return speeds.degraded;
+    TrainingSpeed part = speeds.full;
+    part.updates_per_s *= workers_in(counts) / workers_in(full_);
+    return part;
+  }
+  double workers_in(const MachineCounts& counts) const {
+    double workers = 0;
+    for (std::size_t g = 0; g < counts.size(); ++g)
+      workers += double{1} * counts[g] * scenario_.groups[g].workers_per_machine();
+    return workers;
+  }
+
+  Seconds date_of_loss(const SpeedOf& speed_of) const {
+    if (step_ == 0) return {};
+    Scenario until = scenario_;
+    set_steps(until, step_);
+    return run(until, speed_of).job.end;
+  }
+
+  /// Without a time nobody is replaced.
+  Scenario interrupted(Seconds date, std::optional<Seconds> until_replaced) const {
+    Scenario job = scenario_;
+    Group& group = job.groups[group_];
+    FleetTrace trace;
+    const auto add = [&](Seconds at, bool is_added, int machine) {
+      trace.events.push_back({at, is_added, std::to_string(machine)});
+    };
+    for (int m = 0; m < group.count; ++m) add({}, true, m);
+    for (int m = group.count - lost_; m < group.count; ++m) add(date, false, m);
+    for (int m = 0; m < lost_ && until_replaced; ++m) add(date + *until_replaced, true, group.count + m);
+    trace.end = date + until_replaced.value_or(Seconds{});
+    group.replay = std::make_shared<const FleetTrace>(std::move(trace));
+    return job;
+  }
+
+  Scenario scenario_;
+  std::size_t group_ = 0;
+  int lost_;
+  std::int64_t step_;
+  MachineCounts full_, left_;
+};
 
 }  // namespace
 
@@ -114,6 +218,67 @@ std::vector<RemainingCase> load_remaining_cases(const std::filesystem::path& csv
   return cases;
 }
 
+namespace {
+
+/// A cluster whose steady state is simulated.
+struct SteadyCluster {
+  Json scenario;
+  double steps_per_s = 0, samples_per_s = 0;
+  std::optional<std::pair<double, double>> interval{};  // factors on the speed
+
+  double batch() const { return samples_per_s / steps_per_s; }
+};
+
+/// False if `is_stopped` ended it.
+bool simulate_all(std::span<SteadyCluster> clusters, const std::string& file_name, const Catalog& catalog,
+                  const Pool& pool, const std::function<bool()>& is_stopped) {
+  for (SteadyCluster& cluster : clusters)
+    for (const char* key : {"checkpoint", "target", "recovery"}) cluster.scenario["training"].erase(key);
+  std::string problem;
+  const bool is_complete = pool.run(
+      clusters.size(),
+      [&](std::size_t i) {
+        const Scenario cluster = read_scenario(clusters[i].scenario, file_name, catalog);
+        return kSimulate.job(cluster, shortening(cluster));
+      },
+      [&](std::size_t i, const PooledRun& run) {
+        if (!run.has_succeeded) return void(problem = run.error_in(file_name));
+        const Json summary = parse_json(run.text, "summary");
+        clusters[i].steps_per_s = summary["steps_per_s"].get<double>();
+        clusters[i].samples_per_s = summary["samples_per_s"].get<double>();
+        if (summary["steps_per_s_low"].is_number())
+          clusters[i].interval = {summary["steps_per_s_low"].get<double>() / clusters[i].steps_per_s,
+                                  summary["steps_per_s_high"].get<double>() / clusters[i].steps_per_s};
+      },
+      {.is_stopped = is_stopped, .job_wall_s = {}});
+  if (is_complete && !problem.empty()) throw NoResultError{problem};
+  return is_complete;
+}
+
+/// Fills in the time left and its interval.
+void predict_rest(const InterruptedJob& job, const InterruptedJob::Speeds& speeds, RemainingPrediction& prediction) {
+  const auto n = static_cast<double>(prediction.steps_left);
+  const auto rest = [&](double factor, Seconds until_replaced) -> InterruptedJob::Rest {
+    if (prediction.fit)
+      return {remaining_time(n, prediction.degraded * factor, prediction.full * factor, until_replaced), {}};
+    InterruptedJob::Speeds scaled = speeds;
+    scaled.full.updates_per_s *= factor;
+    scaled.degraded.updates_per_s *= factor;
+    return job.rest(scaled, until_replaced);
+  };
+  const InterruptedJob::Rest mean = rest(1, prediction.until_replaced);
+  prediction.remaining = mean.time;
+  prediction.lost_steps = mean.interruptions.lost_updates;
+  prediction.stopped = mean.interruptions.stopped;
+  if (!prediction.speed_interval && !prediction.replaced_interval) return;
+  const auto [slow, fast] = prediction.speed_interval.value_or(std::pair{1.0, 1.0});
+  const auto [soon, late] =
+      prediction.replaced_interval.value_or(std::pair{prediction.until_replaced, prediction.until_replaced});
+  prediction.interval = {rest(fast, soon).time, rest(slow, late).time};
+}
+
+}  // namespace
+
 std::optional<RemainingPrediction> predict_remaining(const Json& json, const std::string& file_name,
                                                      const Catalog& catalog, const RemainingRequest& request,
                                                      const Pool& pool, const std::function<bool()>& is_stopped) {
@@ -122,50 +287,45 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
     throw InputError{"--step: expected a loss before the last of " + std::to_string(whole.training.steps) +
                      " steps; found step " + std::to_string(request.step)};
   const std::size_t lost = losing_group(whole, request);
+  check_recovery(whole);
   const Group& group = whole.groups[lost];
   const Json effective = parse_json(whole.effective, file_name);
   int workers = 0;
   for (const Group& any : whole.groups) workers += any.is_standby ? 0 : any.workers();
   const int left = workers - request.lost * group.workers_per_machine();
+  const bool is_synchronous = whole.training.strategy.is_synchronous();
 
   WorkerCounts left_of_groups = full_cluster(whole);
   left_of_groups[lost] = std::int64_t{group.count - request.lost} * group.workers_per_machine();
   const double batch = samples_per_update(whole);
+  const InterruptedJob job{read_scenario(without_revocations(effective), file_name, catalog), group.name, request.lost,
+                           request.step};
+  const bool trains_meanwhile = left > 0 && job.trains_meanwhile();
 
-  std::vector<Json> clusters{without_revocations(effective), one_machine_alone(effective, whole, lost)};
-  if (left > 0)
-    clusters.push_back(without_revocations(
-        with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost)));
-  std::array<double, 3> speeds{}, batches{batch, batch, batch};
+  std::vector<SteadyCluster> clusters{{without_revocations(effective)}};
+  if (trains_meanwhile)
+    clusters.push_back({without_revocations(
+        with_machines(with_shares(effective, whole, left_of_groups), lost, group.count - request.lost))});
+  if (!is_synchronous) clusters.push_back({one_machine_alone(effective, whole, lost)});
+  if (!simulate_all(clusters, file_name, catalog, pool, is_stopped)) return std::nullopt;
+
+  const bool has_unknown_batches = !is_synchronous && has_unequal_batches(whole);
+  const auto speed_of = [&](const SteadyCluster& cluster, double samples) {
+    return TrainingSpeed{cluster.steps_per_s, has_unknown_batches ? cluster.batch() : samples};
+  };
+  InterruptedJob::Speeds speeds{.full = speed_of(clusters.front(), batch), .degraded = {0, batch}};
+  // A smaller cluster's step may have fewer samples than one of the full cluster.
+  if (trains_meanwhile)
+    speeds.degraded = speed_of(clusters[1], is_synchronous ? samples_per_update(whole, left_of_groups) : batch);
+
   RemainingPrediction prediction{.group = group.name, .steps_left = whole.training.steps - request.step};
   prediction.samples_left = static_cast<double>(prediction.steps_left) * batch;
-  std::string problem;
-  for (Json& cluster : clusters)
-    for (const char* key : {"checkpoint", "target"}) cluster["training"].erase(key);
-  const bool is_complete = pool.run(
-      clusters.size(),
-      [&](std::size_t i) {
-        const Scenario cluster = read_scenario(clusters[i], file_name, catalog);
-        return kSimulate.job(cluster, shortening(cluster));
-      },
-      [&](std::size_t i, const PooledRun& run) {
-        if (!run.has_succeeded) return void(problem = run.error_in(file_name));
-        const Json summary = parse_json(run.text, "summary");
-        speeds[i] = summary["steps_per_s"].get<double>();
-        if (!whole.training.strategy.is_synchronous() && has_unequal_batches(whole))
-          batches[i] = summary["samples_per_s"].get<double>() / speeds[i];
-        if (i == 0 && summary["steps_per_s_low"].is_number())
-          prediction.speed_interval = {summary["steps_per_s_low"].get<double>() / speeds[0],
-                                       summary["steps_per_s_high"].get<double>() / speeds[0]};
-      },
-      {.is_stopped = is_stopped, .job_wall_s = {}});
-  if (!is_complete) return std::nullopt;
-  if (!problem.empty()) throw NoResultError{problem};
-
-  // A smaller cluster's step may have fewer samples than one of the full cluster.
-  if (whole.training.strategy.is_synchronous()) batches[2] = samples_per_update(whole, left_of_groups);
-  prediction.full = with_checkpoints(whole, speeds[0], workers) * (batches[0] / batch);
-  prediction.degraded = left > 0 ? with_checkpoints(whole, speeds[2], left) * (batches[2] / batch) : 0;
+  prediction.speed_interval = clusters.front().interval;
+  const auto steps_per_s = [&](const TrainingSpeed& speed, int of) {  // of the full cluster
+    return with_checkpoints(whole, speed.updates_per_s, of) * (speed.samples_per_update / batch);
+  };
+  prediction.full = steps_per_s(speeds.full, workers);
+  prediction.degraded = trains_meanwhile ? steps_per_s(speeds.degraded, left) : 0;
   double factor = 1;
   if (!request.history.empty()) {
     prediction.fit = fit_remaining_time(request.history, prediction.degraded, prediction.full);
@@ -174,25 +334,20 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
     factor = *request.measured_speed / prediction.full;
   }
   if (factor != 1) prediction.speed_interval.reset();  // the speed is a measured one
-  prediction.full *= factor;
-  prediction.degraded *= factor;
+  for (double* speed :
+       {&prediction.full, &prediction.degraded, &speeds.full.updates_per_s, &speeds.degraded.updates_per_s})
+    *speed *= factor;
   // Workers that wait for one another add nothing to the speed: the whole cluster's is the lost one's.
-  prediction.by_addition = whole.training.strategy.is_synchronous()
-                               ? prediction.full
-                               : prediction.degraded + request.lost * speeds[1] * (batches[1] / batch) * factor;
-  prediction.until_replaced = time_until_replaced(whole, group, request, prediction);
-
-  const auto n = static_cast<double>(prediction.steps_left);
-  prediction.remaining = remaining_time(n, prediction.degraded, prediction.full, prediction.until_replaced);
-  prediction.controller =
-      controller_remaining_time(n, prediction.degraded, prediction.by_addition, prediction.until_replaced);
-  if (prediction.speed_interval || prediction.replaced_interval) {
-    const auto [slow, fast] = prediction.speed_interval.value_or(std::pair{1.0, 1.0});
-    const auto [soon, late] =
-        prediction.replaced_interval.value_or(std::pair{prediction.until_replaced, prediction.until_replaced});
-    prediction.interval = {remaining_time(n, prediction.degraded * fast, prediction.full * fast, soon),
-                           remaining_time(n, prediction.degraded * slow, prediction.full * slow, late)};
+  prediction.by_addition = prediction.full;
+  if (!is_synchronous) {
+    const TrainingSpeed alone = speed_of(clusters.back(), batch);
+    prediction.by_addition =
+        prediction.degraded + request.lost * factor * alone.updates_per_s * (alone.samples_per_update / batch);
   }
+  prediction.until_replaced = time_until_replaced(whole, group, request, prediction);
+  prediction.controller = controller_remaining_time(static_cast<double>(prediction.steps_left), prediction.degraded,
+                                                    prediction.by_addition, prediction.until_replaced);
+  predict_rest(job, speeds, prediction);
   return prediction;
 }
 
@@ -213,6 +368,8 @@ Json to_json(const RemainingPrediction& prediction) {
           {"machine_start_s", seconds(prediction.machine)},
           {"framework_start_s", seconds(prediction.framework)},
           {"fitted_speed_factor", prediction.fit ? Json(prediction.fit->speed_factor) : Json{}},
+          {"lost_steps", prediction.lost_steps},
+          {"stopped_s", prediction.stopped.value()},
           {"remaining_time_s", prediction.remaining.value()},
           {"remaining_time_s_low", low(prediction.interval)},
           {"remaining_time_s_high", high(prediction.interval)},

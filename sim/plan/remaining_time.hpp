@@ -69,15 +69,19 @@ struct RemainingPrediction {
   std::optional<std::pair<Seconds, Seconds>> replaced_interval;  // 5th and 95th percentile
   std::optional<RemainingFit> fit;
   Seconds remaining{}, controller{};
+  std::int64_t lost_steps = 0;  // done again, by what the loss and the replacement have the job roll back
+  Seconds stopped{};            // in which nobody trains, by the scenario's recovery
   /// The time left with the ends of both intervals: at least a 90 % interval if they are independent.
   std::optional<std::pair<Seconds, Seconds>> interval;
 };
 
-/// Simulates the steady state of the whole cluster, of what is left, and of one lost worker alone. A pause of the chief
-/// for checkpoints is added: every C updates it does not work for c, so that C updates take
-///   (C + c v / workers) / v,   or C / v + c where all wait for it.
-/// None if `is_stopped` ended it. Throws InputError; NoResultError if nothing can be
-/// simulated.
+/// Simulates the steady state of the whole cluster, of what is left if that trains, and of one lost worker alone if workers
+/// do not wait for one another. At these speeds the job runs by the scenario's recovery and checkpoints (run_trajectory()):
+/// machines of the group, its last ones, are lost as step `step` ends, and come again once. With a history the
+/// fitted formula, remaining_time(), takes its place.
+/// The speeds that are told have the pauses for checkpoints: with_checkpoints().
+/// None if `is_stopped` ended it. Throws InputError, also for a recovery that such a loss cannot have; NoResultError if
+/// nothing can be simulated.
 std::optional<RemainingPrediction> predict_remaining(const Json& scenario, const std::string& file_name,
                                                      const Catalog& catalog, const RemainingRequest& request,
                                                      const Pool& pool, const std::function<bool()>& is_stopped = {});

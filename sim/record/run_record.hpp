@@ -2,6 +2,7 @@
 // What a strategy hands back: raw measurements of one run, before they are turned into a summary.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,12 @@ struct SampleCounts {
   std::int64_t unfilled = 0;  // by which the last update was larger than what was left
 };
 
+/// When a job had come so far.
+struct Milestone {
+  Seconds at{};
+  TrainingProgress done;
+};
+
 /// What revocations did to the job.
 struct Interruptions {
   int notices = 0;
@@ -90,6 +97,7 @@ struct RunRecord {
   Seconds end{};             // the last update
   std::int64_t updates = 0;  // synchronous: steps of all workers together; otherwise of each
   SampleCounts samples;
+  std::optional<Milestone> target;  // the update by which the samples of the scenario's target were done
   bool is_synchronous = false;
   Bytes sent{}, received{}, lost{};           // over all NICs; lost: on the way when one of the two machines went,
                                               // and packets that were sent again

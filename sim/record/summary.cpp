@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -101,22 +102,42 @@ std::vector<double> machine_batches(const Scenario& scenario, const RunRecord& r
   return batches;
 }
 
-/// Part of what the workers have computed that the model has: without what backup workers dropped, and without what
-/// revocations lost, with a roll-back or with an update that they prevented. What ends after the last update has no part
-/// in the steady state.
-double useful_share(const Scenario& scenario, const RunRecord& record) {
+/// Part of what the workers have computed in the steady state that revocations did not destroy, with a roll-back or with an
+/// update that they prevented. The first loss ends the steady state, unless that is the whole run.
+double kept_share(const RunRecord& record) {
   const SampleCounts& samples = record.samples;
-  std::int64_t useless = 0;
-  if (backup_workers(scenario) > 0) useless += samples.dropped;
-  if (record.interruptions.revocations > 0) useless += samples.lost;
-  return samples.computed > 0 ? 1 - static_cast<double>(useless) / static_cast<double>(samples.computed) : 1;
+  const bool is_whole_run = record.window.start == Seconds{} && record.window.end >= record.end;
+  if (!is_whole_run || record.interruptions.revocations == 0 || samples.computed == 0) return 1;
+  return 1 - static_cast<double>(samples.lost) / static_cast<double>(samples.computed);
 }
 
-/// Updates in a step of `workers` workers of which a synchronous update needs some, and a part is useful.
-double updates_of_step(const Scenario& scenario, const RunRecord& record, double workers) {
-  const double useful = useful_share(scenario, record);
-  const int late = backup_workers(scenario);
-  return record.is_synchronous && late > 0 ? useful * workers / std::max(1.0, workers - late) : useful;
+/// Of synchronous workers, some of which may be late: (updates - 1) / (time from the first to the last) in the window.
+double updates_per_s(const RunRecord& record) {
+  std::map<std::int64_t, Seconds> ends;  // of the first worker that ended an update's step
+  const auto note = [&](std::int64_t update, Seconds end) {
+    const auto [known, is_new] = ends.try_emplace(update, end);
+    if (!is_new) known->second = std::min(known->second, end);
+  };
+  for (const StepSpan& step : record.recorder.steps) {
+    const auto more = step.repeats - 1;
+    note(step.global_step, step.span.end);
+    note(step.global_step + more, step.span.end + step.period * static_cast<double>(more));
+  }
+  std::erase_if(ends,
+                [&](const auto& end) { return end.second < record.window.start || end.second > record.window.end; });
+  if (ends.size() < 2) return static_cast<double>(record.updates) / record.end.value();
+  const auto& [first, from] = *ends.begin();
+  const auto& [last, to] = *ends.rbegin();
+  return static_cast<double>(last - first) / (to - from).value();
+}
+
+/// The summary's speeds where the gradients of some workers are dropped, which are its samples_per_s with those.
+void count_used_updates(Summary& summary, const RunRecord& record) {
+  const double computed = summary.samples_per_s;
+  summary.steps_per_s = updates_per_s(record);
+  summary.samples_per_s =
+      summary.steps_per_s * static_cast<double>(record.samples.done) / static_cast<double>(record.updates);
+  for (MachineSummary& machine : summary.machines) machine.samples_per_s *= summary.samples_per_s / computed;
 }
 
 /// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
@@ -135,7 +156,7 @@ std::optional<double> training_cost(const Scenario& scenario, const std::vector<
 }
 
 /// b_w = sum (b_i / T_i) / sum (1 / T_i): samples over updates.
-Forecast forecast(const Scenario& scenario, const Summary& summary) {
+Forecast steps_to_target(const Scenario& scenario, const Summary& summary) {
   Forecast forecast;
   const double batch = summary.samples_per_s / summary.steps_per_s;  // of one update
   if (scenario.training.target->samples) {
@@ -157,7 +178,62 @@ Forecast forecast(const Scenario& scenario, const Summary& summary) {
     }
     forecast.samples = forecast.updates * batch;
   }
-  forecast.time = Seconds{forecast.updates / summary.steps_per_s};
+  return forecast;
+}
+
+/// Updates/s of the steady state without the checkpoints that were written in it.
+double speed_between_checkpoints(const Scenario& scenario, const RunRecord& record, double speed, double workers) {
+  const auto loss = checkpoint_loss(scenario, workers);
+  if (!loss) return speed;
+  const Span window{record.window.start, std::min(record.window.end, record.end)};
+  const double share = *loss / *checkpoint_time(scenario);
+  Seconds lost{};
+  for (const EventSpan& event : record.recorder.events)
+    if (event.kind == "checkpoint")
+      lost +=
+          std::max(Seconds{}, std::min(event.span.end, window.end) - std::max(event.span.start, window.start)) * share;
+  return speed / (1 - lost / (window.end - window.start));
+}
+
+/// Cost of the run's machines up to a date.
+std::optional<double> cost_until(const Scenario& scenario, const RunRecord& record, Seconds date) {
+  double cost = 0;
+  for (std::size_t m = 0; m < record.machines.size(); ++m) {
+    std::vector<Rental> rentals;
+    for (Rental rental : record.rentals[m]) {
+      if (rental.span.start >= date) continue;
+      if (rental.span.end > date) rental = {.span = {rental.span.start, date}};
+      rentals.push_back(rental);
+    }
+    const auto usd = cost_of(scenario, record.machines[m], rentals);
+    if (!usd) return {};
+    cost += *usd;
+  }
+  return cost;
+}
+
+/// By the run itself, if it comes so far; else as if the steady state went on.
+Forecast forecast(const Scenario& scenario, const RunRecord& record, const Summary& summary, double workers) {
+  const bool changes = may_leave_full_cluster(scenario);
+  if (const auto& reached = record.target; reached && (changes || scenario.training.checkpoint))
+    return {.updates = static_cast<double>(reached->done.updates),
+            .samples = *scenario.training.target->samples,
+            .time = reached->at,
+            .cost_usd = cost_until(scenario, record, reached->at),
+            .remark = {}};
+  Forecast forecast = steps_to_target(scenario, summary);
+  // Workers that do not wait for one another are each at another point of a step: what is left over is a mean.
+  forecast.updates =
+      record.is_synchronous ? std::ceil(forecast.updates * (1 - 1e-12)) : std::max(1.0, forecast.updates);
+  const double speed = speed_between_checkpoints(scenario, record, summary.steps_per_s, workers);
+  forecast.time = std::max(time_with_checkpoints(scenario, forecast.updates, speed, workers), summary.iteration_time);
+  forecast.cost_usd = training_cost(scenario, record.machines, forecast.time);
+  if (changes)
+    forecast.remark =
+        scenario.training.target->samples
+            ? "by the steady state alone: machines that come and go after it are not counted, but in a run of as many "
+              "\"samples\" in /training"
+            : "by the steady state alone: machines that come and go after it are not counted";
   return forecast;
 }
 
@@ -172,17 +248,6 @@ void set_staleness(Summary& summary, const RunRecord& record, const StepParts& s
     summary.staleness_max = std::max(summary.staleness_max, span.staleness);
   }
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
-}
-
-/// Of all machines; none if one's is unknown.
-std::optional<double> cost_of_all(const Scenario& scenario, const RunRecord& record) {
-  double cost = 0;
-  for (std::size_t m = 0; m < record.machines.size(); ++m) {
-    const auto usd = cost_of(scenario, record.machines[m], record.rentals[m]);
-    if (!usd) return {};
-    cost += *usd;
-  }
-  return cost;
 }
 
 Json to_json(const MachineSummary& machine) {
@@ -225,7 +290,7 @@ std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, 
 }
 
 double forecast_updates(const Scenario& scenario, const Summary& summary) {
-  return forecast(scenario, summary).updates;
+  return steps_to_target(scenario, summary).updates;
 }
 
 Seconds rented_time(const RunRecord& record, std::size_t machine) {
@@ -243,7 +308,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   const Seconds window = record.window.end - record.window.start;
   const std::vector<double> rates = machine_rates(scenario, record);
   const std::vector<double> batches = machine_batches(scenario, record);
-  const double useful = useful_share(scenario, record);
+  const double kept = kept_share(record);
   double workers = 0;                                          // mean over the window
   double throughout = 0, steps_per_s_of_those_throughout = 0;  // there from its start to its end
   double more_samples_per_s = 0;                               // than with the scenario's batch in every group
@@ -269,7 +334,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
       entry.memory_busy = std::min(1.0, record.memory_time_per_step[m].value() * rate);
       summary.steps_per_s += rates[m] * share;
       const double batch = batches[m];
-      entry.samples_per_s = useful * rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
+      entry.samples_per_s = kept * rates[m] * batch * scenario.training.strategy.exchange.accumulation_steps;
       more_samples_per_s += rates[m] * share * (batch - scenario.batch);
       summary.gpu_utilization += entry.gpu_utilization * machine.workers * share;
     }
@@ -282,11 +347,12 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
     summary.machines.push_back(std::move(entry));
   }
   summary.gpu_utilization /= workers;
-  summary.samples_per_s = useful * (summary.steps_per_s * scenario.batch + more_samples_per_s) *
+  summary.samples_per_s = kept * (summary.steps_per_s * scenario.batch + more_samples_per_s) *
                           scenario.training.strategy.exchange.accumulation_steps;
   if (record.is_synchronous)
     summary.steps_per_s = throughout > 0 ? steps_per_s_of_those_throughout / throughout : summary.steps_per_s / workers;
-  summary.steps_per_s *= updates_of_step(scenario, record, workers);
+  summary.steps_per_s *= kept;
+  if (record.is_synchronous && backup_workers(scenario) > 0) count_used_updates(summary, record);
   if (const PredictionUncertainty& uncertainty = scenario.profile.uncertainty; uncertainty.residual > 0)
     summary.interval = uncertainty.interval(uncertainty_by_parameters);
 
@@ -296,14 +362,11 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   summary.wait_for_slowest = step.others;
   set_staleness(summary, record, step);
 
-  summary.cost_usd = cost_of_all(scenario, record);
+  summary.cost_usd = cost_until(scenario, record, Seconds{std::numeric_limits<double>::infinity()});
   if (scenario.has_revocations() || record.interruptions.pauses + record.interruptions.restarts > 0)
     summary.interruptions = record.interruptions;
   if (scenario.loses_packets()) summary.losses = record.losses;
-  if (scenario.training.target) {
-    summary.to_target = forecast(scenario, summary);
-    summary.to_target->cost_usd = training_cost(scenario, record.machines, summary.to_target->time);
-  }
+  if (scenario.training.target) summary.to_target = forecast(scenario, record, summary, workers);
 
   summary.verdict = judge(scenario, summary, step, record.busiest_link);
   std::array<char, 17> hex{};
@@ -386,6 +449,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     json["training_time_s_low"] = shortest(target->time.value());
     json["training_time_s_high"] = longest(target->time.value());
     json["training_cost_usd"] = or_null(target->cost_usd);
+    if (!target->remark.empty()) json["warnings"].push_back("time to the target: " + target->remark);
   }
   return json;
 }

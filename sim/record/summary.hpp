@@ -29,12 +29,14 @@ struct MachineSummary {
   Bytes parameter_bytes{};  // servers: trainable
 };
 
-/// The whole training up to its target, at the steady state's speed.
+/// The whole training up to its target: of a run that reaches it, where machines come and go or checkpoints are written, what
+/// the run itself took; else at the steady state's speed, with checkpoints.
 struct Forecast {
-  double updates = 0;
+  double updates = 0;  // whole ones if they are synchronous; at least 1
   double samples = 0;
   Seconds time{};
   std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
+  std::string remark;              // what it does not count; empty if it counts all
 };
 
 /// A part of the mean step of a worker.
@@ -62,8 +64,10 @@ struct Summary {
   SampleCounts samples;
   /// Steady state: sum over workers of (steps - 1) / (time from first to last end of a step) within the window;
   /// synchronous: the mean over workers. Workers that join or leave count for the part of the window in which they are
-  /// there, or, synchronous, not at all if others are there throughout. Only what the model has counts: neither what
-  /// backup workers dropped nor what revocations lost, so that samples done = samples_per_s x time.
+  /// there, or, synchronous, not at all if others are there throughout. With backup workers:
+  ///   (updates - 1) / (time from the first to the last of them), and samples of a mean update times that.
+  /// The steady state ends with the first loss: what that destroys has been done in it. If it is the whole run, what revocations
+  /// lost does not count.
   double steps_per_s = 0;
   /// What speeds are multiplied by for the ends of their interval of 90 %; times and costs are divided by it.
   std::optional<std::pair<double, double>> interval;
@@ -86,7 +90,7 @@ struct Summary {
   std::optional<LossCounts> losses;            // if packets may be lost: in the whole run
 };
 
-/// Updates until the scenario's target at the speeds of the summary.
+/// Updates until the scenario's target at the speeds of the summary, not rounded.
 double forecast_updates(const Scenario& scenario, const Summary& summary);
 
 /// Cost in USD of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if

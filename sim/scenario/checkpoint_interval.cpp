@@ -63,4 +63,29 @@ std::optional<Seconds> checkpoint_interval(const Scenario& scenario) {
   return young_daly_interval(*checkpoint_time(scenario), mean_time_to_loss(scenario));
 }
 
+std::optional<Seconds> checkpoint_loss(const Scenario& scenario, double workers) {
+  const auto& rule = scenario.training.checkpoint;
+  const auto pause = rule ? checkpoint_time(scenario) : std::nullopt;
+  if (!pause) return {};
+  return *pause / (scenario.training.strategy.is_synchronous() || rule->pauses_all ? 1 : workers);
+}
+
+double with_checkpoints(const Scenario& scenario, double speed, double workers) {
+  const auto loss = checkpoint_loss(scenario, workers);
+  if (!loss || speed <= 0) return speed;
+  const double lost = loss->value();
+  if (const auto interval = checkpoint_interval(scenario))  // between two at least a step
+    return speed * (1 - lost / std::max(interval->value(), lost + 1 / speed));
+  const auto steps = static_cast<double>(scenario.training.checkpoint->every_steps);
+  return steps / (steps / speed + lost);
+}
+
+Seconds time_with_checkpoints(const Scenario& scenario, double updates, double speed, double workers) {
+  const auto loss = checkpoint_loss(scenario, workers);
+  if (!loss) return Seconds{updates / speed};
+  if (checkpoint_interval(scenario)) return Seconds{updates / with_checkpoints(scenario, speed, workers)};
+  const double count = std::ceil(updates / static_cast<double>(scenario.training.checkpoint->every_steps)) - 1;
+  return Seconds{updates / speed} + *loss * std::max(0.0, count);
+}
+
 }  // namespace rehearse

@@ -222,11 +222,17 @@ class ClusterReader {
         prices.is_string() ? catalog_.price_history(prices.as<std::string>(), prices) : read_price_history(prices));
     effective_["prices"] = to_json(*history, wanted);
     for (const Group& group : scenario_.groups)
-      if (group.market == Market::kSpot && group.colocated_with < 0 &&
-          history->find(group.zone, group.instance.name) == nullptr)
-        scenario_.warnings.push_back("the price history has no prices of " + group.instance.name + " in zone " +
-                                     in_quotes(group.zone) + ": the list price applies");
+      if (group.market == Market::kSpot && group.colocated_with < 0) warn_about_prices(*history, group);
     scenario_.costs = CostModel{history, scenario_.start_utc.value()};
+  }
+
+  void warn_about_prices(const PriceHistory& history, const Group& group) {
+    const std::string what = " of " + group.instance.name + " in zone " + in_quotes(group.zone);
+    const PriceSeries* series = history.find(group.zone, group.instance.name);
+    if (series == nullptr)
+      scenario_.warnings.push_back("the price history has no prices" + what + ": the list price applies");
+    else if (const std::string doubt = series->doubt_at(scenario_.start_utc.value()); !doubt.empty())
+      scenario_.warnings.push_back("the price history" + what + " " + doubt + ": its nearest price applies");
   }
 
   void read_workers(const JsonReader& json, Group& group) const {

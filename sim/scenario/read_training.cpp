@@ -103,7 +103,7 @@ Checkpointing read_checkpoint(const JsonReader& json) {
 }
 
 /// Defaults depend on the strategy: asynchronous workers go on, synchronous ones without the lost one.
-void read_recovery(const JsonReader& json, Training& training) {
+void read_recovery(const JsonReader& json, int workers, Training& training) {
   using LostWorker = Recovery::LostWorker;
   using LostChief = Recovery::LostChief;
   using Change = Recovery::Change;
@@ -142,7 +142,8 @@ void read_recovery(const JsonReader& json, Training& training) {
   recovery.uses_notice = reader.optional<bool>("uses_notice", false);
   if (reader.has("minimum_workers")) {
     recovery.minimum_workers = reader.required<int>("minimum_workers");
-    reader.expect(*recovery.minimum_workers >= 1, "minimum_workers", "at least 1 worker");
+    reader.expect(*recovery.minimum_workers >= 1 && *recovery.minimum_workers <= workers, "minimum_workers",
+                  "1 to the " + std::to_string(workers) + " workers that there are");
   }
   if (reader.has("give_up_after")) {
     recovery.give_up_after = time("give_up_after", Seconds{});
@@ -227,7 +228,7 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
   if (json.has("warmup_steps"))
     json.expect(training.warmup_steps >= 0 && training.warmup_steps <= 1'000'000, "warmup_steps", "0 to 1000000 steps");
   effective["start_interval"] = read_starts(json, training);
-  read_recovery(json, training);
+  read_recovery(json, scenario.count(Role::kWorker), training);
   read_smaller_cluster(json, training, effective);
   read_memory_check(json, training);
   training.step_time_variation = json.optional<double>("step_time_variation", 0);

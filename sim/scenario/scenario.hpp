@@ -294,6 +294,15 @@ std::optional<Seconds> checkpoint_time(const Scenario& scenario);
 Seconds mean_time_to_loss(const Scenario& scenario);
 /// The rule's time between checkpoints, if it has one.
 std::optional<Seconds> checkpoint_interval(const Scenario& scenario);
+/// Time that a cluster of so many workers loses by one checkpoint: the pause c of all, or of the chief alone, c / workers.
+/// None without checkpoints.
+std::optional<Seconds> checkpoint_loss(const Scenario& scenario, double workers);
+/// Updates/s with checkpoints, where there are v `speed` between two of them. With the loss l of checkpoint_loss(), after every C
+/// updates or every interval i:
+///   C / (C / v + l),   v (1 - l / max(i, l + 1 / v))
+double with_checkpoints(const Scenario& scenario, double speed, double workers);
+/// Time for so many updates, the last of which no checkpoint follows.
+Seconds time_with_checkpoints(const Scenario& scenario, double updates, double speed, double workers);
 
 /// Start-up times of the machines of `group`. None if the profile does not have them.
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);

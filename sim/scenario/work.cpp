@@ -126,6 +126,13 @@ bool has_unequal_batches(const Scenario& scenario) {
                      [batch](const Group& group) { return group.role == Role::kWorker && group.batch != batch; });
 }
 
+std::int64_t target_samples(const Scenario& scenario) {
+  const auto& target = scenario.training.target;
+  const std::int64_t all = scenario.training.samples;
+  if (!target || !target->samples || *target->samples >= static_cast<double>(all)) return all;
+  return static_cast<std::int64_t>(std::ceil(*target->samples));
+}
+
 void set_steps(Scenario& scenario, std::int64_t steps) {
   constexpr double kMost = 9e18;  // more than a scenario may have
   scenario.training.steps = steps;

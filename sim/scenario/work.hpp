@@ -55,6 +55,9 @@ double samples_per_update(const Scenario& scenario, const WorkerCounts& workers)
 /// The same of the full cluster.
 double samples_per_update(const Scenario& scenario);
 
+/// Samples of the target, if it states them and the job has so many; else of the job.
+std::int64_t target_samples(const Scenario& scenario);
+
 /// The job is so many updates of the full cluster, or so many samples.
 void set_steps(Scenario& scenario, std::int64_t steps);
 void set_samples(Scenario& scenario, std::int64_t samples);

@@ -67,6 +67,9 @@ TEST_CASE("the cost over a step function of the price is its integral") {
   CHECK(series.covers(1000, 8200));
   CHECK_FALSE(series.covers(999, 8200));
   CHECK_FALSE(series.covers(1000, 8201));
+  for (const double date : {1000, 5000, 8200}) CHECK(series.doubt_at(date).empty());
+  CHECK(series.doubt_at(950) == "begins 50s after the start");
+  CHECK(series.doubt_at(8260) == "ends 60s before the start");
   CHECK_THROWS_AS((PriceSeries{{{2, 1}, {1, 1}}}), std::invalid_argument);
   CHECK_THROWS_AS(PriceSeries{{}}, std::invalid_argument);
 }

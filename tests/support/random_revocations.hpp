@@ -1,6 +1,7 @@
 #pragma once
 // Random jobs on spot machines, of every strategy and topology.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -63,6 +64,9 @@ inline Json with_random_revocations(Json scenario, double length, std::uint64_t 
       trace.push_back({at + length / 2, "add", alive.emplace_back("n" + std::to_string(next++))});
     group["spot_pool"] = {{"replay", trace}, {"notice", pick(2) == 0 ? "0s" : seconds(length / 10)}};
   }
+  int fewest_workers = 0;  // one on each machine
+  for (const Json& group : scenario["cluster"]["groups"])
+    if (group["role"] == "worker") fewest_workers += group.value("count", 1);
   Json& recovery = scenario["training"]["recovery"];
   recovery = {{"timeout", seconds(length / 5)},
               {"restart_time", seconds(length / 5)},
@@ -77,7 +81,7 @@ inline Json with_random_revocations(Json scenario, double length, std::uint64_t 
     recovery["lost_worker"] = std::vector<std::string>{"shrink", "wait", "restart"}[static_cast<std::size_t>(pick(3))];
   else
     recovery["lost_worker"] = pick(3) == 0 ? "restart" : "continue";
-  if (pick(3) == 0) recovery["minimum_workers"] = 1 + pick(3);
+  if (pick(3) == 0) recovery["minimum_workers"] = std::min(1 + pick(3), fewest_workers);
   const Json& strategy = scenario["training"]["strategy"];
   if (strategy.value("sharding", "none") != "none" || strategy.contains("pipeline")) {
     recovery["lost_worker"] = "restart";

@@ -64,7 +64,7 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
   Section section{.title = "One run in detail",
                   .paragraphs = {"Run " + std::to_string(result.sample_index) +
                                  ", the median by time: the same as simulate --runs 1 --seed " +
-                                 std::to_string(scenario.seed + result.sample_index) + "."}};
+                                 std::to_string(result.runs[result.sample_index].seed) + "."}};
   Plot fleet{.title = "Machines that run, and what happens", .x_label = "hours", .y_label = "machines"};
   Series running{.name = "workers", .x = {0}, .y = {}};
   Series revoked{.name = "revoked", .x = {}, .y = {}, .is_points = true};

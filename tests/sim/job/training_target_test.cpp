@@ -108,11 +108,87 @@ TEST_CASE("a number of samples takes as long with any strategy") {
     scenario["training"]["strategy"]["synchronization"] = synchronization;
     const Json summary = test::simulated(scenario);
     REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    // Whole updates, of two samples each where they are synchronous
+    const double samples = synchronization == std::string{"synchronous"} ? 12346 : 12345;
     CHECK(summary["training_time_s"].get<double>() ==
-          doctest::Approx(12345 / summary["samples_per_s"].get<double>()).epsilon(1e-9));
+          doctest::Approx(samples / summary["samples_per_s"].get<double>()).epsilon(1e-9));
   }
   CHECK_FALSE(
       test::simulated(test::timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}})).contains("training_time_s"));
+}
+
+TEST_CASE("a target of less than a step takes a step") {
+  for (const char* synchronization : {"asynchronous", "synchronous"}) {
+    Json scenario = trained(2, {{"samples", 1}});
+    scenario["training"]["strategy"]["synchronization"] = synchronization;
+    const Json summary = test::simulated(scenario);
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    CHECK(summary["training_updates"] == 1);
+    CHECK(summary["training_time_s"].get<double>() >= summary["iteration_time_s"].get<double>() * (1 - 1e-9));
+  }
+}
+
+namespace {
+
+/// Two workers with a step of 3 ms, which write checkpoints or get more workers, and a target.
+Json ring_with(const Json& training, double target, std::int64_t samples) {
+  Json scenario = test::timed_scenario(2, {{"4B"}}, {{"kind", "all_reduce"}});
+  scenario["training"] = {{"strategy", scenario["training"]["strategy"]},
+                          {"samples", samples},
+                          {"warmup_steps", 1},
+                          {"target", {{"samples", target}}}};
+  scenario["training"].update(training);
+  for (Json& group : scenario["cluster"]["groups"]) group["instance"]["usd_per_hour_on_demand"] = 36;
+  return scenario;
+}
+
+Json with_two_more(Json scenario, const char* date) {
+  Json late = scenario["cluster"]["groups"][0];
+  late["name"] = "late";
+  late["joins_at"] = date;
+  scenario["cluster"]["groups"].push_back(late);
+  return scenario;
+}
+
+Json run_of(const Json& scenario) {
+  Json summary = test::simulated(scenario);
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  return summary;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoints count on the way to a target, whether or not the run that tells the speed has any") {
+  const Json training{{"checkpoint", {{"every_steps", 100}, {"fixed_time", "50ms"}, {"rate", "1TBps"}}}};
+  const double whole = run_of(ring_with(training, 2000, 2000))["time_s"].get<double>();
+  CHECK(whole == doctest::Approx(1000 * 3e-3 + 9 * 0.05).epsilon(0.01));
+  for (const std::int64_t samples : {100, 500, 1200}) {  // no checkpoint, two, five
+    CAPTURE(samples);
+    CHECK(run_of(ring_with(training, 2000, samples))["training_time_s"].get<double>() ==
+          doctest::Approx(whole).epsilon(0.01));
+  }
+  const Json by_time{
+      {"checkpoint", {{"every", "1s"}, {"fixed_time", "50ms"}, {"rate", "1TBps"}}}};  // 1 s from beginning to beginning
+  CHECK(run_of(ring_with(by_time, 20000, 1000))["training_time_s"].get<double>() ==
+        doctest::Approx(run_of(ring_with(by_time, 20000, 20000))["time_s"].get<double>()).epsilon(0.01));
+}
+
+TEST_CASE("a run that reaches the target takes its own time, one that does not says what it leaves out") {
+  const Json training{{"recovery", {{"membership_change", "rendezvous"}, {"restart_time", "100ms"}}}};
+  const Json own = run_of(with_two_more(ring_with(training, 2000, 2000), "300ms"));
+  CHECK(own["training_time_s"] == own["time_s"]);
+  CHECK(own["training_updates"] == own["steps"]);
+  CHECK(own["training_cost_usd"] == own["cost_usd"]);
+  CHECK(own["warnings"].dump().find("time to the target") == std::string::npos);
+  // The same of a longer run, and of its part of the cost
+  const Json longer = run_of(with_two_more(ring_with(training, 2000, 4000), "300ms"));
+  for (const char* key : {"training_time_s", "training_updates", "training_cost_usd"})
+    CHECK(longer[key].get<double>() == doctest::Approx(own[key].get<double>()).epsilon(1e-9));
+  CHECK(longer["time_s"].get<double>() > 1.3 * own["time_s"].get<double>());
+  const Json shorter = run_of(with_two_more(ring_with(training, 2000, 400), "300ms"));
+  CHECK(
+      shorter["warnings"].dump().find("time to the target: by the steady state alone: machines that come and go after "
+                                      "it are not counted") != std::string::npos);
 }
 
 TEST_CASE("a target that the scenario cannot have is refused, one outside of the model's range is warned about") {

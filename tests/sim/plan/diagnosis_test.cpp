@@ -247,6 +247,15 @@ TEST_CASE("workers that wait for one another are as fast as the slowest alone, n
   CHECK(slowest == doctest::Approx(4.46).epsilon(0.1));
 }
 
+TEST_CASE("with backup workers one machine alone has a step of its own, as there is no other to wait for") {
+  const Diagnosis diagnosis = diagnosed({{"/training/strategy/synchronization", "\"synchronous\""},
+                                         {"/training/strategy/backup_workers", "1"},
+                                         {"/training/recovery", R"({"minimum_workers": 4})"},
+                                         {"/training/steps", "200"}},
+                                        3);
+  CHECK(diagnosis.by_addition.value() == doctest::Approx(18.14 / 4).epsilon(0.1));
+}
+
 TEST_CASE("a run on several machines can be told to use another all-reduce, in the units of the command line") {
   const Diagnosis diagnosis =
       diagnosed({{"/training/strategy", R"({"kind": "all_reduce", "algorithm": "ring", "overlap": "none"})"},

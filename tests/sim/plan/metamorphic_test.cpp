@@ -183,7 +183,7 @@ std::optional<Pair> split_group(const Json& scenario, Rng& random) {
   const int count = group.value("count", 1);
   if (count < 2 || group.contains("colocated_with")) return std::nullopt;
   for (const Json& other : groups)
-    if (other.value("colocated_with", "") == group["name"]) return std::nullopt;
+    if (other.value("colocated_with", "") == group["name"].get<std::string>()) return std::nullopt;
   if (group.contains("spot_pool")) return std::nullopt;
   for (std::size_t i = chosen; i < groups.size(); ++i)
     if (groups[i].contains("spot_pool") && !groups[i]["spot_pool"].contains("replay")) return std::nullopt;

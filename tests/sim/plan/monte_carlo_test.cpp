@@ -77,8 +77,29 @@ TEST_CASE("results depend neither on the number of processes nor on how many run
   const std::string five = runs_csv(runs_of(scenario, 5));
   CHECK(runs_csv(result).starts_with(five));
   CHECK(result.runs[0].time_s != result.runs[1].time_s);
-  scenario["seed"] = 2;  // run 0 is run 1 of seed 1
-  CHECK(runs_of(scenario, 2).runs[0].time_s == result.runs[1].time_s);
+}
+
+TEST_CASE("each run can be repeated by its seed, and runs of another seed are others") {
+  Json scenario = revocable(ring(4, 20'000), "60s");
+  scenario["training"]["recovery"] = {{"timeout", "500ms"}};
+  const MonteCarlo result = runs_of(scenario, 12);
+  CHECK(result.runs[0].seed == 1);
+  for (const RunOutcome& run : result.runs) {
+    scenario["seed"] = run.seed;
+    CHECK(runs_of(scenario, 1).runs[0].time_s == run.time_s);
+  }
+  scenario["seed"] = 2;
+  std::set<double> times;
+  for (const RunOutcome& run : result.runs) times.insert(run.time_s);
+  for (const RunOutcome& run : runs_of(scenario, 12).runs) CHECK(!times.contains(run.time_s));
+}
+
+TEST_CASE("the seeds of runs of neighbouring seeds are all different") {
+  std::set<std::uint64_t> seeds;
+  for (std::uint64_t seed = 1'000'000; seed < 1'000'100; ++seed)
+    for (std::size_t run = 0; run < 100; ++run) seeds.insert(seed_of_run(seed, run));
+  CHECK(seeds.size() == 10'000);
+  CHECK(seed_of_run(7, 0) == 7);
 }
 
 TEST_CASE("without revocations all runs are alike and take as long as one simulation") {

@@ -369,6 +369,26 @@ TEST_CASE("prices come from where they are asked for") {
   CHECK(scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_on_demand"] == 0.5);
 }
 
+TEST_CASE("prices that a file states for one market are none of another") {
+  ProvisionRequest request = request_for(0.8, 2600);
+  REQUIRE(request.candidates[0].usd_per_hour == 0.918);
+  take_prices_of(request, PriceSource::kSpot);  // as the file says
+  CHECK(prepared(request).problem.offers[0].usd_per_hour == 0.918);
+  take_prices_of(request, PriceSource::kOnDemand);
+  const ProvisionCase provision = prepared(request);
+  CHECK(provision.problem.offers[0].usd_per_hour == 3.06);
+  CHECK(provision.on_demand_usd_per_hour[0] == 3.06);
+  // A candidate whose group states a market keeps its price if that is asked for.
+  request.price = PriceSource::kCatalog;
+  Json group = parse_json(request.candidates[1].group, "candidate");
+  group["market"] = "spot";
+  request.candidates[1].group = group.dump();
+  for (std::size_t i : {0, 1}) request.candidates[i].usd_per_hour = 2;
+  take_prices_of(request, PriceSource::kSpot);
+  CHECK_FALSE(request.candidates[0].usd_per_hour);
+  CHECK(request.candidates[1].usd_per_hour == 2);
+}
+
 TEST_CASE("where a candidate's machines come from reaches the scenario of its plans") {
   ProvisionRequest request = load_provision_request(kSpotFile);
   request.loss = 0.8;

@@ -9,6 +9,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/readme_part.hpp"
 #include "tests/support/simulated.hpp"
+#include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
 
@@ -123,15 +124,106 @@ TEST_CASE("a chief that pauses for checkpoints makes the rest longer") {
   const RemainingPrediction with = predicted({{"/training/checkpoint", R"({"every_steps": 4000})"}}, request);
   const Scenario scenario =
       test::resolved(test::shipped_scenario({{"/training/checkpoint", R"({"every_steps": 4000})"}}));
-  // 16 checkpoints, in each of which one of four workers pauses
+  // 15 checkpoints, in each of which one of four workers pauses; the last update is the end
   const double pause = checkpoint_time(scenario)->value();
-  CHECK((with.remaining - without.remaining).value() == doctest::Approx(16 * pause / 4));
+  CHECK((with.remaining - without.remaining).value() == doctest::Approx(15 * pause / 4));
   // One in 100 s, from beginning to beginning: a quarter of the cluster's time is lost while it lasts, or all of it.
   const RemainingPrediction by_time = predicted({{"/training/checkpoint", R"({"every": "100s"})"}}, request);
   CHECK(by_time.full == doctest::Approx(without.full * (1 - pause / 4 / 100)));
   const RemainingPrediction of_all =
       predicted({{"/training/checkpoint", R"({"every": "100s", "pauses": "all"})"}}, request);
   CHECK(of_all.full == doctest::Approx(without.full * (1 - pause / 100)));
+}
+
+namespace {
+
+/// A job of four machines with a checkpoint after every 30 of its 400 steps.
+Json job_of_four(const Json& strategy, const Json& recovery) {
+  Json scenario = test::timed_scenario(4, {{"1000B"}, {"1000B"}}, strategy);
+  for (Json& layer : scenario["workload"]["model"]["structure"]["layers"]) layer["output"] = "4B";
+  scenario["training"]["steps"] = 400;
+  scenario["training"]["checkpoint"] = {
+      {"every_steps", 30}, {"fixed_time", "10ms"}, {"rate", "1TBps"}, {"pauses", "all"}};
+  scenario["training"]["recovery"] = recovery;
+  return scenario;
+}
+
+/// The same after a loss of its last machine as step 100 ends, simulated message by message.
+double simulated_rest(Json scenario, Seconds until_replaced) {
+  Json first = scenario;
+  first["training"]["steps"] = 100;
+  const double date = test::simulated(first)["time_s"].get<double>() + 1e-9;
+  Json& group = scenario["cluster"]["groups"][0];
+  group["market"] = "spot";
+  Json events = Json::array();
+  for (int m = 0; m < 4; ++m) events.push_back({0, "add", std::to_string(m)});
+  events.push_back({date, "remove", "3"});
+  events.push_back({date + until_replaced.value(), "add", "4"});
+  group["spot_pool"] = {{"replay", std::move(events)}};
+  const Json summary = test::simulated(scenario);
+  CAPTURE(summary.dump());
+  REQUIRE(summary.contains("time_s"));
+  return summary["time_s"].get<double>() - date;
+}
+
+}  // namespace
+
+TEST_CASE("what is left takes as long as the simulation of the same loss says, whatever the recovery") {
+  const Json all_reduce{{"kind", "all_reduce"}};
+  const Json sharded{{"kind", "all_reduce"}, {"sharding", "parameters"}};
+  const Json pipeline{{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 3}}}};
+  Json servers{{"kind", "parameter_server"}, {"synchronization", "synchronous"}, {"backup_workers", 1}};
+  const auto with = [](Json recovery) {
+    recovery["timeout"] = "50ms";
+    recovery["restart_time"] = "20ms";
+    return recovery;
+  };
+  const Json restart = with({{"lost_worker", "restart"}});
+  struct Case {
+    Json strategy, recovery;
+    bool waits;
+  };
+  for (const auto& [strategy, recovery, waits] : std::vector<Case>{
+           {all_reduce, with(Json::object()), false},
+           {all_reduce, with({{"membership_change", "at_once"}}), false},
+           {all_reduce, with({{"membership_change", "restart"}}), false},
+           {all_reduce, with({{"lost_worker", "wait"}}), true},
+           {all_reduce, with({{"minimum_workers", 4}}), true},
+           {all_reduce, with({{"minimum_workers", 3}}), false},
+           {all_reduce, restart, true},
+           {all_reduce, with({{"lost_worker", "restart"}, {"minimum_workers", 2}}), false},
+           {sharded, restart, true},
+           {pipeline, restart, true},
+           {servers, with(Json::object()), false},
+       }) {
+    CAPTURE(strategy.dump());
+    CAPTURE(recovery.dump());
+    Json scenario = job_of_four(strategy, recovery);
+    if (strategy["kind"] == "parameter_server") scenario = test::with_servers(scenario, 1);
+    const Seconds until_replaced{1.5};
+    const RemainingPrediction predicted =
+        *predict_remaining(scenario, source_folder() + "/scenarios/test.json", test::shipped_catalog(),
+                           {.step = 100, .group = {}, .until_replaced = until_replaced}, 2);
+    const double simulated = simulated_rest(scenario, until_replaced);
+    CHECK(predicted.remaining.value() == doctest::Approx(simulated).epsilon(0.005));
+    CHECK((predicted.degraded == 0) == waits);
+    CHECK((predicted.stopped >= until_replaced) == waits);
+  }
+}
+
+TEST_CASE("a recovery that cannot follow the loss is refused") {
+  const Json pipeline{{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 3}}}};
+  for (const auto& [recovery, found] :
+       {std::pair{Json::object(), "shrink"}, std::pair{Json{{"lost_worker", "wait"}}, "wait"}}) {
+    const std::string expected =
+        "test.json: /training/recovery/lost_worker: expected \"restart\" where workers share the model: the part of a "
+        "lost "
+        "worker is in checkpoints only; found \"" +
+        std::string{found} + '"';
+    CHECK_THROWS_WITH_AS((void)predict_remaining(job_of_four(pipeline, recovery), "test.json", test::shipped_catalog(),
+                                                 {.step = 1, .group = {}, .until_replaced = Seconds{1}}, 2),
+                         expected.c_str(), InputError);
+  }
 }
 
 TEST_CASE("the speeds are those of clusters that stay, whoever was to replace whom") {

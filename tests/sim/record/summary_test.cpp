@@ -122,6 +122,26 @@ TEST_CASE("samples that backup workers drop do not count: samples done are the r
     }
 }
 
+TEST_CASE("updates of backup workers with unequal batches are counted, not derived from samples") {
+  // One worker has a step of 3 ms, another, with three times the batch, one of 9 ms, for which no update waits.
+  Json scenario = with_servers(
+      timed_scenario(1, {{"4B"}},
+                     {{"kind", "parameter_server"}, {"synchronization", "synchronous"}, {"backup_workers", 1}}),
+      1);
+  scenario["workload"]["model"]["structure"]["scales_with_batch"] = true;
+  Json slow = scenario["cluster"]["groups"][0];
+  slow["name"] = "slow";
+  slow["batch_per_worker"] = 3;
+  scenario["cluster"]["groups"].push_back(slow);
+  scenario["training"]["steps"] = 200;
+  const Json summary = summary_of(scenario, {});
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  const double time = summary["time_s"].get<double>();
+  CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(summary["steps"].get<double>() / time).epsilon(0.01));
+  CHECK(summary["samples_per_s"].get<double>() ==
+        doctest::Approx(summary["samples_done"].get<double>() / time).epsilon(0.01));
+}
+
 TEST_CASE("the last step of the warm-up is no part of the steady state") {
   // Eight layers of 12 ms together, 80 MB each way over 1 GB/s: the first step does not wait for what it sends.
   const std::vector<test::TimedTensor> tensors(8, test::TimedTensor{"10000000B", "1ms", "500us"});
@@ -148,7 +168,7 @@ TEST_CASE("a speed is not told from two steps of workers that do not wait for on
   }
 }
 
-TEST_CASE("samples that a revocation makes worthless do not count in the rate") {
+TEST_CASE("the rate is that of the steady state, which a loss ends; what it destroys counts in the samples") {
   // A job of 3 ms a step that restarts from the beginning when a worker is lost after 1.2 s of 3 s.
   Json scenario = timed_scenario(2, {{"1000B"}}, {{"kind", "all_reduce"}});
   scenario["training"].update(
@@ -158,10 +178,12 @@ TEST_CASE("samples that a revocation makes worthless do not count in the rate") 
   machines["spot_pool"] = {{"replay", {{0, "add", "a"}, {0, "add", "b"}, {1.2, "remove", "b"}, {1.2, "add", "c"}}}};
   const Json summary = summary_of(scenario, {});
   REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
-  REQUIRE(summary["samples_repeated"].get<double>() > 700);
-  const double time = summary["time_s"].get<double>();
-  CHECK(summary["samples_per_s"].get<double>() == doctest::Approx(2000 / time).epsilon(0.02));
-  CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(1000 / time).epsilon(0.02));
+  CHECK(summary["steady_state_to_s"] == 1.2);
+  const double step = summary["iteration_time_s"].get<double>();
+  CHECK(summary["steps_per_s"].get<double>() == doctest::Approx(1 / step).epsilon(1e-6));
+  CHECK(summary["samples_per_s"].get<double>() == doctest::Approx(2 / step).epsilon(1e-6));
+  CHECK(summary["samples_lost"].get<double>() == doctest::Approx(1.2 * 2 / step).epsilon(0.01));
+  CHECK(summary["time_s"].get<double>() == doctest::Approx(1.2 + 1000 * step).epsilon(0.01));
 }
 
 TEST_CASE("synchronous: a step lasts until the next one, for a worker that waits at the barrier as well") {

@@ -133,6 +133,15 @@ TEST_CASE("a pointer into what a name stands for puts the object in its place") 
   CHECK(test::resolved(json).profile.host.dispatch == 1.0_s);
 }
 
+TEST_CASE("a job cannot wait for more workers than there are") {
+  const auto problem = [](const char* workers) {
+    return test::problem_of(
+        test::shipped_scenario({{"/training/recovery", std::string{"{\"minimum_workers\": "} + workers + "}"}}));
+  };
+  CHECK(problem("4").empty());
+  CHECK(problem("5") == "/training/recovery/minimum_workers: expected 1 to the 4 workers that there are; found 5");
+}
+
 TEST_CASE("a scenario outside of what the profile was fitted on carries warnings that say in what") {
   const Scenario scenario = test::resolved(test::shipped_scenario(
       {{"/workload/batch_per_worker", "64"}, {"/cluster/groups/1/count", "64"}, {"/training/steps", "640"}}));
