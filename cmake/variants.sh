@@ -17,7 +17,7 @@ install_missing clang-19
 for variant in "$@"; do
   mkdir -p "build-$variant"
   log=build-$variant/build.log
-  options=(-DREHEARSE_PREDICTOR=OFF)
+  options=(-DREHEARSE_PREDICTOR=OFF -DREHEARSE_MICROBENCH=OFF)  # whose headers, of LibTorch, clang refuses
   [ "$variant" != clang ] || options+=(-DCMAKE_CXX_COMPILER=clang++-19)
   echo "$variant: building; its output is in $PWD/$log" >&2
   if ! { cmake --preset "$variant" "${options[@]}" && cmake --build --preset "$variant"; } > "$log" 2>&1 < /dev/null; then
