@@ -26,6 +26,20 @@ constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false},
 
 bool is_split(const Refusal::Subject& subject) { return subject.scenario->model.split.degree > 1; }
 
+/// The first group whose workers hold a layer together with those of the group before, which have other GPUs; null: none.
+const Group* first_with_a_shared_layer(const Scenario& scenario) {
+  const Group* before = nullptr;
+  int workers = 0;  // of the groups before
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker) continue;
+    const bool begins_within = workers % scenario.model.split.degree != 0;
+    if (before != nullptr && begins_within && *before->accelerator != *group.accelerator) return &group;
+    before = &group;
+    workers += group.workers();
+  }
+  return nullptr;
+}
+
 bool has_workers_of_gpus(const Refusal::Subject& subject) {
   return std::ranges::any_of(subject.scenario->groups, [](const Group& group) {
     return group.role == Role::kWorker && group.gpus_per_worker > 1;
@@ -37,18 +51,9 @@ std::vector<Refusal> refusals_of_split() {
       {"layers that are split over unlike GPUs",
        [](const Refusal::Subject& s) {
          if (!is_split(s)) return RefusedPlace{};
-         const Group* before = nullptr;
-         int workers = 0;  // before the group
-         const auto shares_a_layer = [&](const Group& group) {
-           if (group.role != Role::kWorker) return false;
-           const bool is_like = before == nullptr || *before->accelerator == *group.accelerator;
-           const bool begins_within = workers % s.scenario->model.split.degree != 0;
-           before = &group;
-           workers += group.workers();
-           return !is_like && begins_within;
-         };
+         const Group* wrong = first_with_a_shared_layer(*s.scenario);
          return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"},
-                                shares_a_layer);
+                                [wrong](const Group& group) { return &group == wrong; });
        },
        "the same GPUs as in the group before it, or a number of workers there that \"degree\" divides, with \"tensor\"",
        "each worker of a tensor group computes an equal part of a product"},
