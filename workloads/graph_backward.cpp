@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "workloads/graph_builder.hpp"
+#include "workloads/sizes.hpp"
 
 namespace rehearse {
 
@@ -114,6 +115,10 @@ void GraphBuilder::append_backward(const Layer& layer) {
     case Layer::Type::kBeginSplit:
     case Layer::Type::kEndSplit:
       return append_backward_of_split(layer, gradient);
+    case Layer::Type::kExchange:
+      return append_backward_of_exchange(layer, gradient);
+    case Layer::Type::kRingAttention:
+      return append_backward_of_ring_attention(layer, gradient);
     case Layer::Type::kLookup: {
       const Variable& table = variable_at(layer.variables[0]);
       const Bytes rows = bytes_of(layer.output);
@@ -146,15 +151,8 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .is_composite = layer.is_composite,
               .output_shape = shape_of(layer.inputs.empty() ? layer.output : layer.inputs[0]),
               .produces_gradients = trained(layer.variables)};
-  if (layer.attention) {
-    constexpr double kProducts = 2.5;  // of the forward pass's
-    const Operator& forward = workload_.graph[static_cast<std::size_t>(layer.forward)];
-    op.attention = layer.attention;
-    op.matrix = forward.matrix;
-    op.matrix.reduction *= kProducts;
-    op.flops = kProducts * forward.flops;
-    op.bytes_read += bytes_of(layer.output);  // and its gradient
-  }
+  if (layer.attention)
+    set_attention_gradient(op, workload_.graph[static_cast<std::size_t>(layer.forward)], layer.output);
   for (const Tensor& x : layer.inputs) {
     if (rereads) op.bytes_read += bytes_of(x);
     op.bytes_written += bytes_of(x);
@@ -166,7 +164,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
     reads.push_back(layer.forward);  // its output tells where its input was positive
   if (layer.kind == OperatorKind::kPooling) reads.push_back(layer.inputs[0].producer);
   if (layer.rereads_inputs)
-    for (const Tensor& x : layer.inputs) reads.push_back(x.producer);
+    for (const Tensor& x : layer.inputs) reads.push_back(reread(layer.name, x));
   if (layer.attention && source_of(layer.forward) != layer.forward) reads.push_back(layer.forward);  // its statistics
   const int vertex = append(std::move(op), reads);
   for (const Tensor& x : layer.inputs) give(x, vertex);
@@ -188,15 +186,63 @@ void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
   for (Deferred& kernel : std::exchange(deferred_, {})) append(std::move(kernel.op), kernel.reads);
 }
 
-int GraphBuilder::reread(const Layer& layer) {
+void GraphBuilder::set_attention_gradient(Operator& backward, const Operator& forward, const Tensor& output) const {
+  constexpr double kProducts = 2.5;  // of the forward pass's
+  backward.attention = forward.attention;
+  backward.matrix = forward.matrix;
+  backward.matrix.reduction *= kProducts;
+  backward.flops = kProducts * forward.flops;
+  backward.bytes_read += bytes_of(output);  // and its gradient
+}
+
+void GraphBuilder::append_backward_of_exchange(const Layer& layer, int gradient) {
   const Tensor& x = layer.inputs[0];
+  if (!x.needs_gradient) return;
+  const bool gathers = layer.exchange->kind == CollectiveKind::kAllGather;
+  give(x, append_exchange(layer.name + "/gradient", Phase::kBackward,
+                          gathers ? CollectiveKind::kReduceScatter : layer.exchange->kind, layer.output,
+                          std::array{gradient}, layer.exchange->among));
+}
+
+/// Keys and values go round again, and their gradients with them, which the GPUs add to. What a block adds goes with what the next
+/// but one reads.
+void GraphBuilder::append_backward_of_ring_attention(const Layer& layer, int gradient) {
+  const Tensor &queries = layer.inputs[0], &keys = layer.inputs[1], &values = layer.inputs[2];
+  std::vector<int> arrived{keys.producer, values.producer};
+  int block_before = -1;
+  for (int step = 0; step < context_.positions; ++step) {
+    std::vector<int> reads{gradient, queries.producer, layer.output.producer};
+    reads.insert(reads.end(), arrived.begin(), arrived.end());
+    if (step + 1 < context_.positions) {
+      std::vector<int> sent = arrived;
+      if (block_before >= 0) sent.push_back(block_before);
+      arrived = {append_exchange(layer.name + numbered("/gradient_passed_on", step), Phase::kBackward,
+                                 passed_on(layer, 2), sent)};
+    }
+    Operator forward;
+    set_attention(forward, ring_block(*layer.attention, step));
+    const Bytes all = bytes_of(queries) + bytes_of(keys) + bytes_of(values);
+    Operator op{.name = layer.name + numbered("/gradient", step),
+                .kind = layer.kind,
+                .phase = Phase::kBackward,
+                .bytes_read = bytes_of(layer.output) + all,
+                .bytes_written = all,
+                .output_shape = shape_of(queries)};
+    set_attention_gradient(op, forward, layer.output);
+    block_before = append(std::move(op), reads);
+  }
+  for (const Tensor& x : layer.inputs) give(x, block_before);
+}
+
+int GraphBuilder::reread(const std::string& layer, const Tensor& x) {
+  if (x.id < 0) return x.producer;
   Value& value = value_of(x);
-  if (value.source < 0 || !split_.has_sequence_parts) return x.producer;
+  if (!value.gathered_among) return x.producer;
   const bool is_partly_again = value.part >= 0 && !parts_[static_cast<std::size_t>(value.part)].kept_results.empty();
   if (is_partly_again) return x.producer;  // which is gathered again for all that read it
   if (value.gathered < 0)
-    value.gathered = append_exchange(layer.name + "/gathered_again", Phase::kBackward, CollectiveKind::kAllGather, x,
-                                     std::array{value.kept_by});
+    value.gathered = append_exchange(layer + "/gathered_again", Phase::kBackward, CollectiveKind::kAllGather, x,
+                                     std::array{value.kept_by}, *value.gathered_among);
   return value.gathered;
 }
 
@@ -205,7 +251,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   const Bytes output_bytes = bytes_of(layer.output);
   const Variable& weights = variable_at(layer.variables[0]);
   const bool is_deferred = value_of(x).source >= 0 && x.needs_gradient;  // whose sum is launched first
-  const int input = weights.is_trainable ? reread(layer) : -1;
+  const int input = weights.is_trainable ? reread(layer.name, x) : -1;
   const auto append_or_defer = [&](Operator op, std::vector<int> reads) {
     op.backward_of = backward_of_;
     if (is_deferred)

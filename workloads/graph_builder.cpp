@@ -23,8 +23,8 @@ int bytes_per_scalar(Precision precision) {
 }
 
 GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-                           const TensorSplit& split)
-    : place_{std::move(place)}, split_{split}, scalar_bytes_{bytes_per_scalar(precision)} {
+                           const TensorSplit& split, const ContextSplit& context)
+    : place_{std::move(place)}, split_{split}, context_{context}, scalar_bytes_{bytes_per_scalar(precision)} {
   workload_.name = std::move(name);
   workload_.layout = layout;
   workload_.batch = batch;
@@ -430,10 +430,53 @@ GraphBuilder::Tensor GraphBuilder::linear(const std::string& name, const Tensor&
 }
 
 int GraphBuilder::append_exchange(const std::string& name, Phase phase, CollectiveKind kind, const Tensor& whole,
-                                  std::span<const int> reads) {
-  Operator op{
-      .name = name, .phase = phase, .exchange = TensorExchange{kind, bytes_of(whole)}, .output_shape = shape_of(whole)};
+                                  std::span<const int> reads, SplitGroup among) {
+  Operator op{.name = name,
+              .phase = phase,
+              .exchange = TensorExchange{kind, bytes_of(whole), among},
+              .output_shape = shape_of(whole)};
   return append(std::move(op), reads);
+}
+
+int GraphBuilder::append_exchange(const std::string& name, Phase phase, const TensorExchange& exchange,
+                                  std::span<const int> reads) {
+  return append({.name = name, .phase = phase, .exchange = exchange}, reads);
+}
+
+GraphBuilder::Tensor GraphBuilder::exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind,
+                                            SplitGroup among) {
+  check_size("layer " + name, y);
+  y.needs_gradient = x.needs_gradient;
+  y.producer = append_exchange(name, Phase::kForward, kind, y, std::array{x.producer}, among);
+  register_value(y);
+  layers_.push_back({.type = Layer::Type::kExchange,
+                     .name = name,
+                     .inputs = {x},
+                     .output = y,
+                     .forward = y.producer,
+                     .exchange = workload_.graph[static_cast<std::size_t>(y.producer)].exchange});
+  return y;
+}
+
+GraphBuilder::Tensor GraphBuilder::to_heads(const std::string& name, const Tensor& x, std::int64_t channels) {
+  if (context_.heads == 1) return x;
+  Tensor y{x.height * context_.heads, x.width, channels / context_.heads};
+  return exchange(name, x, y, CollectiveKind::kAllToAll, SplitGroup::kHeads);
+}
+
+GraphBuilder::Tensor GraphBuilder::to_positions(const std::string& name, const Tensor& x) {
+  if (context_.heads == 1) return x;
+  Tensor y{x.height / context_.heads, x.width, x.channels * context_.heads};
+  return exchange(name, x, y, CollectiveKind::kAllToAll, SplitGroup::kHeads);
+}
+
+GraphBuilder::Tensor GraphBuilder::gather_positions(const std::string& name, const Tensor& x) {
+  Tensor y{x.height * context_.positions, x.width, x.channels};
+  y = exchange(name, x, y, CollectiveKind::kAllGather, SplitGroup::kPositions);
+  value_of(y).source = x.id;
+  value_of(y).kept_by = x.producer;
+  value_of(y).gathered_among = SplitGroup::kPositions;
+  return y;
 }
 
 GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Tensor& x) {
@@ -449,6 +492,7 @@ GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Te
   register_value(y);
   value_of(y).source = x.id;
   value_of(y).kept_by = x.producer;
+  if (split_.has_sequence_parts) value_of(y).gathered_among = SplitGroup::kTensor;
   layers_.push_back(
       {.type = Layer::Type::kBeginSplit, .name = name, .inputs = {x}, .output = y, .forward = y.producer});
   return y;
@@ -574,21 +618,96 @@ GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, cons
   constexpr std::int64_t kBytesOfStatistics = 8;  // largest score and sum of a query
   const Tensor y = multiply(name, std::array{queries, keys, values}, {}, queries);
   shape.batch *= workload_.batch;
+  set_attention(workload_.graph[static_cast<std::size_t>(y.producer)], shape);
+  layers_.back().kind = OperatorKind::kProduct;
+  layers_.back().attention = shape;
+  if (y.needs_gradient) {
+    keep_for_backward(y, static_cast<std::size_t>(y.producer));
+    keep(Bytes{shape.batch * shape.heads * shape.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
+  }
+  return y;
+}
+
+void GraphBuilder::set_attention(Operator& op, const AttentionShape& shape) const {
   const auto number = [](std::int64_t size) { return static_cast<double>(size); };
-  Operator& op = workload_.graph[static_cast<std::size_t>(y.producer)];
-  op.kind = layers_.back().kind = OperatorKind::kProduct;
-  op.attention = layers_.back().attention = shape;
+  op.kind = OperatorKind::kProduct;
+  op.attention = shape;
   // The products of scores and of values, of the same size, as one with twice the terms.
   op.matrix = {.rows = number(shape.queries),
                .columns = number(shape.keys) * (shape.is_causal ? 0.5 : 1),
                .reduction = 2 * number(shape.head_features),
                .products = number(shape.batch * shape.heads)};
   op.flops = Flops{2 * op.matrix.products * op.matrix.rows * op.matrix.columns * op.matrix.reduction};
-  if (y.needs_gradient) {
-    keep_for_backward(y, static_cast<std::size_t>(y.producer));
-    keep(Bytes{shape.batch * shape.heads * shape.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
+}
+
+GraphBuilder::Tensor GraphBuilder::context_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
+                                                     const Tensor& values, AttentionShape shape) {
+  const std::int64_t groups = context_.positions;
+  if (groups == 1) return fused_attention(name, queries, keys, values, shape);
+  if (context_.method == ContextSplit::Method::kRing) return ring_attention(name, queries, keys, values, shape);
+  shape.keys *= groups;
+  if (shape.is_causal && !context_.is_balanced) {  // the last of them see all but half of their own
+    shape.is_causal = false;
+    shape.keys -= shape.queries / 2;
   }
-  return y;
+  return fused_attention(name, queries, gather_positions(name + "/gathered_keys", keys),
+                         gather_positions(name + "/gathered_values", values), shape);
+}
+
+GraphBuilder::Tensor GraphBuilder::ring_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
+                                                  const Tensor& values, const AttentionShape& shape) {
+  constexpr std::int64_t kBytesOfStatistics = 8;
+  Layer layer{.type = Layer::Type::kRingAttention,
+              .name = name,
+              .kind = OperatorKind::kProduct,
+              .inputs = {queries, keys, values},
+              .output = {queries.height, queries.width, queries.channels},
+              .attention = shape};
+  layer.attention->batch *= workload_.batch;
+  Tensor& y = layer.output;
+  for (const Tensor& x : layer.inputs) y.needs_gradient = y.needs_gradient || x.needs_gradient;
+  if (y.needs_gradient)
+    for (const Tensor& x : layer.inputs) keep_for_backward(x, workload_.graph.size());
+  std::vector<int> arrived{keys.producer, values.producer}, blocks;
+  for (int step = 0; step < context_.positions; ++step) {
+    const std::vector<int> read = arrived;
+    if (step + 1 < context_.positions)
+      arrived = {append_exchange(name + numbered("/passed_on", step), Phase::kForward, passed_on(layer, 1), read)};
+    Operator block{.name = name + numbered("/block", step),
+                   .bytes_read = bytes_of(queries) + bytes_of(keys) + bytes_of(values),
+                   .bytes_written = bytes_of(y),
+                   .output_shape = shape_of(y)};
+    set_attention(block, ring_block(*layer.attention, step));
+    std::vector<int> reads{queries.producer};
+    reads.insert(reads.end(), read.begin(), read.end());
+    blocks.push_back(append(std::move(block), reads));
+  }
+  y.producer = append({.name = name + "/blocks_put_together",
+                       .bytes_read = bytes_of(y) * static_cast<std::int64_t>(blocks.size()),
+                       .bytes_written = bytes_of(y),
+                       .output_shape = shape_of(y)},
+                      blocks);
+  layer.forward = y.producer;
+  register_value(y);
+  if (y.needs_gradient) {
+    const AttentionShape& all = *layer.attention;
+    keep_for_backward(y, static_cast<std::size_t>(y.producer));
+    keep(Bytes{all.batch * all.heads * all.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
+  }
+  const Tensor output = y;
+  layers_.push_back(std::move(layer));
+  return output;
+}
+
+AttentionShape GraphBuilder::ring_block(AttentionShape shape, int step) const {
+  // Of two parts each, one from either end, queries see half of the keys that have come, or half of the queries see all of them.
+  if (step > 0 && !context_.is_balanced) shape.is_causal = false;
+  return shape;
+}
+
+TensorExchange GraphBuilder::passed_on(const Layer& layer, int tensors) const {
+  return {CollectiveKind::kShift, (bytes_of(layer.inputs[1]) + bytes_of(layer.inputs[2])) * tensors,
+          SplitGroup::kPositions};
 }
 
 GraphBuilder::Tensor GraphBuilder::recurrent(const std::string& name, const Tensor& x, std::int64_t hidden,

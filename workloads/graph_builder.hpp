@@ -42,6 +42,25 @@ struct TensorSplit {
   bool operator==(const TensorSplit&) const = default;
 };
 
+/// How GPUs that have the same samples share their positions, of which each has an equal part in all layers (context parallelism).
+/// In attention, which reads all of them, `heads` consecutive GPUs exchange positions for heads and back, and so many groups of
+/// these as there are `positions` read one another's keys and values. Sources: Jacobs et al., DeepSpeed-Ulysses, arXiv 2309.14509;
+/// Liu et al., Ring Attention, arXiv 2310.01889; The Llama 3 Herd of Models, arXiv 2407.21783, section 3.3.2.
+struct ContextSplit {
+  enum class Method : std::uint8_t {
+    kRing,       // keys and values go round, a part at a time, beside the attention to the part before
+    kAllGather,  // of all keys and values, before attention; again in the backward pass, behind which gradients are scattered
+  };
+  int heads = 1, positions = 1;
+  Method method = Method::kRing;
+  /// Of a causal model each GPU has the i-th part from the beginning and the i-th from the end, so that all have as much to do. Else
+  /// consecutive positions, and all take as long as who has the last ones.
+  bool is_balanced = true;
+
+  int degree() const { return heads * positions; }
+  bool operator==(const ContextSplit&) const = default;
+};
+
 /// What of each layer of a transformer is computed again in the backward pass, instead of being kept: the whole layer, or some
 /// of its parts. Of these only what they read is kept. Sources: Chen et al., arXiv 1604.06174; Korthikanti et al., section 5;
 /// Megatron-LM's --recompute-granularity and --recompute-modules; torchtitan's selective_ac_option = "op" (PyTorch's
@@ -115,7 +134,7 @@ class GraphBuilder {
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 400000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-               const TensorSplit& split = {});
+               const TensorSplit& split = {}, const ContextSplit& context = {});
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
   /// Integer identifiers of 8 bytes.
@@ -214,6 +233,16 @@ class GraphBuilder {
   void keep_whole(bool is_whole) { is_whole_ = is_whole; }
 
   const TensorSplit& split() const { return split_; }
+  const ContextSplit& context() const { return context_; }
+  /// What this GPU has of some heads at all positions of its group, for all heads at its own positions. `channels`: of them, before
+  /// they are divided, more than there are if a head is copied to several GPUs.
+  Tensor to_heads(const std::string& name, const Tensor& x, std::int64_t channels);
+  /// The reverse, behind attention.
+  Tensor to_positions(const std::string& name, const Tensor& x);
+  /// fused_attention() to the keys and values of all positions, of which each GPU has its part, and queries of its own: of `shape`,
+  /// which counts those of this GPU.
+  Tensor context_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                           AttentionShape shape);
   /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
   /// sequence parts positions are gathered (and again for the gradients of the products' weights), and backward the gradient
   /// is added up and each keeps its part. Variables that are added until end_split() are shards.
@@ -246,7 +275,9 @@ class GraphBuilder {
       kNormalisation,
       kElementwise,
       kBeginSplit,
-      kEndSplit
+      kEndSplit,
+      kExchange,
+      kRingAttention
     } type = Type::kElementwise;
     std::string name;
     OperatorKind kind = OperatorKind::kElementwise;
@@ -260,6 +291,7 @@ class GraphBuilder {
     std::optional<ConvolutionShape> convolution;
     std::optional<AttentionShape> attention;
     RecurrentCell cell{};
+    std::optional<TensorExchange> exchange{};  // forward
     bool is_composite = false;
     bool has_bias = false;
     bool rereads_inputs = false;   // in its backward pass
@@ -283,6 +315,7 @@ class GraphBuilder {
     int source = -1;    // the value that this one, behind begin_split(), is all of, and which is kept instead
     int kept_by = -1;   // vertex of that
     int gathered = -1;  // vertex that gathers it again in the backward pass
+    std::optional<SplitGroup> gathered_among{};  // if it is gathered
   };
 
   /// Layers that are computed again, and their operators.
@@ -309,7 +342,22 @@ class GraphBuilder {
   int append(Operator op, std::span<const int> reads);
   /// Of the tensor, which all have behind it, or before a reduce-scatter.
   int append_exchange(const std::string& name, Phase phase, CollectiveKind kind, const Tensor& whole,
-                      std::span<const int> reads);
+                      std::span<const int> reads, SplitGroup among = SplitGroup::kTensor);
+  int append_exchange(const std::string& name, Phase phase, const TensorExchange& exchange, std::span<const int> reads);
+  /// A layer that gives `y` by an exchange of x, and in the backward pass by the reverse.
+  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind, SplitGroup among);
+  /// x at the positions of all, of which each GPU keeps its own.
+  Tensor gather_positions(const std::string& name, const Tensor& x);
+  Tensor ring_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                        const AttentionShape& shape);
+  /// softmax(Q K^T) V of so many positions of each: a kernel, or one of several.
+  void set_attention(Operator& op, const AttentionShape& shape) const;
+  /// Its backward pass, of which `backward` has bytes and names.
+  void set_attention_gradient(Operator& backward, const Operator& forward, const Tensor& output) const;
+  /// What a GPU computes of the keys and values of the one so many steps before it in the ring.
+  AttentionShape ring_block(AttentionShape shape, int step) const;
+  /// What a step of the ring sends: keys and values, and perhaps as much again.
+  TensorExchange passed_on(const Layer& layer, int tensors) const;
   /// Throws InputError if the tensor is too large to count.
   void check_size(const std::string& layer, const Tensor& x) const;
   /// The output of a window; throws InputError if it does not fit.
@@ -332,8 +380,10 @@ class GraphBuilder {
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);
   void append_backward_of_split(const Layer& layer, int gradient);
-  /// The vertex where a product finds what it has read, for its weights' gradient.
-  int reread(const Layer& layer);
+  void append_backward_of_exchange(const Layer& layer, int gradient);
+  void append_backward_of_ring_attention(const Layer& layer, int gradient);
+  /// The vertex where the backward pass of the layer finds what it has read.
+  int reread(const std::string& layer, const Tensor& x);
   void append_backward_of_product(const Layer& layer, int gradient);
   void append_backward_of_recurrent(const Layer& layer, int gradient);
   /// Where the backward pass finds what the vertex gives: of a part that is computed again the operators are added before.
@@ -352,6 +402,7 @@ class GraphBuilder {
 
   std::string place_;
   TensorSplit split_;
+  ContextSplit context_;
   Workload workload_;
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;

@@ -91,12 +91,16 @@ struct ModelDescription {
   ModelStructure structure;
   std::optional<Convergence> convergence;  // that its publication states; a scenario's own goes before it
   TensorSplit split{};                     // of which the graph is one GPU's part
+  ContextSplit context{};                  // the same
   Recomputation again{};                   // of a transformer's layers
   LowRankAdapters adapters{};              // of a transformer
   bool has_fused_loss = false;             // no copy of 16-bit logits in fp32
   bool has_composed_loss = false;          // kernels of PyTorch's cross_entropy(), each with an output in fp32
   std::string no_convergence;              // why there is none although losses were published; empty: none were
 };
+
+/// GPUs that compute the model's layers together, with the same samples.
+inline int workers_of_layer(const ModelDescription& model) { return model.split.degree * model.context.degree(); }
 
 /// Reads a model file's object. Throws InputError.
 ModelDescription read_model(std::string name, JsonReader json);

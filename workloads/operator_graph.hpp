@@ -61,11 +61,17 @@ struct AttentionShape {
   bool is_causal = false;  // no position sees later ones
 };
 
-/// What GPUs that hold a layer together (tensor parallelism) send one another at a place of the graph, where no kernel runs. It is
-/// launched behind the kernel that stands before it; the operators that read it wait for it, others do not.
+/// GPUs that compute a step's layers together: with parts of products (tensor parallelism), of heads or of positions for the same
+/// samples (context parallelism).
+enum class SplitGroup : std::uint8_t { kTensor, kHeads, kPositions };
+inline constexpr std::size_t kSplitGroups = 3;
+
+/// What such GPUs send one another at a place of the graph, where no kernel runs. It is launched behind the kernel that stands
+/// before it; the operators that read it wait for it, others do not.
 struct TensorExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};  // of the whole tensor: that is added up, that is there after an all-gather or before a reduce-scatter
+  SplitGroup among = SplitGroup::kTensor;
 };
 
 /// One kernel launch. Sizes are for the whole batch.

@@ -246,16 +246,22 @@ class Stack {
     queries = rotated(name + "/rotated_queries", queries);
     keys = rotated(name + "/rotated_keys", keys);
     if (net_.has_fused_attention) {
-      const AttentionShape shape{.heads = heads,
-                                 .key_heads = net_.kv_heads,
-                                 .queries = from.height,
-                                 .keys = to.height,
+      const int sharing = graph_.context().heads;
+      const std::int64_t key_heads = std::max(net_.kv_heads, sharing);
+      queries = graph_.to_heads(name + "/queries_of_heads", queries, width);
+      keys = graph_.to_heads(name + "/keys_of_heads", keys, key_heads * net_.head_features);
+      values = graph_.to_heads(name + "/values_of_heads", values, key_heads * net_.head_features);
+      const AttentionShape shape{.heads = heads / sharing,
+                                 .key_heads = key_heads / sharing,
+                                 .queries = queries.height,
+                                 .keys = keys.height,
                                  .head_features = net_.head_features,
                                  .is_causal = is_own && net_.is_causal};
       const Tensor context = part(again_.core_attention, false, [&] {
-        return kept(true, [&] { return graph_.fused_attention(name + "/context", queries, keys, values, shape); });
+        return kept(true, [&] { return graph_.context_attention(name + "/context", queries, keys, values, shape); });
       });
-      return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
+      return outer(name + "/output", graph_.to_positions(name + "/context_of_positions", context),
+                   net_.has_output_bias, adapters_.attention);
     }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
     const double features = net_.head_features, products = net_.heads;
@@ -400,8 +406,9 @@ std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split) {
   return (words + multiple - 1) / multiple * multiple;
 }
 
-Transformer part_of(const Transformer& net, const TensorSplit& split) {
+Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context) {
   Transformer part = net;
+  part.sequence_length /= context.degree();
   part.heads /= split.degree;
   part.kv_heads /= split.degree;
   part.feed_forward /= split.degree;
@@ -412,7 +419,7 @@ Transformer part_of(const Transformer& net, const TensorSplit& split) {
 std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
                           const LowRankAdapters& adapters) {
   using Head = Transformer::Head;
-  const Transformer net = part_of(whole, graph.split());
+  const Transformer net = part_of(whole, graph.split(), graph.context());
   graph.freeze(adapters.rank > 0);
   Stack stack{graph, net, "", again, adapters};
   Table words;

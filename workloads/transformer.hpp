@@ -122,8 +122,8 @@ struct TwoTowers {
 
 /// Rows of the table of words: rounded up, so that each GPU has a multiple of TensorSplit::vocabulary_multiple of them.
 std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split);
-/// What one of the GPUs has that hold each layer together: its heads, inner features and words. The degree divides them.
-Transformer part_of(const Transformer& net, const TensorSplit& split);
+/// What one of the GPUs has that compute the layers together: its heads, inner features, words and positions. The degrees divide them.
+Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context = {});
 
 // Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
 Transformer read_transformer(const JsonReader& json);

@@ -60,7 +60,7 @@ std::size_t export_scenario(const ExportCommand& command, const std::string& nam
   const Catalog catalog = load_catalog(command.common);
   const Scenario scenario =
       read_scenario(load_checked_scenario(file, command.overrides, catalog), file.string(), catalog);
-  require_fixed_partners(scenario);
+  require_exportable(scenario);
   try {
     ExportedStep step{scenario};
     for (int rank = 0; rank < step.compiler.ranks(); ++rank) {

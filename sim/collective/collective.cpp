@@ -106,6 +106,14 @@ class Planner {
     return {phase};
   }
 
+  /// Each rank to the next one, in their order.
+  CollectivePlan shift() const {
+    CollectivePhase phase;
+    add_ring(phase, gpus_);
+    go_round(phase);
+    return {phase};
+  }
+
   /// Along the ring, but for the edges that come back to the first rank; the latencies of the way add up.
   CollectivePlan broadcast() const {
     CollectivePlan plan = ring();
@@ -466,6 +474,9 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
       break;
     case CollectiveKind::kBroadcast:
       plan = planner.broadcast();
+      break;
+    case CollectiveKind::kShift:
+      plan = planner.shift();
       break;
   }
   std::erase_if(plan, [](const CollectivePhase& phase) { return phase.edges.empty() || phase.repeat == 0; });

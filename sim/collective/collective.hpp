@@ -91,6 +91,7 @@ CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<
 /// - reduce-scatter, all-gather: (p - 1) (a + n / (p b)). Half of the ring each.
 /// - all-to-all: a + (p - 1) n / (p b). Every rank sends to every other one at once, as NCCL's grouped sends do. Software passes
 ///   log2 p steps: what its start takes grows so with p (calibration/data/aiconfigurator-kernels).
+/// - shift: a + n / b. Every rank sends to the next one of `gpus`, the last one to the first.
 /// - broadcast: (m - 1) a + n / b, m machines. A chain along the ring from the first of `gpus`, in pieces, as NCCL's.
 CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
                                Network& network, bool is_in_gpu_order = false);

@@ -34,7 +34,8 @@ class ChunkChanges {
       if (const auto own = last_.find(v); own != last_.end()) last = own->second;
       add(v, last, {.activations = scaled(graph_[at(v)].kept, factor)});
       const auto& exchange = graph_[at(v)].exchange;
-      if (framework.kept_gathered > 0 && exchange && exchange->kind == CollectiveKind::kAllGather)
+      if (framework.kept_gathered > 0 && exchange && exchange->kind == CollectiveKind::kAllGather &&
+          exchange->among == SplitGroup::kTensor)
         add(v, last, {.activations = scaled(exchange->bytes - exchange->bytes / split, framework.kept_gathered)});
     }
   }

@@ -54,7 +54,7 @@ std::vector<std::vector<int>> readers_of_exchanges(const OperatorGraph& graph) {
 PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, std::vector<int> read_by,
                             Seconds dispatch) {
   const TensorExchange& exchange = *graph[vertex].exchange;
-  PlannedExchange planned{exchange.kind, exchange.bytes, std::move(read_by)};
+  PlannedExchange planned{exchange.kind, exchange.bytes, exchange.among, std::move(read_by)};
   return {.vertex = static_cast<int>(vertex),
           .time = {},
           .dispatch = dispatch,

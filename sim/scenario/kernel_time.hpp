@@ -35,6 +35,7 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
 struct PlannedExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};
+  SplitGroup among = SplitGroup::kTensor;
   std::vector<int> read_by;  // vertices that wait for it
 };
 

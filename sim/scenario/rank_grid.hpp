@@ -2,9 +2,13 @@
 // Where each worker stands in a training that is parallel in several ways, by arithmetic: its coordinates, and with
 // whom it shares all of them but one.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace rehearse {
@@ -14,10 +18,15 @@ struct Scenario;
 /// What workers along it differ in.
 enum class Axis : std::uint8_t {
   kTensor,    // the part of each product
+  kHeads,     // the positions, but in attention the heads
+  kPositions, // the positions
   kPipeline,  // the stage of the model
   kData,      // the samples; of these workers each may keep its part of the states
   kReplica,   // the samples, where those along kData share states among themselves
 };
+
+/// Workers that differ in these alone have gradients of the same variables to add up, and may share states.
+inline constexpr std::array kSharingAxes{Axis::kHeads, Axis::kPositions, Axis::kData};
 
 /// The workers of a cluster as a grid with an axis for each kind of parallelism. The coordinates of worker i are the
 /// digits of i in the mixed radix of the degrees, the first axis being the fastest:
@@ -44,6 +53,12 @@ class RankGrid {
     const Line* line = find(axis);
     return line == nullptr ? 1 : line->count;
   }
+  /// Along all of the axes.
+  int degree(std::span<const Axis> axes) const {
+    int count = 1;
+    for (const Axis axis : axes) count *= degree(axis);
+    return count;
+  }
   int coordinate(int worker, Axis axis) const {
     const Line* line = find(axis);
     return line == nullptr ? 0 : worker / line->stride % line->count;
@@ -58,6 +73,19 @@ class RankGrid {
     std::vector<int> workers;
     for (int c = 0; c < degree(axis); ++c) workers.push_back(moved(worker, axis, c));
     return workers;
+  }
+  /// Those that differ from `worker` in some of the axes alone, the first axis being the fastest.
+  std::vector<int> along(std::span<const Axis> axes, int worker) const {
+    std::vector<int> workers{worker};
+    for (const Axis axis : axes) {
+      const std::vector<int> before = std::exchange(workers, {});
+      for (int c = 0; c < degree(axis); ++c)
+        for (const int one : before) workers.push_back(moved(one, axis, c));
+    }
+    return workers;
+  }
+  bool is_first(std::span<const Axis> axes, int worker) const {
+    return std::ranges::all_of(axes, [&](Axis axis) { return coordinate(worker, axis) == 0; });
   }
 
  private:

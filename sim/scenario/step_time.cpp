@@ -57,9 +57,11 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
   Workload other;
   ModelDescription whole = scenario.model;
   whole.split = {};
+  whole.context = {};
   whole.again = {};
   whole.adapters = {};
-  if (batch != workload->batch || whole.split != scenario.model.split || whole.again != scenario.model.again ||
+  if (batch != workload->batch || whole.split != scenario.model.split ||
+      whole.context != scenario.model.context || whole.again != scenario.model.again ||
       whole.adapters != scenario.model.adapters) {
     other = build_workload(whole, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;

@@ -16,7 +16,9 @@ struct Unmodelled {
   bool is_said_otherwise = false;  // it is modelled, under another name: "has another name here" follows
 };
 
-constexpr std::string_view kWholeMatrices = "a worker computes its kernels with all positions";
+constexpr std::string_view kContext = R"("context": { "degree": 8 } in an "all_reduce" strategy says it)";
+constexpr std::string_view kUlysses =
+    R"("context": { "degree": 8, "method": "all_to_all" } in an "all_reduce" strategy says it)";
 constexpr std::string_view kTensor = R"("tensor": { "degree": 8 } in an "all_reduce" strategy says it)";
 constexpr std::string_view kSequenceParallel =
     R"("tensor": { "degree": 8, "sequence_parallel": true } in an "all_reduce" strategy says it)";
@@ -27,9 +29,9 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "tp_size tp_degree",
      "tensor parallelism", kTensor, true},
     {"sequence_parallel sequence_parallelism sp", "sequence parallelism", kSequenceParallel, true},
-    {"ulysses", "sequence parallelism by exchanges of heads", kWholeMatrices},
+    {"ulysses", "sequence parallelism by exchanges of heads", kUlysses, true},
     {"context_parallel context_parallel_size context_parallel_degree context_parallelism ring_attention cp cp_size",
-     "context parallelism", kWholeMatrices},
+     "context parallelism", kContext, true},
     {"expert_parallel expert_parallel_size expert_model_parallel_size expert_parallelism ep ep_size",
      "expert parallelism", "each worker has all experts"},
     {"recompute recomputation activation_recomputation activation_checkpointing gradient_checkpointing "

@@ -66,7 +66,8 @@ RankGrid rank_grid(const Scenario& scenario) {
   std::vector<RankGrid::Degree> axes = scenario.training.strategy.kind->model_axes();
   const int likes = scenario.count(Role::kWorker) / workers_per_model(scenario);
   const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
-  const int sharing = rules != nullptr && rules->shard_group > 0 ? rules->shard_group : likes;
+  const int of_samples = scenario.model.context.degree();  // which share states, too
+  const int sharing = rules != nullptr && rules->shard_group > 0 ? rules->shard_group / of_samples : likes;
   axes.push_back({Axis::kData, sharing});
   axes.push_back({Axis::kReplica, likes / sharing});
   const std::vector<Axis> order = scenario.training.strategy.kind->rank_order();
@@ -81,13 +82,15 @@ bool has_whole_grid(const Scenario& scenario) {
   const int workers = scenario.count(Role::kWorker), of_model = workers_per_model(scenario);
   const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
   return workers % of_model == 0 &&
-         (rules == nullptr || rules->shard_group == 0 || workers / of_model % rules->shard_group == 0);
+         (rules == nullptr || rules->shard_group == 0 ||
+          workers / of_model * scenario.model.context.degree() % rules->shard_group == 0);
 }
 
 int sharing_gpus(const Scenario& scenario) {
   int gpus = 0;
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
-  return gpus / workers_per_model(scenario) / rank_grid(scenario).degree(Axis::kReplica);
+  return gpus / workers_per_model(scenario) * scenario.model.context.degree() /
+         rank_grid(scenario).degree(Axis::kReplica);
 }
 
 void rebuild_workloads(Scenario& scenario, const std::string& place) {

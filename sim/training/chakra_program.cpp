@@ -43,6 +43,8 @@ std::int64_t comm_type(CollectiveKind kind) {
       return static_cast<std::int64_t>(CollectiveWork::kAllToAll);
     case CollectiveKind::kBroadcast:
       return static_cast<std::int64_t>(CollectiveWork::kBroadcast);
+    case CollectiveKind::kShift:
+      break;  // which is refused
   }
   throw std::logic_error{"unknown kind of collective"};
 }
@@ -507,7 +509,12 @@ class ServerTrace : TraceBuilder {
 
 }  // namespace
 
-void require_fixed_partners(const Scenario& scenario) {
+void require_exportable(const Scenario& scenario) {
+  const ContextSplit& context = scenario.model.context;
+  if (context.positions > 1 && context.method == ContextSplit::Method::kRing)
+    throw InputError{scenario.file_name +
+                     ": /training/strategy/context/method: expected \"all_gather\" or \"all_to_all\"; a ring passes keys and "
+                     "values on in steps for which Chakra has no collective"};
   if (scenario.training.strategy.kind->exchanges_models())
     throw InputError{
         scenario.file_name +

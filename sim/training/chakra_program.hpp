@@ -20,8 +20,8 @@
 namespace rehearse {
 
 /// Throws InputError if the scenario's workers choose whom they exchange with when they run, as those that average in
-/// pairs: graphs of Chakra are fixed.
-void require_fixed_partners(const Scenario& scenario);
+/// pairs: graphs of Chakra are fixed; or if they pass keys and values on in a ring, for which it has no collective.
+void require_exportable(const Scenario& scenario);
 
 /// A step of a full cluster that follows others.
 struct ExportedStep {

@@ -11,8 +11,8 @@ namespace rehearse {
 namespace {
 
 /// The kernels and exchanges of a pass; without exchanges of as many as `repeat`.
-std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream, int group,
-                                         int first_label, std::int64_t repeat = 1) {
+std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
+                                         const GroupNumbers& groups, int first_label, std::int64_t repeat = 1) {
   std::vector<OperationIndex> added;
   std::map<int, std::vector<OperationIndex>> awaited;  // by vertex, by which it waits for them
   OperationIndex stretch = builder.next(), kernel_before = -1;
@@ -23,8 +23,10 @@ std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputeP
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.exchange) {
       end_stretch();
-      added.push_back(builder.add(Collective{
-          .kind = kernel.exchange->kind, .group = group, .label = first_label++, .bytes = kernel.exchange->bytes}));
+      added.push_back(builder.add(Collective{.kind = kernel.exchange->kind,
+                                             .group = groups.of(kernel.exchange->among),
+                                             .label = first_label++,
+                                             .bytes = kernel.exchange->bytes}));
       stretch = builder.next();
       host += kernel.dispatch;
       if (kernel_before >= 0) builder.order(kernel_before, added.back());
@@ -47,7 +49,19 @@ std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputeP
   return added;
 }
 
+constexpr std::array kAxes{Axis::kTensor, Axis::kHeads, Axis::kPositions};  // by SplitGroup
+
 }  // namespace
+
+Axis axis_of(SplitGroup group) { return kAxes[static_cast<std::size_t>(group)]; }
+
+GroupNumbers group_numbers(const RankGrid& grid) {
+  GroupNumbers numbers;
+  for (std::size_t group = 0; group < kSplitGroups; ++group)
+    if (grid.degree(kAxes[group]) > 1) numbers.split[group] = numbers.own++;
+  if (grid.degree(Axis::kReplica) > 1) numbers.replicas = numbers.own++;
+  return numbers;
+}
 
 int count_exchanges(const ComputePlan& plan) {
   return static_cast<int>(
@@ -88,13 +102,13 @@ std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std
   return reduced;
 }
 
-CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream, int group,
-                                int first_label) {
+CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,
+                                const GroupNumbers& groups, int first_label) {
   CompiledKernels compiled;
   if (const int exchanges = count_exchanges(plan); exchanges > 0) {
     for (int pass = 0; pass < passes; ++pass) {
       const std::vector<OperationIndex> before =
-          std::exchange(compiled.last, compile_pass(builder, plan, stream, group, first_label + pass * exchanges));
+          std::exchange(compiled.last, compile_pass(builder, plan, stream, groups, first_label + pass * exchanges));
       if (pass == 0)
         compiled.first = compiled.last;
       else
@@ -102,9 +116,9 @@ CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan
     }
     return compiled;
   }
-  compiled.first = compile_pass(builder, plan, stream, group, first_label);
-  if (passes > 2) (void)compile_pass(builder, plan, stream, group, first_label, passes - 2);
-  compiled.last = passes > 1 ? compile_pass(builder, plan, stream, group, first_label) : compiled.first;
+  compiled.first = compile_pass(builder, plan, stream, groups, first_label);
+  if (passes > 2) (void)compile_pass(builder, plan, stream, groups, first_label, passes - 2);
+  compiled.last = passes > 1 ? compile_pass(builder, plan, stream, groups, first_label) : compiled.first;
   return compiled;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // From strategies to programs: one file each.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/pipeline_stages.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/site.hpp"
 
 namespace rehearse {
@@ -18,11 +20,25 @@ struct CompiledKernels {
   std::vector<OperationIndex> first;  // [kernels] in the first pass, which waits for variables
   std::vector<OperationIndex> last;   // [kernels] in the last one, which has gradients
 };
-/// Adds the kernels, `passes` times, to a stream. Exchanges of the plan are collectives of the worker's group `group`, with
+/// How a worker's program numbers the groups that it is in, in the order of StrategyCompiler::groups(): from 0 on those that
+/// share states, of each kind that computes layers together, of replicas of what is shared, and the strategy's own.
+struct GroupNumbers {
+  std::array<int, kSplitGroups> split{-1, -1, -1};  // by SplitGroup; -1: layers are not split so
+  int replicas = -1;                                // -1: there are none
+  int own = 1;                                      // the first of the strategy's own
+
+  int of(SplitGroup group) const { return split[static_cast<std::size_t>(group)]; }
+  bool has(SplitGroup group) const { return of(group) >= 0; }
+};
+GroupNumbers group_numbers(const RankGrid& grid);
+/// The axis along which workers of the group differ.
+Axis axis_of(SplitGroup group);
+
+/// Adds the kernels, `passes` times, to a stream. Exchanges of the plan are collectives of the worker's groups, with
 /// labels from `first_label` on, each once: one is ready to begin with the end of the kernel before it, and the first of the
 /// operators that read it waits for its end.
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,
-                                int group = -1, int first_label = 0);
+                                const GroupNumbers& groups = {}, int first_label = 0);
 
 /// Exchanges of a pass.
 int count_exchanges(const ComputePlan& plan);
@@ -43,17 +59,15 @@ std::vector<OperationIndex> add_behind(ProgramBuilder& builder, const Collective
 std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std::vector<int>& groups, int label,
                                               std::vector<OperationIndex> reduced, OperationIndex last);
 
-/// What workers exchange that hold each layer together.
+/// What workers exchange that compute layers together.
 struct SplitLayers {
-  static constexpr int kGroup = 1;  // of a worker's groups
-  std::vector<std::string>
-      labels{};               // of the exchanges of a step, and of its partial gradients; none: no layer is split
-  Bytes partial_gradients{};  // added up at the end of a step
+  GroupNumbers groups{};
+  std::vector<std::string> labels{};  // of the exchanges of a step, and of its partial gradients; none: no layer is split
+  Bytes partial_gradients{};          // added up at the end of a step
 };
 
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
-/// (compile_all_reduce.cpp). Collectives are in group 0, of `sharing_workers`; those of split layers in the next, and those among
-/// replicas of what they share in the one behind. `plan.update` is that of the part.
+/// (compile_all_reduce.cpp). Collectives are in group 0, of `sharing_workers`. `plan.update` is that of the part.
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
                            const SplitLayers& split = {}, int sharing_workers = 1);
 
@@ -75,7 +89,7 @@ struct PipelineExchange {
   /// Where they gather what has come in parts: a label for each, of the first chunk's micro-batches forward, backward, of the next.
   int first_gathered = 0;
   std::vector<Bytes> partial_gradients;  // [stages]
-  bool has_replicas = false;             // of what data-parallel workers of a stage share
+  GroupNumbers groups{};
   int first_norm = 0;                    // label of the sums of the gradients' norm
   int sharing_workers = 1;               // of a stage, that share states
 };
@@ -85,8 +99,8 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
 /// A worker that is a stage of a pipeline (compile_pipeline.cpp); `plan` is the stage's. It is in a team with the
 /// others of its pipeline. Its connections are those to the stage before, unless it is the first, and those to the
 /// next, unless it is the last, from each of its GPUs to its like; with several chunks the first and the last are next to each
-/// other, too. Collectives are in group 0, with the same stage of other pipelines; then, each if there is one, with those that
-/// hold its layers together, and with replicas of what group 0 shares; then with the stages of its pipeline that have the i-th copies.
+/// other, too. Collectives are in group 0, with the same stage of other pipelines; the strategy's own groups are the stages of
+/// its pipeline that have the i-th copies.
 Program compile_pipeline(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
                          const PipelineExchange& exchange, int stage);
 

@@ -7,8 +7,8 @@
 //               ready at the end of a cycle is fused
 //   update      the optimizer, when every unit is reduced; then the next step begins
 //
-// Where workers hold each layer together (tensor parallelism), kernels wait for the sums and gatherings among them, which
-// are operators of the graph; behind all other reductions they add up the gradients of which each has a part.
+// Where workers compute each layer together (tensor and context parallelism), kernels wait for the sums and gatherings among them,
+// which are operators of the graph; behind all other reductions they add up the gradients of which each has a part.
 //
 // With forward overlap a worker begins its next step as soon as its own kernels have run, and each kernel waits for the
 // variables that it reads.
@@ -61,8 +61,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                         units,
                         strategy,
                         {.passes = passes,
-                         .replicas = {.group = SplitLayers::kGroup + (split.labels.empty() ? 0 : 1),
-                                      .sharing_workers = sharing_workers}}};
+                         .replicas = {.group = split.groups.replicas, .sharing_workers = sharing_workers}}};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
   const OperationIndex begin = builder.add(BeginKernels{});
@@ -72,7 +71,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   std::vector<OperationIndex> reduced, of_pass;
   for (int pass = 0; pass < separate; ++pass) {
     const CompiledKernels kernels =
-        compile_kernels(builder, plan, passes / separate, 0, SplitLayers::kGroup, first_exchange + pass * exchanges);
+        compile_kernels(builder, plan, passes / separate, 0, split.groups, first_exchange + pass * exchanges);
     if (!kernels.first.empty()) {
       builder.order(last, kernels.first.front());
       if (strategy.exchange.overlap == Overlap::kNone)
@@ -86,13 +85,13 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   }
   if (split.partial_gradients > Bytes{})
     reduced = add_behind(builder,
-                         {.group = SplitLayers::kGroup,
+                         {.group = split.groups.of(SplitGroup::kTensor),
                           .label = static_cast<int>(builder.program().labels.size()) - 1,
                           .bytes = split.partial_gradients},
                          reduced, last);
   if (const CollectiveRules& rules = *strategy.kind->collectives(); rules.has_gradient_norm) {
     std::vector<int> groups;
-    if (!split.labels.empty()) groups.push_back(SplitLayers::kGroup);
+    if (split.groups.has(SplitGroup::kTensor)) groups.push_back(split.groups.of(SplitGroup::kTensor));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     const int label = static_cast<int>(builder.program().labels.size());
     builder.program().labels.resize(builder.program().labels.size() + groups.size(), "norm of gradients");
@@ -109,20 +108,18 @@ class AllReduceCompiler final : public StrategyCompiler {
   explicit AllReduceCompiler(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
 
   Program compile(const WorkerStep& step, FirstVariables) const override {
-    SplitLayers split;
-    if (is_split()) {
+    SplitLayers split{.groups = group_numbers(grid())};
+    if (count_exchanges(*step.plan) > 0) {
       split.labels = exchange_labels(*step.plan, scenario().workload.graph, step.passes);
       split.labels.emplace_back("gradients of what is not split");
       split.partial_gradients =
           partial_gradients(scenario(), std::vector<bool>(scenario().workload.variables.size(), true));
     }
     return compile_all_reduce(*step.plan, step.passes, units_, scenario().training.strategy, split,
-                              grid().degree(Axis::kData));
+                              grid().degree(kSharingAxes));
   }
 
  private:
-  bool is_split() const { return grid().degree(Axis::kTensor) > 1; }
-
   GradientUnits units_;
 };
 

@@ -149,7 +149,7 @@ class PipelineCompiler {
     const int of_pass = 2 * slot.chunk + (slot.phase != PassPhase::kForward ? 1 : 0);
     const OperationIndex gathered =
         builder_.add(Collective{.kind = CollectiveKind::kAllGather,
-                                .group = SplitLayers::kGroup,
+                                .group = exchange_.groups.of(SplitGroup::kTensor),
                                 .label = exchange_.first_gathered + of_pass * microbatches_ + slot.microbatch,
                                 .bytes = stages_.passed[static_cast<std::size_t>(cut)] * split_});
     builder_.order(arrival, gathered);
@@ -175,7 +175,7 @@ class PipelineCompiler {
     const OperationIndex pass_before = last_;
     std::vector<OperationIndex> awaited = std::exchange(awaited_, {});
     std::vector<OperationIndex> kernels =
-        compile_kernels(builder_, pass.kernels, 1, 0, SplitLayers::kGroup,
+        compile_kernels(builder_, pass.kernels, 1, 0, exchange_.groups,
                         exchange_.first_exchange + microbatch * exchange_.exchanges + pass.first_exchange)
             .first;
     if (!kernels.empty())
@@ -203,7 +203,7 @@ class PipelineCompiler {
 
   /// Once the gradients of those variables are added up in all pipelines.
   void add_up_copies(const UnitExchange& of_step) {
-    int group = first_group_of_copies(), label = exchange_.first_label.back();
+    int group = exchange_.groups.own, label = exchange_.first_label.back();
     const std::vector<OperationIndex> reduced = reduced_;
     for (const PipelineExchange::Copies& copies : exchange_.copies) {
       const int its_label = label++;
@@ -218,11 +218,8 @@ class PipelineCompiler {
   }
 
   Replicas replicas() const {
-    return {.group = SplitLayers::kGroup + (exchange_.exchanges > 0 ? 1 : 0),
-            .sharing_workers = exchange_.sharing_workers};
+    return {.group = exchange_.groups.replicas, .sharing_workers = exchange_.sharing_workers};
   }
-
-  int first_group_of_copies() const { return replicas().group + (exchange_.has_replicas ? 1 : 0); }
 
   void add_up_norm() {
     const CollectiveRules& rules = *strategy_.kind->collectives();
@@ -231,8 +228,9 @@ class PipelineCompiler {
       return std::ranges::find(of.stages, stage_) != of.stages.end();
     });
     std::vector<int> groups;
-    if (exchange_.exchanges > 0) groups.push_back(SplitLayers::kGroup);
-    groups.push_back(first_group_of_copies() + static_cast<int>(copies));
+    if (const GroupNumbers& all = exchange_.groups; all.has(SplitGroup::kTensor))
+      groups.push_back(all.of(SplitGroup::kTensor));
+    groups.push_back(exchange_.groups.own + static_cast<int>(copies));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     reduced_ = add_gradient_norm(builder_, groups, exchange_.first_norm, reduced_, last_);
   }
@@ -241,7 +239,8 @@ class PipelineCompiler {
     const Bytes bytes = exchange_.partial_gradients[static_cast<std::size_t>(stage_)];
     if (bytes == Bytes{}) return;
     const int label = exchange_.first_exchange + microbatches_ * exchange_.exchanges;
-    reduced_ = add_behind(builder_, {.group = SplitLayers::kGroup, .label = label, .bytes = bytes}, reduced_, last_);
+    reduced_ = add_behind(
+        builder_, {.group = exchange_.groups.of(SplitGroup::kTensor), .label = label, .bytes = bytes}, reduced_, last_);
   }
 
   const ComputePlan& plan_;
@@ -322,8 +321,8 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
   const RankGrid grid = rank_grid(scenario);
-  exchange.has_replicas = grid.degree(Axis::kReplica) > 1;
-  exchange.sharing_workers = grid.degree(Axis::kData);
+  exchange.groups = group_numbers(grid);
+  exchange.sharing_workers = grid.degree(kSharingAxes);
   add_exchanges(scenario, stages, exchange);
   exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
   for (std::size_t v = 0; v < variables.size(); ++v) {
@@ -393,8 +392,8 @@ class StageCompiler final : public StrategyCompiler {
   std::vector<WorkerGroup> groups() const override {
     std::vector<WorkerGroup> groups;
     for (int first = 0; first < workers(); ++first)
-      if (grid().coordinate(first, Axis::kData) == 0)
-        groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(Axis::kData, first)});
+      if (grid().is_first(kSharingAxes, first))
+        groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(kSharingAxes, first)});
     add_split_groups(groups);
     add_replica_groups(groups);
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)

@@ -2,6 +2,7 @@
 // What a strategy makes of a cluster: what each worker does in a step, who is at the other end of its connections, who
 // meets in collectives, and who shares counters. One class for each strategy, in its compile_*.cpp.
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,11 +50,12 @@ class StrategyCompiler : private Pinned {
 
   /// The worker's connections, as its program numbers them.
   virtual std::vector<Wire> wires(int /*worker*/) const { return {}; }
-  /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order. By default one of all
-  /// that are alike: that differ along Axis::kData alone; then those that hold each layer together, then replicas.
+  /// Groups of all workers that there are. A worker's program numbers those that it is in, in this order (GroupNumbers). By default
+  /// one of all that are alike: that differ along kSharingAxes alone; then those that compute each layer together, then replicas.
   virtual std::vector<WorkerGroup> groups() const {
     std::vector<WorkerGroup> groups;
-    add_groups_along(Axis::kData, "data", groups);
+    for (int first = 0; first < workers(); ++first)
+      if (grid_.is_first(kSharingAxes, first)) groups.push_back({"data", grid_.along(kSharingAxes, first)});
     add_split_groups(groups);
     add_replica_groups(groups);
     return groups;
@@ -78,9 +80,12 @@ class StrategyCompiler : private Pinned {
     for (int first = 0; first < workers(); ++first)
       if (grid_.coordinate(first, axis) == 0) groups.push_back({name, grid_.along(axis, first)});
   }
-  /// Those that hold each layer together, SplitLayers::kGroup of each worker; none if layers are not split.
+  /// Those that compute each layer together; none if layers are not split.
   void add_split_groups(std::vector<WorkerGroup>& groups) const {
-    if (grid_.degree(Axis::kTensor) > 1) add_groups_along(Axis::kTensor, "tensor", groups);
+    constexpr std::array<const char*, kSplitGroups> kNames{"tensor", "heads", "positions"};
+    for (std::size_t group = 0; group < kSplitGroups; ++group)
+      if (const Axis axis = axis_of(static_cast<SplitGroup>(group)); grid_.degree(axis) > 1)
+        add_groups_along(axis, kNames[group], groups);
   }
   void add_replica_groups(std::vector<WorkerGroup>& groups) const {
     if (grid_.degree(Axis::kReplica) > 1) add_groups_along(Axis::kReplica, "replicas", groups);

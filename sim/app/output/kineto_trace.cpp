@@ -59,8 +59,10 @@ std::string kernel_name(const Operator& op) {
   return "multi_tensor_apply_update";
 }
 
-constexpr std::array<const char*, 5> kNcclNames{"AllReduce", "ReduceScatter", "AllGather", "AllToAll", "Broadcast"};
-constexpr std::array<const char*, 5> kTorchNames{"allreduce", "reduce_scatter", "allgather", "all_to_all", "broadcast"};
+constexpr std::array<const char*, 6> kNcclNames{"AllReduce", "ReduceScatter", "AllGather",
+                                                "AllToAll",  "Broadcast",     "SendRecv"};
+constexpr std::array<const char*, 6> kTorchNames{"allreduce",  "reduce_scatter", "allgather",
+                                                 "all_to_all", "broadcast",      "send_recv"};
 
 /// What a rank puts in.
 Bytes put_in(const CollectiveSpan& collective) {

@@ -15,6 +15,7 @@
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/step_size.hpp"
+#include "sim/training/strategies/context.hpp"
 #include "sim/training/strategies/pipeline.hpp"
 #include "sim/training/strategies/sharding.hpp"
 #include "sim/training/strategies/strategies.hpp"
@@ -29,6 +30,7 @@ namespace {
 struct AllReduceParts {
   CollectiveRules rules;
   TensorSplit split{};
+  ContextSplit context{};
   std::optional<Pipeline> stages{};
   bool has_microbatches = false;  // stated, whatever the number of stages
   std::vector<Axis> rank_order{};
@@ -37,11 +39,14 @@ struct AllReduceParts {
 class AllReduce final : public StrategyKind {
  public:
   explicit AllReduce(const AllReduceParts& parts) : parts_{parts} {
-    parts_.rules.only_reduces = parts.rules.sharding == Sharding::kNone && parts.split.degree == 1;
+    parts_.rules.only_reduces =
+        parts.rules.sharding == Sharding::kNone && parts.split.degree == 1 && parts.context.degree() == 1;
   }
 
   std::string title() const override {
-    return (has_split() ? title_of(parts_.split) + ", " : "") + (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
+    return (parts_.split.degree > 1 ? title_of(parts_.split) + ", " : "") +
+           (parts_.context.degree() > 1 ? title_of(parts_.context) + ", " : "") +
+           (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
            (parts_.rules.sharding != Sharding::kNone
                 ? "data parallel with " + title_of(parts_.rules.sharding) + shard_group_text(parts_.rules)
                 : all_reduce_algorithm(parts_.rules.algorithm).title);
@@ -50,7 +55,10 @@ class AllReduce final : public StrategyKind {
   const CollectiveRules* collectives() const override { return &parts_.rules; }
   std::vector<RankGrid::Degree> model_axes() const override {
     std::vector<RankGrid::Degree> axes;
-    if (has_split()) axes.push_back({Axis::kTensor, parts_.split.degree});
+    for (const RankGrid::Degree& axis : {RankGrid::Degree{Axis::kTensor, parts_.split.degree},
+                                         {Axis::kHeads, parts_.context.heads},
+                                         {Axis::kPositions, parts_.context.positions}})
+      if (axis.count > 1) axes.push_back(axis);
     if (parts_.stages) axes.push_back({Axis::kPipeline, parts_.stages->stages});
     return axes;
   }
@@ -139,7 +147,7 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
-  bool has_split() const { return parts_.split.degree > 1; }
+  bool has_split() const { return parts_.split.degree * parts_.context.degree() > 1; }
 
   AllReduceParts parts_;
 };
@@ -172,17 +180,20 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   parts.rules.algorithm = read_algorithm(json, scenario, effective);
   read_sharding(json, parts.rules);
   if (json.has("tensor")) parts.split = read_tensor(json.child("tensor"), scenario, effective["tensor"]);
+  if (json.has("context")) parts.context = read_context(json.child("context"), scenario, effective["context"]);
+  const int of_layer = workers_of_layer(scenario.model);
   if (json.has("global_batch"))
     scenario.training.strategy.exchange.global_batch = json.required<std::int64_t>("global_batch");
   parts.has_microbatches = json.has("pipeline");
   if (parts.has_microbatches)
     parts.stages = read_pipeline(json.child("pipeline"), json, scenario, effective["pipeline"]);
   else if (json.has("global_batch"))
-    scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, parts.split.degree);
+    scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, of_layer);
   parts.rules.has_gradient_norm = json.optional<bool>("clip_norm", false);
   parts.rules.shard_group = read_shard_group(
-      json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1));
-  parts.rank_order = read_rank_order(json, parts.split, effective);
+      json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1),
+      parts.context.degree());
+  parts.rank_order = read_rank_order(json, of_layer > 1, effective);
   return std::make_shared<AllReduce>(parts);
 }
 
@@ -303,7 +314,7 @@ StrategyEntry all_reduce() {
   return {
       "all_reduce",
       read_all_reduce,
-      {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys(), {schema_of_batches, refusals_of_batches}}};
+      {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys(), context_keys(), {schema_of_batches, refusals_of_batches}}};
 }
 
 }  // namespace rehearse

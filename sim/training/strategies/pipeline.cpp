@@ -190,7 +190,7 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
 std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& strategy, Scenario& scenario,
                                       Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
-  const int workers = scenario.count(Role::kWorker), split = scenario.model.split.degree;
+  const int workers = scenario.count(Role::kWorker), split = workers_of_layer(scenario.model);
   const int places = workers / split;
   json.expect(pipeline.stages >= 1 && places % pipeline.stages == 0, "stages",
               "a divisor of the " + std::to_string(places) +

@@ -111,14 +111,15 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
     json.expect(rules.prefetched_units >= 0 && rules.prefetched_units <= 1000, "prefetched_units", "0 to 1000");
 }
 
-int read_shard_group(const JsonReader& json, int likes) {
+int read_shard_group(const JsonReader& json, int likes, int of_samples) {
   if (!json.has("shard_group")) return 0;
   const auto group = json.required<int>("shard_group");
-  const int nearest =
-      group < 1 ? likes : nearest_by_ratio(group, 2, likes, [likes](int size) { return likes % size == 0; });
-  json.expect(group >= 2 && likes % group == 0, "shard_group",
-              "2 or more workers that divide the " + std::to_string(likes) + " data-parallel ones, such as " +
-                  std::to_string(nearest));
+  const auto divides = [&](int size) { return likes % size == 0 && size % of_samples == 0; };
+  const int nearest = group < 1 ? likes : nearest_by_ratio(group, 2, likes, divides);
+  json.expect(group >= 2 && divides(group), "shard_group",
+              "2 or more workers that divide the " + std::to_string(likes) + " data-parallel ones" +
+                  (of_samples > 1 ? ", in groups of " + std::to_string(of_samples) + " that share samples" : "") +
+                  ", such as " + std::to_string(nearest));
   return group < likes ? group : 0;
 }
 

@@ -10,8 +10,8 @@ namespace rehearse {
 
 StrategyKeys sharding_keys();
 void read_sharding(const JsonReader& json, CollectiveRules& rules);
-/// How many of `likes` data-parallel workers share what is sharded; 0: all of them.
-int read_shard_group(const JsonReader& json, int likes);
+/// How many of `likes` data-parallel workers share what is sharded, in whole groups of those that share samples; 0: all of them.
+int read_shard_group(const JsonReader& json, int likes, int of_samples);
 
 /// "sharded gradients".
 std::string title_of(Sharding sharding);

@@ -24,7 +24,8 @@ constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false},
                                  Named{"nanotron", false},
                                  Named{"torchtitan", false}};
 
-bool is_split(const Refusal::Subject& subject) { return subject.scenario->model.split.degree > 1; }
+/// Whether workers compute layers together, with parts of products or of positions.
+bool is_split(const Refusal::Subject& subject) { return workers_of_layer(subject.scenario->model) > 1; }
 
 /// The first group whose workers hold a layer together with those of the group before, which have other GPUs; null: none.
 const Group* first_with_a_shared_layer(const Scenario& scenario) {
@@ -32,7 +33,7 @@ const Group* first_with_a_shared_layer(const Scenario& scenario) {
   int workers = 0;  // of the groups before
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
-    const bool begins_within = workers % scenario.model.split.degree != 0;
+    const bool begins_within = workers % workers_of_layer(scenario.model) != 0;
     if (before != nullptr && begins_within && *before->accelerator != *group.accelerator) return &group;
     before = &group;
     workers += group.workers();
@@ -55,24 +56,25 @@ std::vector<Refusal> refusals_of_split() {
          return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"},
                                 [wrong](const Group& group) { return &group == wrong; });
        },
-       "the same GPUs as in the group before it, or a number of workers there that \"degree\" divides, with \"tensor\"",
-       "each worker of a tensor group computes an equal part of a product"},
+       "the same GPUs as in the group before it, or a number of workers there that the degrees of \"tensor\" and \"context\" divide",
+       "each worker of such a group computes an equal part"},
       {"layers that are split over workers of several GPUs",
-       [](const Refusal::Subject& s) { return strategy_place_if(is_split(s) && has_workers_of_gpus(s), "tensor"); },
-       "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU of a tensor group is a rank"},
+       [](const Refusal::Subject& s) { return strategy_place_if(is_split(s) && has_workers_of_gpus(s),
+                                  s.scenario->model.split.degree > 1 ? "tensor" : "context"); },
+       "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU that computes layers together with others is a rank"},
       {"split layers of unequal micro-batches",
        [](const Refusal::Subject& s) { return is_split(s) ? batch_of_others(s) : RefusedPlace{}; },
-       "the same batch in all groups with \"tensor\"", "all workers of a tensor group compute the same samples"},
+       "the same batch in all groups with \"tensor\" or \"context\"", "all workers of such a group compute the same samples"},
       {"all-reduces of machines among the parts of layers",
        [](const Refusal::Subject& s) { return is_split(s) ? algorithm_of_machines(s) : RefusedPlace{}; },
-       "an all-reduce among any GPUs with \"tensor\", not \"hierarchical\" or \"nvls\"",
+       "an all-reduce among any GPUs with \"tensor\" or \"context\", not \"hierarchical\" or \"nvls\"",
        "a group of ranks may have some of a machine's GPUs"},
       {"fused cycles of the sums of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? stated_of_strategy(s, {"cycle_time"}) : RefusedPlace{}; },
-       "none with \"tensor\"", "kernels wait for the sums of split layers, which no cycle may hold back"},
+       "none with \"tensor\" or \"context\"", "kernels wait for what split layers exchange, which no cycle may hold back"},
       {"forward overlap of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? forward_overlap(s) : RefusedPlace{}; },
-       "\"none\" or \"backward\" with \"tensor\"", "workers of a tensor group end a step together"},
+       "\"none\" or \"backward\" with \"tensor\" or \"context\"", "workers that compute layers together end a step together"},
   };
 }
 
@@ -167,21 +169,22 @@ TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effect
   return split;
 }
 
-std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& split, Json& effective) {
-  bool has_stages_first = split.degree == 1;
+std::vector<Axis> read_rank_order(const JsonReader& json, bool is_split, Json& effective) {
+  bool has_stages_first = !is_split;
   if (json.has("rank_order"))
     has_stages_first = read_word(json, "rank_order", kRankOrders);
-  else if (split.degree > 1)
+  else if (is_split)
     effective["rank_order"] = name_in(kRankOrders, has_stages_first);
-  return has_stages_first ? std::vector{Axis::kTensor, Axis::kPipeline, Axis::kData, Axis::kReplica}
-                          : std::vector{Axis::kTensor, Axis::kData, Axis::kReplica, Axis::kPipeline};
+  using enum Axis;
+  return has_stages_first ? std::vector{kTensor, kHeads, kPositions, kPipeline, kData, kReplica}
+                          : std::vector{kTensor, kHeads, kPositions, kData, kReplica, kPipeline};
 }
 
 std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
   std::vector<TensorSplit> more;
-  if (net == nullptr || !why_never(*net).empty()) return more;
+  if (net == nullptr || !why_never(*net).empty() || scenario.model.context.degree() > 1) return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;
@@ -207,8 +210,8 @@ std::string split_text(const Scenario& scenario) {
     }
   std::array<char, 200> text{};
   std::snprintf(text.data(), text.size(),
-                "%d workers that hold each layer together exchange %.4g GB in %d collectives for each batch; ",
-                scenario.model.split.degree, bytes / 1e9, count);
+                "%d workers that compute each layer together exchange %.4g GB in %d collectives for each batch; ",
+                workers_of_layer(scenario.model), bytes / 1e9, count);
   return text.data();
 }
 

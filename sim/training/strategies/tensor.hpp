@@ -21,12 +21,12 @@ std::vector<TensorSplit> more_split(const Scenario& scenario);
 
 /// Axes, the fastest first. By default frameworks' order if layers are split (tensor, data, pipeline: Megatron-LM, DeepSpeed,
 /// nanotron and torchtitan), else that of consecutive stages (tensor, pipeline, data).
-std::vector<Axis> read_rank_order(const JsonReader& json, const TensorSplit& split, Json& effective);
+std::vector<Axis> read_rank_order(const JsonReader& json, bool is_split, Json& effective);
 
 /// "tensor parallel over 8 workers with sequence parts".
 std::string title_of(const TensorSplit& split);
 
-/// "each layer's 8 workers send one another 1.2 GB in 64 collectives of a micro-batch; ".
+/// Of tensor and context parallelism: "each layer's 8 workers send one another 1.2 GB in 64 collectives of a micro-batch; ".
 std::string split_text(const Scenario& scenario);
 
 }  // namespace rehearse

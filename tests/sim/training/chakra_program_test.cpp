@@ -136,7 +136,7 @@ TEST_CASE("programs of random scenarios are the same after they were traces of C
     CAPTURE(seed);
     const Scenario scenario = test::resolved(test::ScenarioGenerator{seed}.generate());
     if (is_pairwise(scenario)) {
-      CHECK_THROWS_AS(require_fixed_partners(scenario), InputError);
+      CHECK_THROWS_AS(require_exportable(scenario), InputError);
       continue;
     }
     ExportedStep programs{scenario};
