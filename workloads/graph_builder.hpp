@@ -48,7 +48,7 @@ struct TensorSplit {
 /// Liu et al., Ring Attention, arXiv 2310.01889; The Llama 3 Herd of Models, arXiv 2407.21783, section 3.3.2.
 struct ContextSplit {
   enum class Method : std::uint8_t {
-    kRing,       // keys and values go round, a part at a time, beside the attention to the part before
+    kRing,  // keys and values go round, a part at a time, beside the attention to the part before
     kAllGather,  // of all keys and values, before attention; again in the backward pass, behind which gradients are scattered
   };
   int heads = 1, positions = 1;

@@ -260,8 +260,8 @@ class Stack {
       const Tensor context = part(again_.core_attention, false, [&] {
         return kept(true, [&] { return graph_.context_attention(name + "/context", queries, keys, values, shape); });
       });
-      return outer(name + "/output", graph_.to_positions(name + "/context_of_positions", context),
-                   net_.has_output_bias, adapters_.attention);
+      return outer(name + "/output", graph_.to_positions(name + "/context_of_positions", context), net_.has_output_bias,
+                   adapters_.attention);
     }
     const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
     const double features = net_.head_features, products = net_.heads;

@@ -60,9 +60,8 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
   whole.context = {};
   whole.again = {};
   whole.adapters = {};
-  if (batch != workload->batch || whole.split != scenario.model.split ||
-      whole.context != scenario.model.context || whole.again != scenario.model.again ||
-      whole.adapters != scenario.model.adapters) {
+  if (batch != workload->batch || whole.split != scenario.model.split || whole.context != scenario.model.context ||
+      whole.again != scenario.model.again || whole.adapters != scenario.model.adapters) {
     other = build_workload(whole, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }

@@ -201,7 +201,9 @@ class StrategyKind : private Pinned {
   /// How many workers hold the model together along which axes, the fastest first (rank_grid.hpp); none: each has all of it.
   virtual std::vector<RankGrid::Degree> model_axes() const { return {}; }
   /// Axes along which consecutive workers stand, the fastest first.
-  virtual std::vector<Axis> rank_order() const { return {Axis::kTensor, Axis::kHeads, Axis::kPositions, Axis::kPipeline, Axis::kData, Axis::kReplica}; }
+  virtual std::vector<Axis> rank_order() const {
+    return {Axis::kTensor, Axis::kHeads, Axis::kPositions, Axis::kPipeline, Axis::kData, Axis::kReplica};
+  }
   /// The product of these degrees. A step of so many workers has the samples of one.
   int workers_per_model() const { return RankGrid{model_axes()}.workers(); }
   /// Whether workers keep different parts of what is trained, so that all of them are needed.

@@ -81,9 +81,8 @@ int workers_per_model(const Scenario& scenario) { return scenario.training.strat
 bool has_whole_grid(const Scenario& scenario) {
   const int workers = scenario.count(Role::kWorker), of_model = workers_per_model(scenario);
   const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
-  return workers % of_model == 0 &&
-         (rules == nullptr || rules->shard_group == 0 ||
-          workers / of_model * scenario.model.context.degree() % rules->shard_group == 0);
+  return workers % of_model == 0 && (rules == nullptr || rules->shard_group == 0 ||
+                                     workers / of_model * scenario.model.context.degree() % rules->shard_group == 0);
 }
 
 int sharing_gpus(const Scenario& scenario) {

@@ -512,9 +512,10 @@ class ServerTrace : TraceBuilder {
 void require_exportable(const Scenario& scenario) {
   const ContextSplit& context = scenario.model.context;
   if (context.positions > 1 && context.method == ContextSplit::Method::kRing)
-    throw InputError{scenario.file_name +
-                     ": /training/strategy/context/method: expected \"all_gather\" or \"all_to_all\"; a ring passes keys and "
-                     "values on in steps for which Chakra has no collective"};
+    throw InputError{
+        scenario.file_name +
+        ": /training/strategy/context/method: expected \"all_gather\" or \"all_to_all\"; a ring passes keys and "
+        "values on in steps for which Chakra has no collective"};
   if (scenario.training.strategy.kind->exchanges_models())
     throw InputError{
         scenario.file_name +

@@ -62,8 +62,9 @@ std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std
 /// What workers exchange that compute layers together.
 struct SplitLayers {
   GroupNumbers groups{};
-  std::vector<std::string> labels{};  // of the exchanges of a step, and of its partial gradients; none: no layer is split
-  Bytes partial_gradients{};          // added up at the end of a step
+  std::vector<std::string>
+      labels{};               // of the exchanges of a step, and of its partial gradients; none: no layer is split
+  Bytes partial_gradients{};  // added up at the end of a step
 };
 
 /// A worker that adds up gradients with all others in every step, and may keep only its part of what they share
@@ -90,8 +91,8 @@ struct PipelineExchange {
   int first_gathered = 0;
   std::vector<Bytes> partial_gradients;  // [stages]
   GroupNumbers groups{};
-  int first_norm = 0;                    // label of the sums of the gradients' norm
-  int sharing_workers = 1;               // of a stage, that share states
+  int first_norm = 0;       // label of the sums of the gradients' norm
+  int sharing_workers = 1;  // of a stage, that share states
 };
 /// Throws RunError if a step is too long.
 PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const PipelineStages& stages);

@@ -239,8 +239,8 @@ class PipelineCompiler {
     const Bytes bytes = exchange_.partial_gradients[static_cast<std::size_t>(stage_)];
     if (bytes == Bytes{}) return;
     const int label = exchange_.first_exchange + microbatches_ * exchange_.exchanges;
-    reduced_ = add_behind(
-        builder_, {.group = exchange_.groups.of(SplitGroup::kTensor), .label = label, .bytes = bytes}, reduced_, last_);
+    reduced_ = add_behind(builder_, {.group = exchange_.groups.of(SplitGroup::kTensor), .label = label, .bytes = bytes},
+                          reduced_, last_);
   }
 
   const ComputePlan& plan_;

@@ -311,10 +311,14 @@ CollectiveAlgorithm read_algorithm(const JsonReader& json, const Scenario& scena
 }
 
 StrategyEntry all_reduce() {
-  return {
-      "all_reduce",
-      read_all_reduce,
-      {algorithm_keys(), sharding_keys(), pipeline_keys(), tensor_keys(), context_keys(), {schema_of_batches, refusals_of_batches}}};
+  return {"all_reduce",
+          read_all_reduce,
+          {algorithm_keys(),
+           sharding_keys(),
+           pipeline_keys(),
+           tensor_keys(),
+           context_keys(),
+           {schema_of_batches, refusals_of_batches}}};
 }
 
 }  // namespace rehearse

@@ -1,8 +1,8 @@
 #include "sim/training/strategies/context.hpp"
 
 #include <array>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/refusals.hpp"
@@ -16,10 +16,8 @@ namespace {
 /// How GPUs read one another's keys and values.
 enum class Way : std::uint8_t { kRing, kAllGather, kAllToAll, kAllToAllAndRing };
 
-constexpr std::array kWays{Named{"ring", Way::kRing},
-                           Named{"all_gather", Way::kAllGather},
-                           Named{"all_to_all", Way::kAllToAll},
-                           Named{"all_to_all_and_ring", Way::kAllToAllAndRing}};
+constexpr std::array kWays{Named{"ring", Way::kRing}, Named{"all_gather", Way::kAllGather},
+                           Named{"all_to_all", Way::kAllToAll}, Named{"all_to_all_and_ring", Way::kAllToAllAndRing}};
 constexpr std::array kBalances{Named{"zigzag", true}, Named{"none", false}};
 
 std::string schema_of_context() {
@@ -107,8 +105,8 @@ ContextSplit read_context(const JsonReader& json, Scenario& scenario, Json& effe
   split = of_degree(split, way, degree);
   if (degree == 1) return split;
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
-  const std::string never =
-      net == nullptr ? ", which is no transformer: how its positions are split is not modelled" : why_whole_samples(*net);
+  const std::string never = net == nullptr ? ", which is no transformer: how its positions are split is not modelled"
+                                           : why_whole_samples(*net);
   if (!never.empty()) json.fail("degree", "expected 1 for model " + in_quotes(scenario.model.name) + never);
   if (const std::string reason = why_not(scenario, *net, split); !reason.empty()) {
     const int nearest = nearest_by_ratio(degree, 1, scenario.count(Role::kWorker), [&](int other) {

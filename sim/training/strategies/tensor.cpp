@@ -56,25 +56,32 @@ std::vector<Refusal> refusals_of_split() {
          return stated_of_group(s, {"accelerator", "instance", "machine", "workers_per_machine", "count"},
                                 [wrong](const Group& group) { return &group == wrong; });
        },
-       "the same GPUs as in the group before it, or a number of workers there that the degrees of \"tensor\" and \"context\" divide",
+       "the same GPUs as in the group before it, or a number of workers there that the degrees of \"tensor\" and "
+       "\"context\" divide",
        "each worker of such a group computes an equal part"},
       {"layers that are split over workers of several GPUs",
-       [](const Refusal::Subject& s) { return strategy_place_if(is_split(s) && has_workers_of_gpus(s),
-                                  s.scenario->model.split.degree > 1 ? "tensor" : "context"); },
-       "a worker for each GPU (\"workers_per_machine\" as many as it has)", "each GPU that computes layers together with others is a rank"},
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(is_split(s) && has_workers_of_gpus(s),
+                                  s.scenario->model.split.degree > 1 ? "tensor" : "context");
+       },
+       "a worker for each GPU (\"workers_per_machine\" as many as it has)",
+       "each GPU that computes layers together with others is a rank"},
       {"split layers of unequal micro-batches",
        [](const Refusal::Subject& s) { return is_split(s) ? batch_of_others(s) : RefusedPlace{}; },
-       "the same batch in all groups with \"tensor\" or \"context\"", "all workers of such a group compute the same samples"},
+       "the same batch in all groups with \"tensor\" or \"context\"",
+       "all workers of such a group compute the same samples"},
       {"all-reduces of machines among the parts of layers",
        [](const Refusal::Subject& s) { return is_split(s) ? algorithm_of_machines(s) : RefusedPlace{}; },
        "an all-reduce among any GPUs with \"tensor\" or \"context\", not \"hierarchical\" or \"nvls\"",
        "a group of ranks may have some of a machine's GPUs"},
       {"fused cycles of the sums of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? stated_of_strategy(s, {"cycle_time"}) : RefusedPlace{}; },
-       "none with \"tensor\" or \"context\"", "kernels wait for what split layers exchange, which no cycle may hold back"},
+       "none with \"tensor\" or \"context\"",
+       "kernels wait for what split layers exchange, which no cycle may hold back"},
       {"forward overlap of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? forward_overlap(s) : RefusedPlace{}; },
-       "\"none\" or \"backward\" with \"tensor\" or \"context\"", "workers that compute layers together end a step together"},
+       "\"none\" or \"backward\" with \"tensor\" or \"context\"",
+       "workers that compute layers together end a step together"},
   };
 }
 
