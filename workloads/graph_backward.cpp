@@ -147,12 +147,15 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .output_shape = shape_of(layer.inputs.empty() ? layer.output : layer.inputs[0]),
               .produces_gradients = trained(layer.variables)};
   if (layer.attention) {
-    constexpr double kProducts = 2.5;  // of the forward pass's
+    // Scores again, gradients of queries and of keys; of the scores and of values: 2.5 times the forward pass's if all are as wide.
+    const auto scores = static_cast<double>(layer.attention->head_features);
+    const auto values = static_cast<double>(layer.attention->features_of_values());
+    const double products = (3 * scores + 2 * values) / (scores + values);
     const Operator& forward = workload_.graph[static_cast<std::size_t>(layer.forward)];
     op.attention = layer.attention;
     op.matrix = forward.matrix;
-    op.matrix.reduction *= kProducts;
-    op.flops = kProducts * forward.flops;
+    op.matrix.reduction *= products;
+    op.flops = products * forward.flops;
     op.bytes_read += bytes_of(layer.output);  // and its gradient
   }
   for (const Tensor& x : layer.inputs) {
@@ -218,7 +221,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .phase = Phase::kBackwardWeights,
                   .bytes_read = output_bytes,
                   .bytes_written = variable_at(layer.variables[1]).bytes,
-                  .output_shape = {layer.output.channels},
+                  .output_shape = variable_at(layer.variables[1]).shape,
                   .produces_gradients = {layer.variables[1]}};
     append_or_defer(std::move(bias), {gradient});
   }
