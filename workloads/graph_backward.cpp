@@ -187,11 +187,14 @@ void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
 }
 
 void GraphBuilder::set_attention_gradient(Operator& backward, const Operator& forward, const Tensor& output) const {
-  constexpr double kProducts = 2.5;  // of the forward pass's
+  // Scores again, gradients of queries and of keys; of the scores and of values: 2.5 times the forward pass's if all are as wide.
+  const auto scores = static_cast<double>(forward.attention->head_features);
+  const auto values = static_cast<double>(forward.attention->features_of_values());
+  const double products = (3 * scores + 2 * values) / (scores + values);
   backward.attention = forward.attention;
   backward.matrix = forward.matrix;
-  backward.matrix.reduction *= kProducts;
-  backward.flops = kProducts * forward.flops;
+  backward.matrix.reduction *= products;
+  backward.flops = products * forward.flops;
   backward.bytes_read += bytes_of(output);  // and its gradient
 }
 
@@ -264,7 +267,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .phase = Phase::kBackwardWeights,
                   .bytes_read = output_bytes,
                   .bytes_written = variable_at(layer.variables[1]).bytes,
-                  .output_shape = {layer.output.channels},
+                  .output_shape = variable_at(layer.variables[1]).shape,
                   .produces_gradients = {layer.variables[1]}};
     append_or_defer(std::move(bias), {gradient});
   }

@@ -321,20 +321,26 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   if (variable_at(layer.variables[0]).is_trainable) keep_for_backward(x, workload_.graph.size());
   const double in_positions = static_cast<double>(samples_of(x)) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(samples_of(x)) * static_cast<double>(y.height * y.width);
-  const auto area = static_cast<double>(kernel_area), products = static_cast<double>(groups);
-  const double in = static_cast<double>(x.channels) / products, out = static_cast<double>(y.channels) / products;
-  layer.flops = Flops{2 * (layer.is_transposed ? in_positions : out_positions) * out * products * in * area};
+  const auto area = static_cast<double>(kernel_area), parts = static_cast<double>(groups);
+  const double in = static_cast<double>(x.channels) / parts, out = static_cast<double>(y.channels) / parts;
+  layer.flops = Flops{2 * (layer.is_transposed ? in_positions : out_positions) * out * parts * in * area};
+  const auto experts = static_cast<double>(std::max<std::int64_t>(layer.experts, 1));
+  const double in_rows = in_positions / experts, out_rows = out_positions / experts, products = parts * experts;
   MatrixShape forward;
   if (layer.is_transposed && (groups == 1 || groups < x.channels)) {
-    forward = {in_positions, out * area, in, products};
-    layer.data_gradient = {in_positions, in, out * area, products};
-    layer.weight_gradient = {in, out * area, in_positions, products};
+    forward = {in_rows, out * area, in, products};
+    layer.data_gradient = {in_rows, in, out * area, products};
+    layer.weight_gradient = {in, out * area, in_rows, products};
   } else if (groups == 1 || groups < x.channels) {
-    forward = {out_positions, out, in * area, products};
-    layer.data_gradient = {in_positions, in, out * area, products};
-    layer.weight_gradient = {in * area, out, out_positions, products};
+    forward = {out_rows, out, in * area, products};
+    layer.data_gradient = {in_rows, in, out * area, products};
+    layer.weight_gradient = {in * area, out, out_rows, products};
   }
-  if (layer.has_bias) layer.variables.push_back(variable(layer.name + "/bias", {y.channels}, true));
+  if (layer.has_bias) {
+    std::vector<std::int64_t> shape{y.channels};
+    if (layer.experts > 0) shape.insert(shape.begin(), layer.experts);
+    layer.variables.push_back(variable(layer.name + "/bias", std::move(shape), true));
+  }
 
   Operator op{.name = layer.name,
               .kind = layer.kind,
@@ -427,6 +433,28 @@ GraphBuilder::Tensor GraphBuilder::linear(const std::string& name, const Tensor&
                        .variables = {variable(name + "/kernel", {x.channels, features}, true)},
                        .has_bias = has_bias},
                       1);
+}
+
+GraphBuilder::Tensor GraphBuilder::grouped_linear(const std::string& name, const Tensor& x, std::int64_t experts,
+                                                  std::int64_t features, bool has_bias) {
+  return matrix_layer({.type = Layer::Type::kMatrix,
+                       .name = name,
+                       .kind = OperatorKind::kDense,
+                       .inputs = {x},
+                       .output = {x.height, x.width, features},
+                       .variables = {variable(name + "/kernel", {experts, x.channels, features}, true)},
+                       .experts = experts,
+                       .has_bias = has_bias},
+                      1);
+}
+
+GraphBuilder::Tensor GraphBuilder::gather(const std::string& name, const Tensor& x, const Tensor& indices,
+                                          std::int64_t positions) {
+  const Tensor y = elementwise(name, OperatorKind::kElementwise, {x}, {positions, 1, x.channels});
+  const auto vertex = static_cast<std::size_t>(y.producer);
+  workload_.graph[vertex].bytes_read = bytes_of(y);
+  if (indices.producer >= 0) workload_.graph.connect(static_cast<std::size_t>(indices.producer), vertex);
+  return y;
 }
 
 int GraphBuilder::append_exchange(const std::string& name, Phase phase, CollectiveKind kind, const Tensor& whole,
@@ -614,9 +642,12 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
 }
 
 GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
-                                                   const Tensor& values, AttentionShape shape) {
+                                                   const Tensor& values, AttentionShape shape,
+                                                   std::span<const Table> tables) {
   constexpr std::int64_t kBytesOfStatistics = 8;  // largest score and sum of a query
-  const Tensor y = multiply(name, std::array{queries, keys, values}, {}, queries);
+  Tensor context = queries;
+  if (shape.value_features > 0) context.channels = shape.heads * shape.value_features;
+  const Tensor y = multiply(name, std::array{queries, keys, values}, tables, context);
   shape.batch *= workload_.batch;
   set_attention(workload_.graph[static_cast<std::size_t>(y.producer)], shape);
   layers_.back().kind = OperatorKind::kProduct;
@@ -632,18 +663,20 @@ void GraphBuilder::set_attention(Operator& op, const AttentionShape& shape) cons
   const auto number = [](std::int64_t size) { return static_cast<double>(size); };
   op.kind = OperatorKind::kProduct;
   op.attention = shape;
-  // The products of scores and of values, of the same size, as one with twice the terms.
+  // The products of scores and of values as one with the terms of both.
   op.matrix = {.rows = number(shape.queries),
                .columns = number(shape.keys) * (shape.is_causal ? 0.5 : 1),
-               .reduction = 2 * number(shape.head_features),
+               .reduction = number(shape.head_features + shape.features_of_values()),
                .products = number(shape.batch * shape.heads)};
   op.flops = Flops{2 * op.matrix.products * op.matrix.rows * op.matrix.columns * op.matrix.reduction};
 }
 
 GraphBuilder::Tensor GraphBuilder::context_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
-                                                     const Tensor& values, AttentionShape shape) {
+                                                     const Tensor& values, AttentionShape shape,
+                                                     std::span<const Table> tables) {
   const std::int64_t groups = context_.positions;
-  if (groups == 1) return fused_attention(name, queries, keys, values, shape);
+  if (groups == 1) return fused_attention(name, queries, keys, values, shape, tables);
+  if (!tables.empty()) fail("layer " + name + " has learned scores besides, which are of no GPU that has other positions");
   if (context_.method == ContextSplit::Method::kRing) return ring_attention(name, queries, keys, values, shape);
   shape.keys *= groups;
   if (shape.is_causal && !context_.is_balanced) {  // the last of them see all but half of their own
@@ -661,7 +694,7 @@ GraphBuilder::Tensor GraphBuilder::ring_attention(const std::string& name, const
               .name = name,
               .kind = OperatorKind::kProduct,
               .inputs = {queries, keys, values},
-              .output = {queries.height, queries.width, queries.channels},
+              .output = {queries.height, queries.width, shape.heads * shape.features_of_values()},
               .attention = shape};
   layer.attention->batch *= workload_.batch;
   Tensor& y = layer.output;

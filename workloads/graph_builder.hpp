@@ -183,6 +183,13 @@ class GraphBuilder {
   Tensor dense(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias = true);
   /// The same dense layer at every position.
   Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias = true);
+  /// Dense layers of so many experts, each with an equal share of the positions, in one kernel. One variable [experts,
+  /// channels, features], and perhaps one of biases.
+  Tensor grouped_linear(const std::string& name, const Tensor& x, std::int64_t experts, std::int64_t features,
+                        bool has_bias);
+  /// A copy of `positions` of x in the order that `indices` tells, each as often as they name it; as much is read as is
+  /// written. Backward the gradients of all copies are added up.
+  Tensor gather(const std::string& name, const Tensor& x, const Tensor& indices, std::int64_t positions);
 
   /// A variable [rows, features]. The gradient of a sparse one holds only the rows that were looked up; parameter
   /// servers exchange those alone, all-reduce the whole.
@@ -200,9 +207,9 @@ class GraphBuilder {
   Tensor product(const std::string& name, const Tensor& a, const Tensor& b, MatrixShape shape, const Tensor& output);
   /// softmax(Q K^T) V in one kernel, with mask and dropout. Kept for the backward pass: its inputs, its output and two
   /// numbers of each query; the backward pass computes the scores again, five products instead of four. Source: Dao et al.,
-  /// FlashAttention, arXiv:2205.14135, algorithms 1 and 4. `shape.batch` counts per sample.
+  /// FlashAttention, arXiv:2205.14135, algorithms 1 and 4. `shape.batch` counts per sample. `tables`: what the scores have besides.
   Tensor fused_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
-                         AttentionShape shape);
+                         AttentionShape shape, std::span<const Table> tables = {});
   /// Element-wise kernel of inputs and tables that are read as they are, such as the sum with a row for each position.
   Tensor combine(const std::string& name, std::span<const Tensor> inputs, std::span<const Table> tables,
                  const Tensor& output);
@@ -242,7 +249,7 @@ class GraphBuilder {
   /// fused_attention() to the keys and values of all positions, of which each GPU has its part, and queries of its own: of `shape`,
   /// which counts those of this GPU.
   Tensor context_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
-                           AttentionShape shape);
+                           AttentionShape shape, std::span<const Table> tables = {});
   /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
   /// sequence parts positions are gathered (and again for the gradients of the products' weights), and backward the gradient
   /// is added up and each keeps its part. Variables that are added until end_split() are shards.
@@ -292,6 +299,8 @@ class GraphBuilder {
     std::optional<AttentionShape> attention;
     RecurrentCell cell{};
     std::optional<TensorExchange> exchange{};  // forward
+    std::int64_t experts =
+        0;  // of a matrix layer: of equal shares of the positions, each with a matrix; 0: one for all
     bool is_composite = false;
     bool has_bias = false;
     bool rereads_inputs = false;   // in its backward pass

@@ -41,7 +41,7 @@ struct MatrixShape {
   double rows = 0;       // batch * output height * output width for a convolution
   double columns = 0;    // output channels
   double reduction = 0;  // input channels * kernel height * kernel width
-  double products = 1;   // independent products of this shape in one kernel: groups, or batch * attention heads
+  double products = 1;  // independent products of this shape in one kernel: groups, experts, or batch * attention heads
 };
 
 /// A convolution of images before it is lowered; of a transposed one, the convolution whose gradient it is.
@@ -57,8 +57,11 @@ struct ConvolutionShape {
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, key_heads = 1;
   std::int64_t queries = 1, keys = 1;  // positions
-  std::int64_t head_features = 1;
-  bool is_causal = false;  // no position sees later ones
+  std::int64_t head_features = 1;      // of queries and keys
+  bool is_causal = false;              // no position sees later ones
+  std::int64_t value_features = 0;     // of values and of the output; 0: as head_features
+
+  std::int64_t features_of_values() const { return value_features > 0 ? value_features : head_features; }
 };
 
 /// GPUs that compute a step's layers together: with parts of products (tensor parallelism), of heads or of positions for the same

@@ -31,7 +31,7 @@ class Stack {
     for (int layer = 0; layer < net_.layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
       if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
-      begin_layer();
+      begin_layer(layer);
       x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
                                       : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
       graph_.end_part();
@@ -43,7 +43,7 @@ class Stack {
     add_relative_positions(name);
     for (int layer = 0; layer < net_.decoder_layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
-      begin_layer();
+      begin_layer(layer);
       x = self_attention(prefix, x);
       x = sublayer(prefix + "/cross_attention", x,
                    [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
@@ -71,9 +71,10 @@ class Stack {
     return x;
   }
 
-  void begin_layer() {
+  void begin_layer(int layer) {
     graph_.begin_part(again_.layers || again_.every_second_product);
     products_ = 0;
+    layer_ = layer;
   }
 
   /// What `add` adds, which is kept where every second product is computed again.
@@ -85,8 +86,13 @@ class Stack {
     return x;
   }
 
-  Tensor product(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias) {
-    return kept(++products_ % 2 == 1, [&] { return graph_.linear(name, x, features, has_bias); });
+  /// `experts` > 0: of so many in one operator.
+  Tensor product(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias,
+                 std::int64_t experts = 0) {
+    return kept(++products_ % 2 == 1, [&] {
+      return experts > 0 ? graph_.grouped_linear(name, x, experts, features, has_bias)
+                         : graph_.linear(name, x, features, has_bias);
+    });
   }
 
   /// What of a product's weights each of the GPUs that share it has.
@@ -96,14 +102,14 @@ class Stack {
   /// side to it alike: its second matrix has columns, or its first one rows; the other one all have. Behind rows the sums of
   /// the product and of what is added are still to come, and are one.
   Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted,
-                Part part = Part::kColumns) {
-    const Tensor y = product(name, x, features, has_bias);
+                Part part = Part::kColumns, std::int64_t experts = 0) {
+    const Tensor y = product(name, x, features, has_bias, experts);
     if (adapters_.rank == 0 || !is_adapted) return y;
     graph_.freeze(false);
     graph_.keep_whole(part == Part::kColumns);
-    const Tensor narrow = product(name + "/adapter_a", x, adapters_.rank, false);
+    const Tensor narrow = product(name + "/adapter_a", x, adapters_.rank, false, experts);
     graph_.keep_whole(part == Part::kRows);
-    const Tensor added = product(name + "/adapter_b", narrow, features, false);
+    const Tensor added = product(name + "/adapter_b", narrow, features, false, experts);
     graph_.keep_whole(false);
     graph_.freeze(true);
     return graph_.add_in_place(name + "/adapted", std::array{y, added});
@@ -138,24 +144,78 @@ class Stack {
 
   Tensor feed_forward_body(const std::string& at, const Tensor& from) {
     return part(again_.feed_forward, false,
-                [&] { return net_.experts > 0 ? mixture(at, from) : perceptron(at, from); });
+                [&] { return net_.experts.are_in(layer_) ? mixture(at, from) : perceptron(at, from, dense()); });
   }
 
   Tensor mixture(const std::string& at, const Tensor& from) {
-    const Tensor weights = graph_.activation(at + "/softmax", product(at + "/router", from, net_.experts, false));
-    const std::int64_t rows = (from.height * net_.experts_per_token + net_.experts - 1) / net_.experts;
+    const Tensor routed = net_.experts.is_grouped ? grouped_experts(at, from) : experts_one_by_one(at, from);
+    if (net_.experts.shared_feed_forward == 0) return routed;
+    return graph_.add_in_place(at + "/with_shared", std::array{routed, shared_experts(at + "/shared", from)});
+  }
+
+  Tensor router(const std::string& at, const Tensor& from) {
+    return graph_.activation(at + "/softmax",
+                             product(at + "/router", from, net_.experts.count, net_.experts.has_router_bias));
+  }
+
+  Tensor experts_one_by_one(const std::string& at, const Tensor& from) {
+    const Transformer::Experts& experts = net_.experts;
+    const Tensor weights = router(at, from);
+    const std::int64_t rows = (from.height * experts.per_token + experts.count - 1) / experts.count;
     std::vector<Tensor> factors{weights};
-    for (int expert = 0; expert < net_.experts; ++expert) {
+    for (int expert = 0; expert < experts.count; ++expert) {
       const std::string name = at + numbered("/expert", expert);
       const Tensor share = graph_.view(name, from, rows, net_.width);
-      factors.push_back(perceptron(name, graph_.combine(name + "/tokens", std::vector{share, weights}, {}, share)));
+      factors.push_back(perceptron(name, graph_.combine(name + "/tokens", std::vector{share, weights}, {}, share),
+                                   {.width = experts.feed_forward, .has_biases = experts.has_biases}));
     }
     return graph_.multiply(at + "/mixed", factors, {}, from);
   }
 
+  /// Tokens as their experts read them, in the order of these, and what is needed to bring them back.
+  struct Dispatched {
+    Tensor tokens;
+    Tensor weights;  // of each token's experts
+  };
+
+  Tensor grouped_experts(const std::string& at, const Tensor& from) {
+    const Transformer::Experts& experts = net_.experts;
+    const Dispatched routed = dispatch(at, from);
+    const Tensor outputs = perceptron(at + "/experts", routed.tokens,
+                                      {.width = experts.feed_forward,
+                                       .has_biases = experts.has_biases,
+                                       .experts = experts.count,
+                                       .weights = experts.weighs_inner ? &routed.weights : nullptr});
+    return combine(at, outputs, routed, from);
+  }
+
+  /// Everything before the experts' first product.
+  Dispatched dispatch(const std::string& at, const Tensor& from) {
+    const std::int64_t copies = from.height * net_.experts.per_token;
+    const Tensor weights =
+        graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
+    return {.tokens = graph_.gather(at + "/permuted", from, weights, copies), .weights = weights};
+  }
+
+  /// Everything behind their last product: the weighted sum of each token's outputs, as many as `from` has.
+  Tensor combine(const std::string& at, const Tensor& outputs, const Dispatched& routed, const Tensor& from) {
+    const Tensor ordered = graph_.gather(at + "/unpermuted", outputs, routed.weights, outputs.height);
+    if (net_.experts.weighs_inner) return graph_.combine(at + "/mixed", std::array{ordered}, {}, from);
+    return graph_.multiply(at + "/mixed", std::array{ordered, routed.weights}, {}, from);
+  }
+
+  Tensor shared_experts(const std::string& at, const Tensor& from) {
+    const Tensor y =
+        perceptron(at, from, {.width = net_.experts.shared_feed_forward, .has_biases = net_.has_feed_forward_biases});
+    if (!net_.experts.has_shared_gate) return y;
+    const Tensor gate = graph_.activation(at + "/gate/sigmoid", product(at + "/gate", from, 1, false));
+    return graph_.multiply(at + "/gated", std::array{y, gate}, {}, from);
+  }
+
   /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
-  Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted) {
-    if (graph_.split().degree == 1) return linear(name, x, net_.width, has_bias, is_adapted);
+  Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted, std::int64_t experts = 0) {
+    if (graph_.split().degree == 1 || experts > 0)
+      return linear(name, x, net_.width, has_bias, is_adapted, Part::kColumns, experts);
     const Tensor partial = linear(name, x, net_.width, false, is_adapted, Part::kRows);
     const Tensor y = kept(true, [&] { return graph_.end_split(name, partial); });
     if (!has_bias) return y;
@@ -163,26 +223,40 @@ class Stack {
                           y);
   }
 
-  Tensor gated(const std::string& at, const Tensor& inner, Tensor gates) {
+  /// What lies between the two sides of a feed-forward part.
+  struct Inner {
+    std::int64_t width = 0;
+    bool has_biases = false;
+    std::int64_t experts = 0;         // in one operator, which no GPUs share; 0: it is that of one
+    const Tensor* weights = nullptr;  // that its values are multiplied with
+  };
+
+  Inner dense() const { return {.width = net_.feed_forward, .has_biases = net_.has_feed_forward_biases}; }
+
+  Tensor gated(const std::string& at, const Tensor& inner, Tensor gates, const Tensor* weights) {
     if (!net_.has_fused_gates) gates = graph_.activation(at + "/activation", gates, false, true);
-    return graph_.multiply(at + "/gated", std::vector{inner, gates}, {}, inner);
+    std::vector<Tensor> factors{inner, gates};
+    if (weights != nullptr) factors.push_back(*weights);
+    return graph_.multiply(at + "/gated", factors, {}, inner);
   }
 
-  Tensor perceptron(const std::string& at, const Tensor& x) {
-    const bool has_biases = net_.has_feed_forward_biases;
-    const Tensor from = graph_.begin_split(at, x);
+  Tensor perceptron(const std::string& at, const Tensor& x, const Inner& of) {
+    const Tensor from = of.experts > 0 ? x : graph_.begin_split(at, x);
     const bool is_adapted = adapters_.feed_forward;
     const bool has_joint = net_.has_joint_gates;
-    Tensor inner = linear(at + "/inner", from, net_.feed_forward * (has_joint ? 2 : 1), has_biases, is_adapted);
+    const auto first = [&](const char* name, std::int64_t features) {
+      return linear(at + name, from, features, of.has_biases, is_adapted, Part::kColumns, of.experts);
+    };
+    Tensor inner = first("/inner", of.width * (has_joint ? 2 : 1));
     Tensor gates;
     if (has_joint)
-      inner = gates = graph_.view(at, inner, inner.height, net_.feed_forward);
+      inner = gates = graph_.view(at, inner, inner.height, of.width);
     else if (net_.has_gates)
-      gates = linear(at + "/gates", from, net_.feed_forward, has_biases, is_adapted);
+      gates = first("/gates", of.width);
     inner = part(again_.activations, true, [&] {
-      return net_.has_gates ? gated(at, inner, gates) : graph_.activation(at + "/activation", inner, true);
+      return net_.has_gates ? gated(at, inner, gates, of.weights) : graph_.activation(at + "/activation", inner, true);
     });
-    return outer(at + "/outer", inner, has_biases, is_adapted);
+    return outer(at + "/outer", inner, of.has_biases, is_adapted, of.experts);
   }
 
   Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
@@ -215,7 +289,8 @@ class Stack {
       x.channels = net_.head_features;
     }
     graph_.keep_whole(!net_.has_query_key_scales);
-    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x, {.has_bias = false});
+    Tensor y = graph_.normalisation(name, OperatorKind::kLayerNorm, x,
+                                    {.has_scale = net_.has_query_key_norm_scales, .has_bias = false});
     graph_.keep_whole(false);
     y.height = positions;
     y.channels = width;
@@ -223,7 +298,40 @@ class Stack {
   }
 
   Tensor attention(const std::string& name, const Tensor& of, const Tensor& memory) {
-    const std::int64_t heads = net_.heads, width = heads * net_.head_features,
+    return net_.latent_attention ? latent_attention(name, of) : plain_attention(name, of, memory);
+  }
+
+  Tensor latent_attention(const std::string& name, const Tensor& of) {
+    const Transformer::LatentAttention& latent = *net_.latent_attention;
+    const bool has_biases = net_.has_attention_biases, is_adapted = adapters_.attention;
+    const std::int64_t heads = net_.heads;
+    Tensor to_queries = of;
+    if (latent.query_latent > 0)
+      to_queries = norm(name + "/query_latent/norm",
+                        linear(name + "/query_latent", of, latent.query_latent, has_biases, is_adapted));
+    const Tensor joint = linear(name + "/key_value_latent", of, latent.key_value_latent + latent.rotary_features,
+                                has_biases, is_adapted);
+    Tensor to_keys =
+        norm(name + "/key_value_latent/norm", graph_.view(name, joint, joint.height, latent.key_value_latent));
+    const Tensor rotary = graph_.view(name, joint, joint.height, latent.rotary_features);
+    to_queries = graph_.begin_split(name + "/to_queries", to_queries);
+    to_keys = graph_.begin_split(name + "/to_keys", to_keys);
+    const Tensor rotary_keys = graph_.begin_split(name + "/rotary_keys", rotary);
+    Tensor queries = linear(name + "/queries", to_queries, heads * net_.head_features, false, is_adapted);
+    const std::int64_t plain_width = heads * latent.plain_features, value_width = heads * latent.value_features;
+    const Tensor both = linear(name + "/keys_and_values", to_keys, plain_width + value_width, false, is_adapted);
+    queries = graph_.combine(name + "/rotated_queries", std::array{queries}, {}, queries);
+    // Plain and rotary features of each head's keys put beside one another.
+    const Tensor keys =
+        graph_.combine(name + "/rotated_keys",
+                       std::array{graph_.view(name, both, both.height, plain_width), rotary_keys}, {}, queries);
+    Tensor values = graph_.view(name, both, both.height, value_width);
+    if (net_.copies_values) values = graph_.combine(name + "/values", std::array{values}, {}, values);
+    return attend(name, queries, keys, values, true);
+  }
+
+  Tensor plain_attention(const std::string& name, const Tensor& of, const Tensor& memory) {
+    const std::int64_t width = std::int64_t{net_.heads} * net_.head_features,
                        kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
     const bool has_biases = net_.has_attention_biases, is_own = of.id == memory.id;
     const Tensor from = graph_.begin_split(name, of);
@@ -245,38 +353,52 @@ class Stack {
     }
     queries = rotated(name + "/rotated_queries", queries);
     keys = rotated(name + "/rotated_keys", keys);
+    return attend(name, queries, keys, values, is_own);
+  }
+
+  /// The weighted sum of values, and what the layer makes of it. `is_own`: keys are of the positions that ask.
+  Tensor attend(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values, bool is_own) {
+    const std::int64_t heads = net_.heads;
+    const int value_features = net_.latent_attention ? net_.latent_attention->value_features : net_.head_features;
+    std::vector<Table> added;
+    if (net_.has_attention_sinks) added.push_back(graph_.table(name + "/sinks", 1, heads));
     if (net_.has_fused_attention) {
       const int sharing = graph_.context().heads;
       const std::int64_t key_heads = std::max(net_.kv_heads, sharing);
-      queries = graph_.to_heads(name + "/queries_of_heads", queries, width);
-      keys = graph_.to_heads(name + "/keys_of_heads", keys, key_heads * net_.head_features);
-      values = graph_.to_heads(name + "/values_of_heads", values, key_heads * net_.head_features);
+      const Tensor own_queries = graph_.to_heads(name + "/queries_of_heads", queries, queries.channels);
+      const Tensor own_keys = graph_.to_heads(name + "/keys_of_heads", keys, key_heads * net_.head_features);
+      const Tensor own_values = graph_.to_heads(name + "/values_of_heads", values, key_heads * value_features);
       const AttentionShape shape{.heads = heads / sharing,
                                  .key_heads = key_heads / sharing,
-                                 .queries = queries.height,
-                                 .keys = keys.height,
+                                 .queries = own_queries.height,
+                                 .keys = own_keys.height,
                                  .head_features = net_.head_features,
-                                 .is_causal = is_own && net_.is_causal};
+                                 .is_causal = is_own && net_.is_causal,
+                                 .value_features = net_.latent_attention ? value_features : 0};
       const Tensor context = part(again_.core_attention, false, [&] {
-        return kept(true, [&] { return graph_.context_attention(name + "/context", queries, keys, values, shape); });
+        return kept(true, [&] {
+          return graph_.context_attention(name + "/context", own_queries, own_keys, own_values, shape, added);
+        });
       });
       return outer(name + "/output", graph_.to_positions(name + "/context_of_positions", context), net_.has_output_bias,
                    adapters_.attention);
     }
-    const auto rows = static_cast<double>(from.height), columns = static_cast<double>(to.height);
+    const auto rows = static_cast<double>(queries.height), columns = static_cast<double>(keys.height);
     const double features = net_.head_features, products = net_.heads;
     graph_.begin_part(again_.core_attention);
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
-                                   {from.height, to.height, heads});
+                                   {queries.height, keys.height, heads});
     std::vector<Tensor> summed{scores};
     if (net_.disentangled_positions > 0 && is_own) {
-      summed.push_back(products_with_places(name + "/keys", queries, from.height));
-      summed.push_back(products_with_places(name + "/queries", keys, to.height));
+      summed.push_back(products_with_places(name + "/keys", queries, queries.height));
+      summed.push_back(products_with_places(name + "/queries", keys, keys.height));
     }
-    scores = graph_.combine(name + "/mask", summed, is_own ? relative_positions_ : std::vector<Table>{}, scores);
+    if (is_own) added.insert(added.end(), relative_positions_.begin(), relative_positions_.end());
+    scores = graph_.combine(name + "/mask", summed, added, scores);
     scores = dropout(name + "/weights", graph_.activation(name + "/softmax", scores));
-    const Tensor context =
-        graph_.product(name + "/context", scores, values, {rows, features, columns, products}, {from.height, 1, width});
+    const Tensor context = graph_.product(name + "/context", scores, values,
+                                          {rows, static_cast<double>(value_features), columns, products},
+                                          {queries.height, 1, heads * value_features});
     graph_.end_part();
     return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
   }
@@ -297,7 +419,8 @@ class Stack {
   std::string prefix_;
   Recomputation again_;
   LowRankAdapters adapters_;
-  int products_ = 0;                       // with weights, of the layer that is built
+  int layer_ = 0;                          // that is built
+  int products_ = 0;                       // with weights, of that layer
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised
   std::vector<Table> relative_positions_;  // of the stack that is built: none or one
 };
@@ -412,6 +535,8 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
   part.heads /= split.degree;
   part.kv_heads /= split.degree;
   part.feed_forward /= split.degree;
+  part.experts.shared_feed_forward /= split.degree;
+  if (!part.experts.is_grouped) part.experts.feed_forward /= split.degree;
   part.vocabulary = static_cast<int>(padded_vocabulary(net.vocabulary, split) / split.degree);
   return part;
 }

@@ -14,8 +14,7 @@ namespace rehearse {
 /// Stacks of attention and feed-forward layers. Each sublayer is followed by dropout and added to its input, and
 /// normalised where Norm says. Attention: queries, keys and values, scores, mask, softmax,
 /// dropout, sum of the values, output projection, one kernel each, or all from scores to sum in one; computed positions are turned into queries and keys
-/// by a kernel each. Of a mixture of experts every worker has all: a router weighs them at each position, tokens are taken
-/// to be spread evenly, and each expert's matrices have its share of a sample's positions as rows. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
+/// by a kernel each. Sources: Vaswani et al., Attention Is All You Need, NeurIPS 2017; Devlin et al., BERT, NAACL 2019;
 /// Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Raffel et al., T5, JMLR 21, 2020; Touvron
 /// et al., LLaMA, arXiv 2302.13971; Jiang et al., Mixtral of Experts, arXiv 2401.04088.
 struct Transformer {
@@ -53,13 +52,42 @@ struct Transformer {
     bool has_mask = true;                          // a learned vector that stands for what is masked
     int position_kernel = 0, position_groups = 0;  // its weights have a length for each element of the kernel
   };
+  /// Mixtures of experts instead of the feed-forward parts of some layers. Every worker has all experts: a router weighs them
+  /// at each position, tokens are taken to be spread evenly. One by one each expert's matrices have its share of a sample's
+  /// positions as rows, rounded up; grouped, a product of all experts is one operator, and tokens are put in the order of their
+  /// experts before and back behind these, each as often as it has experts.
+  /// Sources: Shazeer et al., ICLR 2017; Dai et al., DeepSeekMoE, arXiv 2401.06066; Gale et al., MegaBlocks, MLSys 2023.
+  struct Experts {
+    int count = 0, per_token = 0;  // of a layer, and how many of them a token passes; 0: there are none
+    int feed_forward = 0;          // inner features of each
+    bool has_biases = false;
+    int shared_feed_forward = 0;   // inner features of a dense part beside them that all tokens pass; 0: there is none
+    bool has_shared_gate = false;  // a sigmoid of a product for each token, which that part's output is multiplied with
+    int dense_layers = 0;          // the first ones, without experts
+    int period = 1;                // of the others every so-manieth has experts, counted from the first layer of all
+    bool has_router_bias = false;  // added to each expert's score, trained or set by its load
+    bool is_grouped = false;
+    /// The tokens' weights are multiplied with the inner values, within the kernel of the gates, instead of with the outputs,
+    /// which then are not kept. Source: Megatron-LM, core/transformer/moe/experts.py.
+    bool weighs_inner = false;
+
+    bool are_in(int layer) const { return count > 0 && layer >= dense_layers && (layer + 1) % period == 0; }
+  };
+  /// Multi-head latent attention: queries, and keys with values, are made of normalised latents; each key consists of plain
+  /// features and of rotary ones, which are one for all heads. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.
+  struct LatentAttention {
+    int query_latent = 0;  // 0: queries are made of the input
+    int key_value_latent = 0;
+    int rotary_features = 0, plain_features = 0;  // of each head's queries and keys
+    int value_features = 0;                       // of each head's values
+  };
   int layers = 0;          // of self-attention
   int decoder_layers = 0;  // a second stack that attends to the first; 0: there is only one
   int width = 0;
   int heads = 0;
-  int feed_forward = 0;
-  int experts = 0,
-      experts_per_token = 0;  // feed-forward layers of a layer, and how many of them a token passes; 0: one
+  int feed_forward = 0;  // of layers without experts
+  Experts experts{};
+  std::optional<LatentAttention> latent_attention{};
   int vocabulary = 0;         // 0: nothing reads words
   int embedding_width = 0;    // of a word
   bool projects_sum = false;  // a narrower embedding is made as wide as the model with its positions, with a bias
@@ -76,7 +104,7 @@ struct Transformer {
   bool has_class_biases = true;
   bool has_class_layer = false;  // a dense layer with activation before the classes of every position
   int kv_heads = 0;              // of keys and values, each read by as many heads of queries
-  int head_features = 0;         // of each head
+  int head_features = 0;         // of each head's queries and keys
   int relative_positions = 0;    // rows of a table for each stack that is added to the scores; 0: none
   /// Rows of a table of relative positions that keys and queries are computed from, too, which contents are multiplied
   /// with: a product more for each of both. The table is normalised. 0: none. Source: He et al., DeBERTa, ICLR 2021, and
@@ -96,13 +124,15 @@ struct Transformer {
   bool has_joint_gates = false;  // .. which come from one product, with one variable
   bool has_fused_gates = false;  // .. by one kernel, which keeps nothing but what it reads
   bool has_rotary_positions = false;
-  bool has_alibi = false;               // a computed bias by distance, added to the scores
-  bool has_query_key_norms = false;     // queries and keys of each head are normalised, by one scale for all heads
-  bool has_query_key_scales = false;    // .. by a scale for each feature of all heads
-  bool has_fused_attention = false;     // one kernel from queries, keys and values to their sum, as FlashAttention
-  bool has_parallel_sublayers = false;  // attention and feed-forward layer read the same
-  bool has_shared_norm = false;         // .. behind one normalisation
-  bool has_shared_layers = false;       // all layers have the variables of the first
+  bool has_alibi = false;                 // a computed bias by distance, added to the scores
+  bool has_query_key_norms = false;       // queries and keys of each head are normalised, by one scale for all heads
+  bool has_query_key_norm_scales = true;  // .. or by none
+  bool has_query_key_scales = false;      // .. by a scale for each feature of all heads
+  bool has_attention_sinks = false;       // a learned score for each head beside those of the keys, without a value
+  bool has_fused_attention = false;       // one kernel from queries, keys and values to their sum, as FlashAttention
+  bool has_parallel_sublayers = false;    // attention and feed-forward layer read the same
+  bool has_shared_norm = false;           // .. behind one normalisation
+  bool has_shared_layers = false;         // all layers have the variables of the first
   bool has_dropout = true;
   bool is_tied = true;  // logits and embedding share their weights
   bool has_logits_bias = false;

@@ -1,5 +1,6 @@
 // The structure of a transformer in a model file.
 
+#include <algorithm>
 #include <map>
 
 #include "workloads/sizes.hpp"
@@ -51,10 +52,31 @@ void read_head(const JsonReader& json, Transformer& net) {
   if (net.head == Head::kLanguageModel) net.has_logits_bias = json.optional<bool>("logits_bias", false);
 }
 
+void read_latent_attention(const JsonReader& json, Transformer& net) {
+  const JsonReader latent = json.child("latent_attention");
+  net.latent_attention = Transformer::LatentAttention{.query_latent = read_size_or(latent, "query_latent", 0),
+                                                      .key_value_latent = read_size(latent, "key_value_latent"),
+                                                      .rotary_features = read_size(latent, "rotary_features"),
+                                                      .plain_features = read_size(latent, "plain_features"),
+                                                      .value_features = read_size(latent, "value_features")};
+  latent.reject_unknown_keys();
+  net.head_features = net.latent_attention->rotary_features + net.latent_attention->plain_features;
+  for (const char* key : {"head_features", "kv_heads", "relative_positions", "disentangled_positions"})
+    json.expect(!json.has(key), key, "none with \"latent_attention\", which says what queries, keys and values are");
+  for (const char* key : {"joint_projection", "rotary_positions", "alibi", "query_key_norms"})
+    json.expect(!json.optional<bool>(key, false), key,
+                "false with \"latent_attention\", which says what queries, keys and values are");
+  json.expect(net.decoder_layers == 0, "latent_attention", "none in a model with decoder layers");
+}
+
 void read_attention(const JsonReader& json, Transformer& net) {
   net.heads = read_size(json, "heads");
-  if (!json.has("head_features")) json.expect(net.width % net.heads == 0, "heads", "a divisor of \"width\"");
-  net.head_features = json.has("head_features") ? read_size(json, "head_features") : net.width / net.heads;
+  if (json.has("latent_attention"))
+    read_latent_attention(json, net);
+  else if (!json.has("head_features"))
+    json.expect(net.width % net.heads == 0, "heads", "a divisor of \"width\"");
+  if (!net.latent_attention)
+    net.head_features = json.has("head_features") ? read_size(json, "head_features") : net.width / net.heads;
   net.kv_heads = json.has("kv_heads") ? read_size(json, "kv_heads") : net.heads;
   json.expect(net.heads % net.kv_heads == 0, "kv_heads", "a divisor of \"heads\"");
   net.has_attention_biases = json.optional<bool>("attention_biases", true);
@@ -63,7 +85,8 @@ void read_attention(const JsonReader& json, Transformer& net) {
   net.has_joint_projection = json.optional<bool>("joint_projection", false);
   json.expect(net.has_key_biases || !net.has_joint_projection, "key_biases", "true with \"joint_projection\"");
   net.copies_values = json.optional<bool>("copies_values", false);
-  json.expect(net.has_joint_projection || !net.copies_values, "copies_values", "true with \"joint_projection\" alone");
+  json.expect(net.has_joint_projection || net.latent_attention || !net.copies_values, "copies_values",
+              "true with \"joint_projection\" or \"latent_attention\" alone");
   net.has_rotary_positions = json.optional<bool>("rotary_positions", false);
   net.has_alibi = json.optional<bool>("alibi", false);
   net.relative_positions = read_size_or(json, "relative_positions", 0);
@@ -72,20 +95,48 @@ void read_attention(const JsonReader& json, Transformer& net) {
               "disentangled_positions", "none with shared keys or \"joint_projection\"");
   net.has_query_key_norms = json.optional<bool>("query_key_norms", false);
   net.has_query_key_scales = json.optional<bool>("query_key_scales", false);
+  net.has_query_key_norm_scales = json.optional<bool>("query_key_norm_scales", true);
+  json.expect(net.has_query_key_norm_scales || net.has_query_key_norms, "query_key_norm_scales",
+              "false with \"query_key_norms\" alone");
   json.expect(!net.has_query_key_scales || net.has_query_key_norms, "query_key_scales",
               "true with \"query_key_norms\" alone");
+  json.expect(!net.has_query_key_scales || net.has_query_key_norm_scales, "query_key_norm_scales",
+              "true with \"query_key_scales\"");
+  net.has_attention_sinks = json.optional<bool>("attention_sinks", false);
   net.has_fused_attention = json.optional<bool>("fused_attention", false);
   json.expect(!net.has_fused_attention || (net.relative_positions == 0 && net.disentangled_positions == 0),
               "fused_attention", "false with relative or disentangled positions, which are added to the scores");
 }
 
 void read_experts(const JsonReader& json, Transformer& net) {
-  net.experts = read_size_or(json, "experts", 0);
-  json.expect(std::int64_t{net.experts} * (net.layers + net.decoder_layers) <= kMostExperts, "experts",
-              "at most 16384 in all layers together");
-  net.experts_per_token =
-      net.experts > 0 ? read_size(json, "experts_per_token") : read_size_or(json, "experts_per_token", 0);
-  json.expect(net.experts_per_token <= net.experts, "experts_per_token", "at most \"experts\"");
+  Transformer::Experts& experts = net.experts;
+  experts.count = read_size_or(json, "experts", 0);
+  experts.per_token =
+      experts.count > 0 ? read_size(json, "experts_per_token") : read_size_or(json, "experts_per_token", 0);
+  json.expect(experts.per_token <= experts.count, "experts_per_token", "at most \"experts\"");
+  for (const char* key : {"expert_feed_forward", "expert_biases", "shared_feed_forward", "shared_gate", "dense_layers",
+                          "expert_period", "router_bias", "grouped_experts", "weighted_inner"})
+    json.expect(experts.count > 0 || !json.has(key), key, "none without \"experts\"");
+  experts.feed_forward = read_size_or(json, "expert_feed_forward", net.feed_forward);
+  experts.has_biases = json.optional<bool>("expert_biases", net.has_feed_forward_biases);
+  experts.shared_feed_forward = read_size_or(json, "shared_feed_forward", 0);
+  experts.has_shared_gate = json.optional<bool>("shared_gate", false);
+  json.expect(!experts.has_shared_gate || experts.shared_feed_forward > 0, "shared_gate",
+              "true with \"shared_feed_forward\" alone");
+  const int layers = std::max(net.layers, net.decoder_layers);
+  experts.dense_layers = json.optional<int>("dense_layers", 0);
+  json.expect(experts.dense_layers >= 0 && experts.dense_layers < layers, "dense_layers",
+              "an integer from 0, below the number of layers");
+  experts.period = read_size_or(json, "expert_period", 1);
+  json.expect(experts.count == 0 || experts.are_in(layers / experts.period * experts.period - 1), "expert_period",
+              "a period that leaves a layer with experts");
+  experts.has_router_bias = json.optional<bool>("router_bias", false);
+  experts.is_grouped = json.optional<bool>("grouped_experts", false);
+  experts.weighs_inner = json.optional<bool>("weighted_inner", false);
+  json.expect(!experts.weighs_inner || (experts.is_grouped && net.has_gates), "weighted_inner",
+              "true with \"grouped_experts\" and \"gated_feed_forward\" alone");
+  json.expect(experts.is_grouped || std::int64_t{experts.count} * (net.layers + net.decoder_layers) <= kMostExperts,
+              "experts", "at most 16384 in all layers together, or \"grouped_experts\"");
 }
 
 void read_norms(const JsonReader& json, Transformer& net) {
@@ -106,9 +157,9 @@ void read_norms(const JsonReader& json, Transformer& net) {
   json.expect(!net.has_shared_norm || net.has_parallel_sublayers, "shared_norm",
               "true with \"parallel_sublayers\" alone");
   net.has_shared_layers = json.optional<bool>("shared_layers", false);
-  json.expect(
-      !net.has_shared_layers || (net.experts == 0 && net.norm != Norm::kSandwich && net.disentangled_positions == 0),
-      "shared_layers", "true without experts, disentangled positions and outer normalisations alone");
+  json.expect(!net.has_shared_layers ||
+                  (net.experts.count == 0 && net.norm != Norm::kSandwich && net.disentangled_positions == 0),
+              "shared_layers", "true without experts, disentangled positions and outer normalisations alone");
 }
 
 void read_images(const JsonReader& json, Transformer& net) {

@@ -19,7 +19,7 @@ constexpr double kBlock = 128;               // queries of a block
 Seconds unfused_time(const Attention& a, const Gpu& gpu, const Values& values) {
   const std::int64_t heads = a.batch * a.heads, rows = heads * a.queries;
   const Product scores{.batch = heads, .m = a.queries, .n = a.keys, .k = a.head_size, .precision = a.precision};
-  const Product output{.batch = heads, .m = a.queries, .n = a.head_size, .k = a.keys, .precision = a.precision};
+  const Product output{.batch = heads, .m = a.queries, .n = a.size_of_values(), .k = a.keys, .precision = a.precision};
   const Streaming scale{.kind = StreamingKind::kUnary, .rows = rows, .columns = a.keys, .precision = a.precision};
   Streaming softmax{.kind = StreamingKind::kSoftmax, .rows = rows, .columns = a.keys, .precision = a.precision};
   if (a.is_backward) softmax.kind = StreamingKind::kSoftmaxBackward;
@@ -31,14 +31,16 @@ Seconds unfused_time(const Attention& a, const Gpu& gpu, const Values& values) {
 }  // namespace
 
 double Attention::flops() const {
+  const double scores = number(head_size), values = number(size_of_values()), mean = (scores + values) / 2;
   const double forward =
-      4 * number(batch) * number(heads) * number(queries) * number(keys) * number(head_size) * (is_causal ? 0.5 : 1);
-  return forward * (!is_backward ? 1 : is_fused ? 2.5 : 2);
+      4 * number(batch) * number(heads) * number(queries) * number(keys) * mean * (is_causal ? 0.5 : 1);
+  return forward * (!is_backward ? 1 : is_fused ? (3 * scores + 2 * values) / (scores + values) : 2);
 }
 
 double Attention::bytes() const {
   const double query = number(heads) * number(queries), key = number(key_heads) * number(keys);
-  return (is_backward ? 2 : 1) * bytes_of(precision) * number(batch) * number(head_size) * 2 * (query + key);
+  return (is_backward ? 2 : 1) * bytes_of(precision) * number(batch) * number(head_size + size_of_values()) *
+         (query + key);
 }
 
 Seconds roofline(const Attention& attention, const Gpu& gpu) {

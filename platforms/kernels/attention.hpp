@@ -11,14 +11,16 @@ namespace rehearse::kernels {
 struct Attention {
   std::int64_t batch = 1, heads = 1, key_heads = 1;
   std::int64_t queries = 1, keys = 1;  // tokens
-  std::int64_t head_size = 1;
-  bool is_causal = false;  // a query sees the keys up to its own place: half of the products
+  std::int64_t head_size = 1;          // of queries and keys
+  std::int64_t value_size = 0;         // of values and of the output; 0: as head_size
+  bool is_causal = false;              // a query sees the keys up to its own place: half of the products
   bool is_backward = false;
   bool is_fused = true;
   Precision precision = Precision::kBf16;
 
-  /// 4 batch heads queries keys head_size, half of it if causal; backward twice that, fused 2.5 times: scores are computed
-  /// again.
+  std::int64_t size_of_values() const { return value_size > 0 ? value_size : head_size; }
+  /// 2 batch heads queries keys (head_size + value_size), half of it if causal; backward twice that, fused the scores once
+  /// more: (3 head_size + 2 value_size) / (head_size + value_size) of it, 2.5 if both are the same.
   double flops() const;
   double bytes() const;  // Q, K, V and the output once; backward twice
 };

@@ -54,6 +54,7 @@ Seconds attention_time(const Operator& op, const KernelSetting& setting) {
                                   .queries = a.queries,
                                   .keys = a.keys,
                                   .head_size = a.head_features,
+                                  .value_size = a.value_features,
                                   .is_causal = a.is_causal,
                                   .is_backward = op.phase != Phase::kForward,
                                   .is_fused = !setting.gpu.is_processor(),

@@ -94,6 +94,8 @@ constexpr std::array kOfDeit{ModelClass{"ForImageClassification", "first_classes
                                         .head = "first_classes",
                                         .classes = kLabels,
                                         .classified_tokens = 2}};
+constexpr std::array kOfGrok{ModelClass{"ForCausalLM", "language_model"}};
+constexpr std::array kOfLlama4{ModelClass{"ForCausalLM", "language_model"}, ModelClass{"TextModel", "hidden_states"}};
 constexpr std::array kOfClip{ModelClass{"Model", "hidden_states"}};
 constexpr std::array kOfClipPart{
     ModelClass{"Model", "hidden_states"},
@@ -121,6 +123,8 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"cohere", "Cohere", convert_decoder, kOfDecoders},
                             ModelType{"cohere2", "Cohere2", convert_decoder, kOfDecoders},
                             ModelType{"deberta-v2", "DebertaV2", convert_encoder, kOfDeberta},
+                            ModelType{"deepseek_v2", "DeepseekV2", convert_decoder, kOfDecoders},
+                            ModelType{"deepseek_v3", "DeepseekV3", convert_decoder, kOfDecoders},
                             ModelType{"deit", "DeiT", convert_vision, kOfDeit},
                             ModelType{"distilbert", "DistilBert", convert_encoder, kOfDistilBert},
                             ModelType{"electra", "Electra", convert_encoder, kOfElectra},
@@ -136,12 +140,16 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"gpt_bigcode", "GPTBigCode", convert_decoder, kOfDecoders},
                             ModelType{"gpt_neo", "GPTNeo", convert_decoder, kOfDecoders},
                             ModelType{"gpt_neox", "GPTNeoX", convert_decoder, kOfDecoders},
+                            ModelType{"gpt_oss", "GptOss", convert_decoder, kOfDecoders},
                             ModelType{"gptj", "GPTJ", convert_decoder, kOfDecoders},
                             ModelType{"granite", "Granite", convert_decoder, kOfDecoders},
                             ModelType{"granitemoe", "GraniteMoe", convert_decoder, kOfDecoders},
+                            ModelType{"grok-1", "Grok1Model", convert_decoder, kOfGrok},
                             ModelType{"hubert", "Hubert", convert_waveform, kOfWaveform},
                             ModelType{"internlm2", "InternLM2", convert_decoder, kOfDecoders},
+                            ModelType{"kimi_k2", "DeepseekV3", convert_decoder, kOfDecoders},
                             ModelType{"llama", "Llama", convert_decoder, kOfDecoders},
+                            ModelType{"llama4_text", "Llama4", convert_decoder, kOfLlama4},
                             ModelType{"m2m_100", "M2M100", convert_encoder_and_decoder, kOfWriters},
                             ModelType{"marian", "Marian", convert_encoder_and_decoder, kOfMarian},
                             ModelType{"mbart", "MBart", convert_encoder_and_decoder, kOfBart},
@@ -161,6 +169,7 @@ constexpr std::array kTypes{ModelType{"albert", "Albert", convert_encoder, kOfAl
                             ModelType{"phimoe", "Phimoe", convert_decoder, kOfDecoders},
                             ModelType{"qwen", "QWen", convert_decoder, kOfGpt2},
                             ModelType{"qwen2", "Qwen2", convert_decoder, kOfDecoders},
+                            ModelType{"qwen2_moe", "Qwen2Moe", convert_decoder, kOfDecoders},
                             ModelType{"qwen3", "Qwen3", convert_decoder, kOfDecoders},
                             ModelType{"qwen3_moe", "Qwen3Moe", convert_decoder, kOfDecoders},
                             ModelType{"roberta", "Roberta", convert_encoder, kOfRoberta},
@@ -179,12 +188,12 @@ struct Refused {
   std::string_view types, why;  // between blanks
 };
 constexpr std::array kRefused{
-    Refused{"afmoe arctic bailing_moe dbrx deepseek deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo "
-            "glm4_moe gpt_oss granitemoehybrid granitemoeshared grok-1 hunyuan hunyuan_v1_moe jamba "
-            "jetmoe kimi_k2 lfm2_moe llama4 llama4_text longcat_flash minimax minimax_m2 moonshot nllb-moe openmoe "
-            "qwen2_moe qwen3_next qwen3_vl_moe skywork_moe switch_transformers xverse_moe",
-            "of mixtures of experts only granitemoe, mixtral, olmoe, phimoe and qwen3_moe are built, whose layers have "
-            "equal experts and nothing beside them"},
+    Refused{"afmoe arctic bailing_moe dbrx deepseek deepseek_v32 dots1 ernie4_5_moe flex_olmo "
+            "glm4_moe granitemoehybrid granitemoeshared hunyuan hunyuan_v1_moe jamba "
+            "jetmoe lfm2_moe longcat_flash minimax minimax_m2 moonshot nllb-moe openmoe "
+            "qwen3_next skywork_moe switch_transformers xverse_moe",
+            "of mixtures of experts only deepseek_v2, deepseek_v3, gpt_oss, granitemoe, grok-1, kimi_k2, llama4_text, "
+            "mixtral, olmoe, phimoe, qwen2_moe and qwen3_moe are built"},
     Refused{"bamba falcon_h1 falcon_mamba mamba mamba2 nemotron_h recurrent_gemma rwkv xlstm zamba zamba2 hgrn retnet",
             "recurrences and state space layers are not built"},
     Refused{"deberta sew-d", "attention with projections of positions of their own is not built; deberta-v2 is"},
@@ -194,7 +203,8 @@ constexpr std::array kRefused{
         "segformer pvt dpt",
         "this is no plain transformer; export the model to ONNX or torch.fx instead"},
     Refused{"gemma3 gemma3n llava llava_next llava_onevision idefics idefics2 idefics3 blip blip-2 instructblip "
-            "mllama paligemma pixtral mistral3 qwen2_vl qwen2_5_vl qwen3_vl internvl internvl_chat kosmos-2 smolvlm "
+            "llama4 mllama paligemma pixtral mistral3 qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe internvl internvl_chat "
+            "kosmos-2 smolvlm "
             "phi3_v phi4mm minicpmv chameleon flava siglip siglip2 qwen2_audio qwen2_5_omni aya_vision cogvlm2",
             "models that join images or sound with text are not built, CLIP apart"},
     Refused{"encoder-decoder vision-encoder-decoder speech-encoder-decoder rag musicgen",
@@ -332,7 +342,7 @@ void refuse_what_is_not_built(const Conversion& to) {
   for (const char* key : {"num_local_experts", "num_experts"})
     if (!has_experts(to.type) && to.has(key))
       to.config.fail(key, "a mixture of experts is not supported in this model type");
-  if (to.has("n_routed_experts"))
+  if (!has_routed_experts(to.type) && to.has("n_routed_experts"))
     to.config.fail("n_routed_experts", "experts of this name are not supported in this model type");
   to.refuse_flag(
       "add_cross_attention",
@@ -378,13 +388,15 @@ std::string stated_name(const JsonReader& config, std::string_view names) {
 
 void check_sizes(const Conversion& to) {
   const int experts = to.structure.value("experts", 0), layers = to.structure.value("layers", 0);
-  if (std::int64_t{experts} * layers > kMostExperts)
+  if (!to.structure.value("grouped_experts", false) && std::int64_t{experts} * layers > kMostExperts)
     to.config.fail(stated_name(to.config, "num_experts num_local_experts"),
                    "at most " + std::to_string(kMostExperts) +
                        " experts in all layers together are built, kernel by kernel; " + std::to_string(experts) +
                        " in each of " + std::to_string(layers) + " layers are more: take away layers, which are alike");
   const int width = to.structure.value("width", 0), heads = to.structure.value("heads", 0);
-  if (heads == 0 || width % heads == 0 || to.structure.contains("head_features")) return;
+  if (heads == 0 || width % heads == 0 || to.structure.contains("head_features") ||
+      to.structure.contains("latent_attention"))
+    return;
   to.config.fail(
       "expected " + in_quotes(stated_name(to.config, "hidden_size n_embd d_model dim")) + ", " + std::to_string(width) +
       ", to be a multiple of " +

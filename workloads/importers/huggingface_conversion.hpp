@@ -93,6 +93,8 @@ void for_each_word(std::string_view words, Take take) {
 
 /// Whether layers of this model type are mixtures of experts.
 bool has_experts(std::string_view type);
+/// .. whose number is "n_routed_experts", as DeepSeek's.
+bool has_routed_experts(std::string_view type);
 
 /// Throws InputError for what any configuration may ask for, and no model here has.
 void refuse_what_is_not_built(const Conversion& to);

@@ -46,33 +46,119 @@ constexpr Size kGptLayers{"n_layer num_hidden_layers", 12}, kGptWidth{"n_embd hi
 constexpr Size kGptHeads{"n_head num_attention_heads", 12}, kGptLongest{"n_positions max_position_embeddings", 1024};
 constexpr std::string_view kGptDropouts = "resid_pdrop embd_pdrop attn_pdrop";
 
-/// Mixtures of equal experts in every layer, which are as wide as "width" says, by default as the row of the type does.
-/// transformers 5 takes either name of their count for the other, and writes that of Qwen as "num_local_experts".
+/// Mixtures of equal experts, which are as wide as "width" says, by default as the row of the type does. transformers 5 takes
+/// either name of their count for the other, and writes that of Qwen as "num_local_experts". Those of which a layer has many,
+/// or one variable for all, are grouped.
 struct Experts {
   std::string_view type;
   Size count, per_token;
   Size width = {};
+  bool is_grouped = false;
 };
-constexpr std::array kExperts{Experts{"granitemoe", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
-                              Experts{"mixtral", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
-                              Experts{"olmoe", {"num_experts num_local_experts", 64}, {"num_experts_per_tok", 8}},
-                              Experts{"phimoe", {"num_local_experts num_experts", 16}, {"num_experts_per_tok", 2}},
-                              Experts{"qwen3_moe",
-                                      {"num_experts num_local_experts", 128},
-                                      {"num_experts_per_tok", 8},
-                                      {"moe_intermediate_size", 768}}};
+constexpr Size kRouted{"n_routed_experts num_local_experts", 256};
+constexpr std::array kExperts{
+    Experts{"deepseek_v2",
+            {"n_routed_experts num_local_experts", 64},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", 1407},
+            true},
+    Experts{"deepseek_v3", kRouted, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 2048}, true},
+    Experts{"kimi_k2", kRouted, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 2048}, true},
+    Experts{"gpt_oss", {"num_local_experts num_experts", 128}, {"num_experts_per_tok experts_per_token", 4}, {}, true},
+    Experts{"granitemoe", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
+    Experts{"grok-1", {"num_experts num_local_experts", 8}, {"num_experts_per_tok", 2}, {}, true},
+    Experts{"llama4_text",
+            {"num_local_experts num_experts", 16},
+            {"num_experts_per_tok", 1},
+            {"intermediate_size", 8192},
+            true},
+    Experts{"mixtral", {"num_local_experts num_experts", 8}, {"num_experts_per_tok", 2}},
+    Experts{"olmoe", {"num_experts num_local_experts", 64}, {"num_experts_per_tok", 8}},
+    Experts{"phimoe", {"num_local_experts num_experts", 16}, {"num_experts_per_tok", 2}},
+    Experts{"qwen2_moe",
+            {"num_experts num_local_experts", 60},
+            {"num_experts_per_tok", 4},
+            {"moe_intermediate_size", 1408},
+            true},
+    Experts{"qwen3_moe",
+            {"num_experts num_local_experts", 128},
+            {"num_experts_per_tok", 8},
+            {"moe_intermediate_size", 768}}};
 
 void adjust_experts(Conversion& to) {
   const Experts& experts = *std::ranges::find(kExperts, to.type, &Experts::type);
   to.structure["experts"] = to.size(experts.count);
   to.structure["experts_per_token"] = to.size(experts.per_token);
-  if (!experts.width.names.empty()) to.structure["feed_forward"] = to.size(experts.width);
+  if (!experts.width.names.empty())
+    to.structure[experts.is_grouped ? "expert_feed_forward" : "feed_forward"] = to.size(experts.width);
+  if (experts.is_grouped) to.structure["grouped_experts"] = true;
   to.remarks.emplace_back("tokens are taken to be spread evenly over the experts, and each worker has all of these");
-  if (to.type != "qwen3_moe") return;
-  constexpr const char* kWhy = "layers without experts between those that have some are not supported";
-  if (to.size_or("decoder_sparse_step", 1) != 1) to.config.fail("decoder_sparse_step", kWhy);
-  if (to.has("mlp_only_layers") && !to.config.child("mlp_only_layers").value().empty())
-    to.config.fail("mlp_only_layers", kWhy);
+}
+
+/// Of Qwen: layers whose number "decoder_sparse_step" does not divide, and listed ones, have no experts.
+void adjust_qwen_experts(Conversion& to) {
+  const Json dense_width = to.structure["feed_forward"];
+  adjust_experts(to);
+  const int period = to.size_or("decoder_sparse_step", 1);
+  int dense = 0;
+  if (to.has("mlp_only_layers"))
+    for (const int layer : to.config.required<std::vector<int>>("mlp_only_layers"))
+      if (layer != dense++)
+        to.config.fail("mlp_only_layers",
+                       "layers without experts between those that have some are supported only in turns "
+                       "(\"decoder_sparse_step\"), or as the first ones");
+  if (period > 1) to.structure["expert_period"] = period;
+  if (dense > 0) to.structure["dense_layers"] = dense;
+  if (period > 1 || dense > 0) {
+    if (!to.structure.contains("expert_feed_forward"))
+      to.structure["expert_feed_forward"] = to.structure["feed_forward"];
+    to.structure["feed_forward"] = dense_width;
+  }
+  if (to.type != "qwen2_moe") return;
+  to.structure["shared_feed_forward"] = to.size("shared_expert_intermediate_size", 5632);
+  to.structure["shared_gate"] = true;
+}
+
+void adjust_deepseek(Conversion& to) {
+  const bool is_second = to.type == "deepseek_v2";
+  adjust_experts(to);
+  Json& structure = to.structure;
+  const char* key = "first_k_dense_replace";
+  const int dense = to.has(key) ? to.config.required<int>(key) : is_second ? 0 : 3;
+  if (dense > 0) structure["dense_layers"] = dense;
+  if (to.size_or("moe_layer_freq", 1) != 1)
+    to.config.fail("moe_layer_freq", "layers without experts between those that have some are not supported");
+  const std::int64_t width = structure["expert_feed_forward"].get<int>();
+  const bool has_none = to.config.has("n_shared_experts") && !to.has("n_shared_experts");
+  if (!has_none) structure["shared_feed_forward"] = width * to.size("n_shared_experts", is_second ? 2 : 1);
+  if (to.text("topk_method", is_second ? "greedy" : "noaux_tc") == "noaux_tc") structure["router_bias"] = true;
+
+  const int keys = to.size_or("num_key_value_heads", structure["heads"].get<int>());
+  if (keys != structure["heads"].get<int>())
+    to.config.fail("num_key_value_heads", "another number than that of heads is not supported beside latents");
+  structure.erase("kv_heads");
+  structure.erase("rotary_positions");
+  structure["latent_attention"] = {{"key_value_latent", to.size("kv_lora_rank", 512)},
+                                   {"rotary_features", to.size("qk_rope_head_dim", 64)},
+                                   {"plain_features", to.size("qk_nope_head_dim", 128)},
+                                   {"value_features", to.size("v_head_dim", 128)}};
+  const bool makes_queries_of_input = to.config.has("q_lora_rank") && !to.has("q_lora_rank");
+  if (!makes_queries_of_input) structure["latent_attention"]["query_latent"] = to.size("q_lora_rank", 1536);
+  const int rotary = structure["latent_attention"]["rotary_features"].get<int>();
+  const int both = rotary + structure["latent_attention"]["plain_features"].get<int>();
+  if (const int stated = to.size_or("head_dim", rotary); stated != rotary && stated != both)
+    to.config.fail("head_dim", "neither the rotary features of a head nor all of its features");
+  if (to.size_or("qk_head_dim", both) != both) to.config.fail("qk_head_dim", "not the features of a head's queries");
+  if (to.has("num_nextn_predict_layers") && to.config.required<int>("num_nextn_predict_layers") > 0)
+    to.remarks.emplace_back(
+        "modules that predict further tokens (num_nextn_predict_layers) are not modelled, and their parameters not "
+        "counted");
+}
+
+void adjust_gpt_oss(Conversion& to) {
+  adjust_experts(to);
+  to.structure["expert_biases"] = to.structure["router_bias"] = to.structure["joint_gates"] = true;
+  to.structure["attention_sinks"] = true;
 }
 
 void adjust_biogpt(Conversion& to) {
@@ -207,6 +293,29 @@ void adjust_phi(Conversion& to) {
   to.refuse_flag("qk_layernorm", "normalised queries and keys are not supported in this model type");
 }
 
+/// Each expert is as wide as the shared one, layers without them have another width.
+void adjust_llama4(Conversion& to) {
+  adjust_experts(to);
+  Json& structure = to.structure;
+  structure["shared_feed_forward"] = structure["expert_feed_forward"];
+  structure["feed_forward"] = to.size("intermediate_size_mlp", 16384);
+  const int period = to.size_or("interleave_moe_layer_step", 1), layers = structure["layers"].get<int>();
+  if (period > 1) structure["expert_period"] = period;
+  if (to.has("moe_layers")) {
+    std::vector<int> those;
+    for (int layer = period - 1; layer < layers; layer += period) those.push_back(layer);
+    if (to.config.required<std::vector<int>>("moe_layers") != those)
+      to.config.fail("moe_layers", "other layers than those of \"interleave_moe_layer_step\" are not supported");
+  }
+  if (structure.contains("query_key_norms")) structure["query_key_norm_scales"] = false;
+  remark_on_positions(to);
+}
+
+void adjust_grok(Conversion& to) {
+  adjust_experts(to);
+  to.remarks.emplace_back("soft caps of attention's scores are not modelled: three element-wise kernels of a layer");
+}
+
 /// A row as another but for its type and what `change` does.
 template <class Change>
 constexpr Decoder like(Decoder row, std::string_view type, Change change) {
@@ -316,6 +425,17 @@ constexpr Decoder kCohere{.type = "cohere",
                           .query_key_norms = {"use_qk_norm", false},
                           .has_query_key_scales = true,
                           .tied = {"tie_word_embeddings", true}};
+constexpr Decoder kDeepseek{.type = "deepseek_v3",
+                            .layers = {"num_hidden_layers", 61},
+                            .width = {"hidden_size", 7168},
+                            .heads = {"num_attention_heads", 128},
+                            .vocabulary = {"vocab_size", 129280},
+                            .feed_forward = {"intermediate_size", 18432},
+                            .longest = {"max_position_embeddings", 4096},
+                            .kv_heads = kNotStated,
+                            .head_features = kNotStated,
+                            .attention_biases = {"attention_bias", false},
+                            .adjust = adjust_deepseek};
 constexpr std::array kDecoders{kLlama,
                                like(kLlama, "granite"),
                                like(kLlama, "granitemoe",
@@ -346,8 +466,67 @@ constexpr std::array kDecoders{kLlama,
                                       row.attention_biases = {"attention_bias", false};
                                       row.output_bias = kAsAttention;
                                       row.query_key_norms = kYes;
-                                      row.adjust = adjust_experts;
+                                      row.adjust = adjust_qwen_experts;
                                     }),
+                               like(kQwen2, "qwen2_moe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 24};
+                                      row.width = {"hidden_size", 2048};
+                                      row.heads = {"num_attention_heads", 16};
+                                      row.feed_forward = {"intermediate_size", 5632};
+                                      row.kv_heads = {"num_key_value_heads", 16};
+                                      row.attention_biases = {"qkv_bias", true};
+                                      row.adjust = adjust_qwen_experts;
+                                    }),
+                               kDeepseek,
+                               like(kDeepseek, "kimi_k2",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 163840};
+                                    }),
+                               like(kDeepseek, "deepseek_v2",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 32};
+                                      row.width = {"hidden_size", 4096};
+                                      row.heads = {"num_attention_heads", 32};
+                                      row.vocabulary = {"vocab_size", 32000};
+                                      row.feed_forward = {"intermediate_size", 11008};
+                                      row.longest = {"max_position_embeddings", 2048};
+                                    }),
+                               Decoder{.type = "gpt_oss",
+                                       .layers = {"num_hidden_layers", 36},
+                                       .width = {"hidden_size", 2880},
+                                       .heads = {"num_attention_heads", 64},
+                                       .vocabulary = {"vocab_size", 201088},
+                                       .feed_forward = {"intermediate_size", 2880},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 64},
+                                       .attention_biases = {"attention_bias", true},
+                                       .window = 128,
+                                       .adjust = adjust_gpt_oss},
+                               Decoder{.type = "llama4_text",
+                                       .layers = {"num_hidden_layers", 48},
+                                       .width = {"hidden_size", 5120},
+                                       .heads = {"num_attention_heads", 40},
+                                       .vocabulary = {"vocab_size", 202048},
+                                       .feed_forward = {"intermediate_size", 8192},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"attention_bias", false},
+                                       .query_key_norms = {"use_qk_norm", true},
+                                       .adjust = adjust_llama4},
+                               Decoder{.type = "grok-1",
+                                       .layers = {"num_hidden_layers", 64},
+                                       .width = {"hidden_size", 6144},
+                                       .heads = {"num_attention_heads", 48},
+                                       .vocabulary = {"vocab_size", 131072},
+                                       .feed_forward = {"intermediate_size", 32768},
+                                       .longest = {"max_position_embeddings", 8192},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .normalisation = "sandwich",
+                                       .tied = {"tie_word_embeddings", true},
+                                       .adjust = adjust_grok},
                                Decoder{.type = "gemma",
                                        .layers = {"num_hidden_layers", 28},
                                        .width = {"hidden_size", 3072},
@@ -674,7 +853,8 @@ void remark_on_windows(Conversion& to, const Decoder& kind) {
   bool has_window = false;
   if (to.has("layer_types"))
     for (const std::string& layer : to.config.required<std::vector<std::string>>("layer_types")) {
-      if (layer != "full_attention" && layer != "sliding_attention")
+      const bool is_chunked = to.type == "llama4_text" && layer == "chunked_attention";  // of more than is built
+      if (layer != "full_attention" && layer != "sliding_attention" && !is_chunked)
         to.config.fail(
             "layer_types",
             "only layers of \"full_attention\" and \"sliding_attention\" are supported; found " + in_quotes(layer));
@@ -714,6 +894,11 @@ void set_sizes(Conversion& to, const Decoder& kind) {
 }
 
 }  // namespace
+
+bool has_routed_experts(std::string_view type) {
+  const auto* found = std::ranges::find(kExperts, type, &Experts::type);
+  return found != kExperts.end() && found->count.names.starts_with("n_routed_experts");
+}
 
 bool has_experts(std::string_view type) { return std::ranges::find(kExperts, type, &Experts::type) != kExperts.end(); }
 

@@ -37,7 +37,8 @@ constexpr std::array kWithoutEffect{
         "router_jitter_noise"},
     KeysOfTypes{
         "gpt2 gpt_neox gpt_neo gpt_bigcode gptj codegen opt llama granite granitemoe mistral mixtral qwen2 qwen3 "
-        "qwen3_moe gemma gemma2 gemma3_text phi phi3 phimoe bloom falcon mpt stablelm starcoder2 olmo olmo2 olmo3 "
+        "qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 gpt_oss llama4_text gemma gemma2 gemma3_text phi phi3 phimoe "
+        "bloom falcon mpt stablelm starcoder2 olmo olmo2 olmo3 "
         "olmoe "
         "cohere cohere2 nemotron smollm3 qwen internlm2 baichuan glm glm4 exaone4 seed_oss ernie4_5 biogpt t5 mt5",
         "is_decoder"},
@@ -104,13 +105,22 @@ constexpr std::array kWithoutEffect{
     KeysOfTypes{"vit deit", "encoder_stride pooler_act"},
     KeysOfTypes{"clip clip_text_model clip_vision_model",
                 "logit_scale_init_value projection_dim is_decoder tie_encoder_decoder"},
-    KeysOfTypes{"llama granite granitemoe mistral mixtral qwen2 qwen3 qwen3_moe gemma gemma2 gemma3_text phi3 phimoe "
-                "smollm3 olmo olmo2 olmo3 olmoe glm glm4 exaone4 seed_oss ernie4_5",
-                "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
-    KeysOfTypes{"mixtral qwen3_moe olmoe", "norm_topk_prob"},
+    KeysOfTypes{
+        "llama granite granitemoe mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3_text phi3 phimoe "
+        "smollm3 olmo olmo2 olmo3 olmoe glm glm4 exaone4 seed_oss ernie4_5",
+        "max_window_layers use_sliding_window use_mrope resid_pdrop embd_pdrop"},
+    KeysOfTypes{"mixtral qwen2_moe qwen3_moe olmoe deepseek_v2 deepseek_v3 kimi_k2", "norm_topk_prob"},
+    KeysOfTypes{"deepseek_v2 deepseek_v3 kimi_k2",
+                "n_group topk_group scoring_func routed_scaling_factor seq_aux aux_loss_alpha ep_size"},
+    KeysOfTypes{"gpt_oss", "initial_context_length swiglu_limit"},
+    KeysOfTypes{"grok-1", "attn_output_multiplier max_attn_value embedding_multiplier_scale output_multiplier_scale"},
+    KeysOfTypes{"llama4_text",
+                "no_rope_layers no_rope_layer_interval attention_chunk_size attn_temperature_tuning floor_scale "
+                "attn_scale for_llm_compressor router_jitter_noise"},
     // What the generator of tiny random models writes into configurations of all types.
     KeysOfTypes{
-        "llama mistral mixtral qwen2 qwen3 qwen3_moe gemma gemma2 gemma3_text phi phi3 phimoe granite granitemoe "
+        "llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 gpt_oss llama4_text gemma "
+        "gemma2 gemma3_text phi phi3 phimoe granite granitemoe "
         "gpt_neox stablelm starcoder2 olmo olmo2 olmo3 olmoe cohere cohere2 nemotron smollm3 falcon bloom codegen gptj",
         "type_vocab_size type_sequence_label_size num_choices"}};
 

@@ -44,6 +44,7 @@ std::string why_whole_samples(const Transformer& net) {
   if (!net.has_fused_attention)
     return ", whose attention keeps all scores: it is split only where it is one kernel (\"fused_attention\": true in "
            "the model)";
+  if (net.has_attention_sinks) return ", whose scores have learned ones besides: how these are split is not modelled";
   return {};
 }
 

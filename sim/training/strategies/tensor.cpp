@@ -126,7 +126,7 @@ std::string why_never(const Transformer& net) {
   using Head = Transformer::Head;
   if (net.vocabulary == 0 || (net.head != Head::kLanguageModel && net.head != Head::kMaskedLanguageModel))
     return ", which has no logits over words: how others are split is not modelled";
-  if (net.experts > 0) return ", a mixture of experts: how experts are split is not modelled yet";
+  if (net.experts.count > 0) return ", a mixture of experts: how experts are split is not modelled yet";
   if (net.disentangled_positions > 0) return ": how disentangled positions are split is not modelled";
   return {};
 }
