@@ -201,10 +201,9 @@ void GraphBuilder::set_attention_gradient(Operator& backward, const Operator& fo
 void GraphBuilder::append_backward_of_exchange(const Layer& layer, int gradient) {
   const Tensor& x = layer.inputs[0];
   if (!x.needs_gradient) return;
-  const bool gathers = layer.exchange->kind == CollectiveKind::kAllGather;
-  give(x, append_exchange(layer.name + "/gradient", Phase::kBackward,
-                          gathers ? CollectiveKind::kReduceScatter : layer.exchange->kind, layer.output,
-                          std::array{gradient}, layer.exchange->among));
+  TensorExchange reverse = *layer.exchange;
+  if (reverse.kind == CollectiveKind::kAllGather) reverse.kind = CollectiveKind::kReduceScatter;
+  give(x, append_exchange(layer.name + "/gradient", Phase::kBackward, reverse, std::array{gradient}));
 }
 
 /// Keys and values go round again, and their gradients with them, which the GPUs add to. What a block adds goes with what the next

@@ -23,8 +23,8 @@ int bytes_per_scalar(Precision precision) {
 }
 
 GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-                           const TensorSplit& split, const ContextSplit& context)
-    : place_{std::move(place)}, split_{split}, context_{context}, scalar_bytes_{bytes_per_scalar(precision)} {
+                           const TensorSplit& split, const ContextSplit& context, const ExpertSplit& experts)
+    : place_{std::move(place)}, split_{split}, context_{context}, experts_{experts}, scalar_bytes_{bytes_per_scalar(precision)} {
   workload_.name = std::move(name);
   workload_.layout = layout;
   workload_.batch = batch;
@@ -61,8 +61,10 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
                                  .is_trainable = is_trainable && !is_frozen_,
                                  .is_frozen = is_trainable && is_frozen_,
                                  .bytes = Bytes{scalars * scalar_bytes_},
-                                 .is_shard = is_split_ && !is_whole_,
-                                 .has_partial_gradient = is_split_ ? is_whole_ : split_.has_sequence_parts});
+                                 .is_shard = is_split_ && !is_whole_ && !has_experts_,
+                                 .has_partial_gradient =
+                                     !has_experts_ && (is_split_ ? is_whole_ : split_.has_sequence_parts),
+                                 .parts_of_experts = has_experts_ ? experts_.degree * experts_.tensor : 0});
   return static_cast<int>(workload_.variables.size()) - 1;
 }
 
@@ -475,7 +477,8 @@ GraphBuilder::Tensor GraphBuilder::exchange(const std::string& name, const Tenso
                                             SplitGroup among) {
   check_size("layer " + name, y);
   y.needs_gradient = x.needs_gradient;
-  y.producer = append_exchange(name, Phase::kForward, kind, y, std::array{x.producer}, among);
+  y.producer =
+      append_exchange(name, Phase::kForward, kind, elements(x) > elements(y) ? x : y, std::array{x.producer}, among);
   register_value(y);
   layers_.push_back({.type = Layer::Type::kExchange,
                      .name = name,
@@ -496,6 +499,11 @@ GraphBuilder::Tensor GraphBuilder::to_positions(const std::string& name, const T
   if (context_.heads == 1) return x;
   Tensor y{x.height / context_.heads, x.width, x.channels * context_.heads};
   return exchange(name, x, y, CollectiveKind::kAllToAll, SplitGroup::kHeads);
+}
+
+GraphBuilder::Tensor GraphBuilder::to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows) {
+  if (experts_.degree <= 1) return tokens;
+  return exchange(name, tokens, {rows, 1, tokens.channels}, CollectiveKind::kAllToAll, SplitGroup::kExperts);
 }
 
 GraphBuilder::Tensor GraphBuilder::gather_positions(const std::string& name, const Tensor& x) {

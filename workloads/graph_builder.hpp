@@ -9,6 +9,7 @@
 // the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
 // needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -59,6 +60,23 @@ struct ContextSplit {
 
   int degree() const { return heads * positions; }
   bool operator==(const ContextSplit&) const = default;
+};
+
+/// How GPUs share the experts of a mixture, of which each has as many (expert parallelism). Tokens go to the GPUs that have their
+/// experts, and back. Sources: Lepikhin et al., GShard, arXiv 2006.16668; Megatron-LM, core/transformer/moe.
+struct ExpertSplit {
+  int degree = 0;  // GPUs with other experts each; 0: every GPU has all, and computes those of its own tokens
+  int tensor = 1;  // GPUs that hold each expert together, as the layers around it
+  /// Tokens of the fullest GPU by the mean; all take as long as it does.
+  double imbalance = 1;
+  /// Places of an expert by the tokens that it has if all have as many; what is above is dropped, and each has so many rows if
+  /// `pads`. None: all are computed.
+  std::optional<double> capacity{};
+  bool pads = false;
+
+  /// Rows of the fullest GPU's products by the mean of tokens.
+  double load() const { return !capacity ? imbalance : pads ? *capacity : std::min(imbalance, *capacity); }
+  bool operator==(const ExpertSplit&) const = default;
 };
 
 /// What of each layer of a transformer is computed again in the backward pass, instead of being kept: the whole layer, or some
@@ -134,7 +152,7 @@ class GraphBuilder {
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 400000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-               const TensorSplit& split = {}, const ContextSplit& context = {});
+               const TensorSplit& split = {}, const ContextSplit& context = {}, const ExpertSplit& experts = {});
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
   /// Integer identifiers of 8 bytes.
@@ -241,6 +259,12 @@ class GraphBuilder {
 
   const TensorSplit& split() const { return split_; }
   const ContextSplit& context() const { return context_; }
+  const ExpertSplit& expert_split() const { return experts_; }
+  /// Tokens in the order of their experts to the GPUs that have these, and back: as many of them.
+  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows);
+  /// Variables that are added until end_experts() are of experts.
+  void begin_experts() { has_experts_ = experts_.degree > 0; }
+  void end_experts() { has_experts_ = false; }
   /// What this GPU has of some heads at all positions of its group, for all heads at its own positions. `channels`: of them, before
   /// they are divided, more than there are if a head is copied to several GPUs.
   Tensor to_heads(const std::string& name, const Tensor& x, std::int64_t channels);
@@ -412,6 +436,7 @@ class GraphBuilder {
   std::string place_;
   TensorSplit split_;
   ContextSplit context_;
+  ExpertSplit experts_;
   Workload workload_;
   std::int64_t scalar_bytes_;
   std::vector<Layer> layers_;
@@ -423,6 +448,7 @@ class GraphBuilder {
   bool keeps_results_ = false;
   bool is_split_ = false;  // between begin_split() and end_split()
   bool is_whole_ = false;  // what is added there
+  bool has_experts_ = false;
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;
   int open_parts_ = 0;     // begun and not ended

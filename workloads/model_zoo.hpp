@@ -92,6 +92,7 @@ struct ModelDescription {
   std::optional<Convergence> convergence;  // that its publication states; a scenario's own goes before it
   TensorSplit split{};                     // of which the graph is one GPU's part
   ContextSplit context{};                  // the same
+  ExpertSplit expert_split{};              // the same
   Recomputation again{};                   // of a transformer's layers
   LowRankAdapters adapters{};              // of a transformer
   bool has_fused_loss = false;             // no copy of 16-bit logits in fp32

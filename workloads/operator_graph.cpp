@@ -19,11 +19,15 @@ std::int64_t Variable::scalars() const {
   return scalars;
 }
 
-std::int64_t Workload::parameters() const { return parameters_of_all(1); }
+std::int64_t Workload::parameters() const {
+  return sum_variables<std::int64_t>(
+      *this, [](const Variable& variable) { return variable.is_trainable ? variable.scalars() : 0; });
+}
 
 std::int64_t Workload::parameters_of_all(int gpus) const {
   return sum_variables<std::int64_t>(*this, [gpus](const Variable& variable) {
-    return variable.is_trainable ? variable.scalars() * (variable.is_shard ? gpus : 1) : 0;
+    const int parts = variable.parts_of_experts > 0 ? variable.parts_of_experts : variable.is_shard ? gpus : 1;
+    return variable.is_trainable ? variable.scalars() * parts : 0;
   });
 }
 

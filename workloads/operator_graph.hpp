@@ -65,9 +65,9 @@ struct AttentionShape {
 };
 
 /// GPUs that compute a step's layers together: with parts of products (tensor parallelism), of heads or of positions for the same
-/// samples (context parallelism).
-enum class SplitGroup : std::uint8_t { kTensor, kHeads, kPositions };
-inline constexpr std::size_t kSplitGroups = 3;
+/// samples (context parallelism), or each with some of the experts (expert parallelism).
+enum class SplitGroup : std::uint8_t { kTensor, kHeads, kPositions, kExperts };
+inline constexpr std::size_t kSplitGroups = 4;
 
 /// What such GPUs send one another at a place of the graph, where no kernel runs. It is launched behind the kernel that stands
 /// before it; the operators that read it wait for it, others do not.
@@ -145,6 +145,8 @@ struct Variable {
   /// Where GPUs hold layers together: each has another part of it; or all have the whole of it, but each only a part of its
   /// gradient, as they compute with different positions or heads.
   bool is_shard = false, has_partial_gradient = false;
+  /// Of a mixture whose experts are spread over GPUs: so many have other parts of it each. 0: it is of no such mixture.
+  int parts_of_experts = 0;
 
   std::int64_t scalars() const;
 };
@@ -168,7 +170,8 @@ struct Workload {
 
   // Totals over the graph, for tests and reports.
   std::int64_t parameters() const;  // trainable scalars
-  /// Of so many GPUs that hold layers together, this one and its likes: parts of all, and what all have the whole of once.
+  /// Of so many GPUs that hold layers together, and of those that have experts, this one and its likes: parts of all, and what all
+  /// have the whole of once.
   std::int64_t parameters_of_all(int gpus) const;
   int trainable_tensors() const;
   Bytes parameter_bytes() const;  // trainable variables

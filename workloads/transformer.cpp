@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -175,31 +176,56 @@ class Stack {
   /// Tokens as their experts read them, in the order of these, and what is needed to bring them back.
   struct Dispatched {
     Tensor tokens;
-    Tensor weights;  // of each token's experts
+    Tensor weights;         // of each token's experts
+    Tensor inner_weights;   // .. where the experts are
+    std::int64_t copies{};  // of the own tokens: one for each of their experts
   };
+
+  /// Experts of this GPU.
+  std::int64_t own_experts() const {
+    return net_.experts.count / std::max(graph_.expert_split().degree, 1);
+  }
+  /// Whether tokens of several GPUs come together, which are then to be put in the order of several experts.
+  bool sorts_what_comes() const { return graph_.expert_split().degree > 1 && own_experts() > 1; }
 
   Tensor grouped_experts(const std::string& at, const Tensor& from) {
     const Transformer::Experts& experts = net_.experts;
     const Dispatched routed = dispatch(at, from);
+    graph_.begin_experts();
     const Tensor outputs = perceptron(at + "/experts", routed.tokens,
                                       {.width = experts.feed_forward,
                                        .has_biases = experts.has_biases,
-                                       .experts = experts.count,
-                                       .weights = experts.weighs_inner ? &routed.weights : nullptr});
+                                       .experts = own_experts(),
+                                       .is_split = graph_.expert_split().tensor > 1,
+                                       .weights = experts.weighs_inner ? &routed.inner_weights : nullptr});
+    graph_.end_experts();
     return combine(at, outputs, routed, from);
   }
 
   /// Everything before the experts' first product.
   Dispatched dispatch(const std::string& at, const Tensor& from) {
+    const ExpertSplit& split = graph_.expert_split();
     const std::int64_t copies = from.height * net_.experts.per_token;
+    const auto rows = static_cast<std::int64_t>(std::ceil(static_cast<double>(copies) * split.load()));
     const Tensor weights =
         graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
-    return {.tokens = graph_.gather(at + "/permuted", from, weights, copies), .weights = weights};
+    Tensor tokens = graph_.gather(at + "/permuted", from, weights, split.pads ? rows : copies);
+    tokens = graph_.to_experts(at + "/to_experts", tokens, rows);
+    if (sorts_what_comes()) tokens = graph_.gather(at + "/sorted", tokens, weights, rows);
+    Tensor inner = weights;
+    inner.height = copies;
+    inner.channels = 1;
+    if (net_.experts.weighs_inner) inner = graph_.to_experts(at + "/weights_to_experts", inner, rows);
+    return {.tokens = tokens, .weights = weights, .inner_weights = inner, .copies = copies};
   }
 
   /// Everything behind their last product: the weighted sum of each token's outputs, as many as `from` has.
-  Tensor combine(const std::string& at, const Tensor& outputs, const Dispatched& routed, const Tensor& from) {
-    const Tensor ordered = graph_.gather(at + "/unpermuted", outputs, routed.weights, outputs.height);
+  Tensor combine(const std::string& at, Tensor outputs, const Dispatched& routed, const Tensor& from) {
+    const std::int64_t sent = graph_.expert_split().pads ? outputs.height : routed.copies;
+    if (sorts_what_comes())
+      outputs = graph_.gather(at + "/in_order_of_senders", outputs, routed.weights, outputs.height);
+    outputs = graph_.to_experts(at + "/from_experts", outputs, sent);
+    const Tensor ordered = graph_.gather(at + "/unpermuted", outputs, routed.weights, routed.copies);
     if (net_.experts.weighs_inner) return graph_.combine(at + "/mixed", std::array{ordered}, {}, from);
     return graph_.multiply(at + "/mixed", std::array{ordered, routed.weights}, {}, from);
   }
@@ -213,21 +239,23 @@ class Stack {
   }
 
   /// The second of two products that GPUs share, of which each has rows: its bias is added to the sum.
-  Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted, std::int64_t experts = 0) {
-    if (graph_.split().degree == 1 || experts > 0)
+  Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted, std::int64_t experts = 0,
+               bool is_split = true) {
+    if (graph_.split().degree == 1 || (experts > 0 && !is_split))
       return linear(name, x, net_.width, has_bias, is_adapted, Part::kColumns, experts);
-    const Tensor partial = linear(name, x, net_.width, false, is_adapted, Part::kRows);
+    const Tensor partial = linear(name, x, net_.width, false, is_adapted, Part::kRows, experts);
     const Tensor y = kept(true, [&] { return graph_.end_split(name, partial); });
     if (!has_bias) return y;
-    return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{graph_.table(name + "/bias", 1, net_.width)},
-                          y);
+    const Table bias = graph_.table(name + "/bias", std::max<std::int64_t>(experts, 1), net_.width);
+    return graph_.combine(name + "/bias_add", std::vector{y}, std::vector{bias}, y);
   }
 
   /// What lies between the two sides of a feed-forward part.
   struct Inner {
     std::int64_t width = 0;
     bool has_biases = false;
-    std::int64_t experts = 0;         // in one operator, which no GPUs share; 0: it is that of one
+    std::int64_t experts = 0;         // in one operator; 0: it is that of one
+    bool is_split = true;             // over GPUs that hold layers together
     const Tensor* weights = nullptr;  // that its values are multiplied with
   };
 
@@ -241,7 +269,7 @@ class Stack {
   }
 
   Tensor perceptron(const std::string& at, const Tensor& x, const Inner& of) {
-    const Tensor from = of.experts > 0 ? x : graph_.begin_split(at, x);
+    const Tensor from = of.is_split ? graph_.begin_split(at, x) : x;
     const bool is_adapted = adapters_.feed_forward;
     const bool has_joint = net_.has_joint_gates;
     const auto first = [&](const char* name, std::int64_t features) {
@@ -256,7 +284,7 @@ class Stack {
     inner = part(again_.activations, true, [&] {
       return net_.has_gates ? gated(at, inner, gates, of.weights) : graph_.activation(at + "/activation", inner, true);
     });
-    return outer(at + "/outer", inner, of.has_biases, is_adapted, of.experts);
+    return outer(at + "/outer", inner, of.has_biases, is_adapted, of.experts, of.is_split);
   }
 
   Tensor parallel_sublayers(const std::string& prefix, const Tensor& x) {
@@ -529,14 +557,15 @@ std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split) {
   return (words + multiple - 1) / multiple * multiple;
 }
 
-Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context) {
+Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context,
+                    const ExpertSplit& experts) {
   Transformer part = net;
   part.sequence_length /= context.degree();
   part.heads /= split.degree;
   part.kv_heads /= split.degree;
   part.feed_forward /= split.degree;
   part.experts.shared_feed_forward /= split.degree;
-  if (!part.experts.is_grouped) part.experts.feed_forward /= split.degree;
+  part.experts.feed_forward /= part.experts.is_grouped ? experts.tensor : split.degree;
   part.vocabulary = static_cast<int>(padded_vocabulary(net.vocabulary, split) / split.degree);
   return part;
 }
@@ -544,7 +573,7 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
 std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
                           const LowRankAdapters& adapters) {
   using Head = Transformer::Head;
-  const Transformer net = part_of(whole, graph.split(), graph.context());
+  const Transformer net = part_of(whole, graph.split(), graph.context(), graph.expert_split());
   graph.freeze(adapters.rank > 0);
   Stack stack{graph, net, "", again, adapters};
   Table words;

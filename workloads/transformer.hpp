@@ -52,8 +52,8 @@ struct Transformer {
     bool has_mask = true;                          // a learned vector that stands for what is masked
     int position_kernel = 0, position_groups = 0;  // its weights have a length for each element of the kernel
   };
-  /// Mixtures of experts instead of the feed-forward parts of some layers. Every worker has all experts: a router weighs them
-  /// at each position, tokens are taken to be spread evenly. One by one each expert's matrices have its share of a sample's
+  /// Mixtures of experts instead of the feed-forward parts of some layers: a router weighs them at each position, tokens are taken
+  /// to be spread evenly, unless ExpertSplit says otherwise. One by one each expert's matrices have its share of a sample's
   /// positions as rows, rounded up; grouped, a product of all experts is one operator, and tokens are put in the order of their
   /// experts before and back behind these, each as often as it has experts.
   /// Sources: Shazeer et al., ICLR 2017; Dai et al., DeepSeekMoE, arXiv 2401.06066; Gale et al., MegaBlocks, MLSys 2023.
@@ -152,8 +152,10 @@ struct TwoTowers {
 
 /// Rows of the table of words: rounded up, so that each GPU has a multiple of TensorSplit::vocabulary_multiple of them.
 std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split);
-/// What one of the GPUs has that compute the layers together: its heads, inner features, words and positions. The degrees divide them.
-Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context = {});
+/// What one of the GPUs has that compute the layers together: its heads, inner features, words and positions. The degrees divide
+/// them. Its experts are as many as the router knows, of which it has ExpertSplit::degree times fewer.
+Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context = {},
+                    const ExpertSplit& experts = {});
 
 // Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
 Transformer read_transformer(const JsonReader& json);

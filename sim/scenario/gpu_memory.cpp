@@ -52,15 +52,21 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
 /// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says. Of
 /// weights that are stored in more bytes than kernels compute with, their copies are there from the forward pass to the
 /// backward pass (torch.autocast's cache); of sharded ones these are what is gathered.
-void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen) {
+void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen, int sharing) {
   add_states(memory, parameters, states_of(scenario), slots_of(scenario),
-             scenario.training.strategy.kind->divided_states(), sharing_gpus(scenario));
+             scenario.training.strategy.kind->divided_states(), sharing);
   const bool is_divided = scenario.training.strategy.kind->divided_states().weights;
-  const int gpus = is_divided ? sharing_gpus(scenario) : 1;
+  const int gpus = is_divided ? sharing : 1;
   memory.weights += Bytes{(frozen + gpus - 1) / gpus * weight_bytes(scenario.states)};
   const int computed = bytes_per_scalar(scenario.precision);
   if (!is_divided && weight_bytes(scenario.states) > computed)
     memory.weights += Bytes{(parameters + frozen) * computed};
+}
+
+void add_states(GpuMemory& memory, const Scenario& scenario, const HeldParameters& held) {
+  add_states(memory, scenario, held.trained, held.frozen, sharing_gpus(scenario));
+  if (scenario.model.expert_split.degree > 0)
+    add_states(memory, scenario, held.trained_of_experts, held.frozen_of_experts, sharing_gpus_of_experts(scenario));
 }
 
 /// What is gathered of the units, and what is sent of them from buffers of its own.
@@ -154,18 +160,14 @@ GpuMemory WorkerMemory::of(int stage) const {
   if (stage == 0) memory.input = workload_.input_bytes;
   if (stages_) {
     if (!memory.moment.op.empty()) memory.moment.stage = stage;
-    add_states(memory, scenario_, stages_->parameters[static_cast<std::size_t>(stage)],
-               stages_->frozen[static_cast<std::size_t>(stage)]);
+    add_states(memory, scenario_, stages_->parameters[static_cast<std::size_t>(stage)]);
     add_units(memory, scenario_, plan_stage_units(scenario_, *stages_, stage).units);
     return memory;
   }
-  std::int64_t parameters = 0, frozen = 0;
-  for (std::size_t v = 0; v < workload_.variables.size(); ++v) {
-    const Variable& variable = workload_.variables[v];
-    if (variable.is_trainable) parameters += variable.scalars() / kind.parts_of(scenario_, v);
-    if (variable.is_frozen) frozen += variable.scalars();
-  }
-  add_states(memory, scenario_, parameters, frozen);
+  HeldParameters held;
+  for (std::size_t v = 0; v < workload_.variables.size(); ++v)
+    held.add(workload_.variables[v], kind.parts_of(scenario_, v));
+  add_states(memory, scenario_, held);
   if (kind.collectives() != nullptr) add_units(memory, scenario_, plan_gradient_units(scenario_, 0).units);
   return memory;
 }

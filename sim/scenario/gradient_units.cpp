@@ -207,14 +207,27 @@ GradientUnits with_places(std::vector<GradientUnit> units, std::size_t variables
 
 GradientUnits plan_units(const Scenario& scenario, int servers, const std::vector<bool>& chosen) {
   const GradientExchange& exchange = scenario.training.strategy.exchange;
-  const Planner planner{scenario, servers, chosen};
-  const auto units_of = [&] {
+  // Those that `plan` gives of what is not of experts, and then of what is.
+  const auto units_by = [&](const auto& plan) {
+    std::vector<GradientUnit> units;
+    for (const bool is_of_experts : {false, true}) {
+      std::vector<bool> its = chosen;
+      for (std::size_t v = 0; v < its.size(); ++v)
+        its[v] = its[v] && (scenario.workload.variables[v].parts_of_experts > 0) == is_of_experts;
+      if (is_of_experts && std::ranges::find(its, true) == its.end()) break;
+      for (GradientUnit& unit : plan(Planner{scenario, servers, its})) {
+        unit.is_of_experts = is_of_experts;
+        units.push_back(std::move(unit));
+      }
+    }
+    return units;
+  };
+  const std::vector<GradientUnit> whole = units_by([&](const Planner& planner) {
     if (exchange.by_blocks) return planner.blocks(scenario.workload);
     if (!exchange.bucket_size || exchange.cycle_time) return planner.one_per_variable();
     return planner.buckets(scenario.workload, exchange.first_bucket_size.value_or(*exchange.bucket_size),
                            *exchange.bucket_size);
-  };
-  const std::vector<GradientUnit> whole = units_of();
+  });
   GradientUnits plan;
   const Placement placement = scenario.training.strategy.server_rules().placement;
   for (const GradientUnit& unit : whole) {
@@ -227,11 +240,13 @@ GradientUnits plan_units(const Scenario& scenario, int servers, const std::vecto
   plan = with_places(std::move(plan.units), scenario.workload.variables.size());
   const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
   if (rules != nullptr && rules->gather_bucket_size)
-    plan.gathered = std::make_shared<const GradientUnits>(
-        with_places(*rules->gather_bucket_size == Bytes{}
-                        ? planner.one_per_variable()
-                        : planner.buckets(scenario.workload, *rules->gather_bucket_size, *rules->gather_bucket_size),
-                    scenario.workload.variables.size()));
+    plan.gathered = std::make_shared<const GradientUnits>(with_places(
+        units_by([&](const Planner& planner) {
+          return *rules->gather_bucket_size == Bytes{}
+                     ? planner.one_per_variable()
+                     : planner.buckets(scenario.workload, *rules->gather_bucket_size, *rules->gather_bucket_size);
+        }),
+        scenario.workload.variables.size()));
   if (servers > 0) {
     std::vector<Bytes> sizes;
     for (const GradientUnit& unit : plan.units) sizes.push_back(unit.gradient_bytes);

@@ -24,6 +24,7 @@ struct GradientUnit {
   /// Of what is sharded by blocks: the variables outside of blocks, which stay gathered from the first use in the forward
   /// pass to the last one in the backward pass, as in PyTorch FSDP (Zhao et al., VLDB 2023, section 4).
   bool is_root = false;
+  bool is_of_experts = false;  // that are spread over GPUs, and which fewer of them have in common
 };
 
 struct GradientUnits {
@@ -43,6 +44,7 @@ std::vector<std::size_t> bucket_ends(std::span<const double> bytes, double first
 ///   instead.
 /// - blocks (GradientExchange::by_blocks): the variables of a block of the model (model_blocks.hpp) are a unit, and those outside
 ///   of blocks are one, the root; in the order in which blocks are ready. A model without blocks has buckets of 25 MiB.
+/// Experts that are spread over GPUs are in units of their own, as fewer workers add up their gradients.
 /// - pieces: units above partition_size are cut into equal ones (Peng et al., ByteScheduler, SOSP 2019); sharded
 ///   placement cuts every variable into one per server.
 /// Frozen variables are in units where parameters are sharded, which are gathered.

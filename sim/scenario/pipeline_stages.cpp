@@ -309,8 +309,8 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .of_variable = std::vector<std::vector<int>>(workload.variables.size()),
                         .parts_of_variable = std::vector<std::vector<int>>(workload.variables.size()),
                         .variables = std::vector<Bytes>(count),
-                        .parameters = std::vector<std::int64_t>(count),
-                        .frozen = std::vector<std::int64_t>(count),
+                        .parameters = std::vector<HeldParameters>(count),
+                        .updated = std::vector<double>(count),
                         .passed = {},
                         .gathers_passed = pipeline.scatters && split.degree > 1 && !split.has_sequence_parts,
                         .kept = std::vector<Bytes>(parts)};
@@ -341,12 +341,16 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
         (void)insert(stages.parts_of_variable[of], part);
         const Variable& held = workload.variables[of];
         if (!insert(stages.of_variable[of], stage)) continue;
-        if (held.is_frozen) stages.frozen[static_cast<std::size_t>(stage)] += held.scalars();
+        stages.parameters[static_cast<std::size_t>(stage)].add(held);
         if (!held.is_trainable) continue;
         stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
-        stages.parameters[static_cast<std::size_t>(stage)] += held.scalars();
+        stages.updated[static_cast<std::size_t>(stage)] += as_double(held.bytes) * update_weight(scenario, held);
       }
   }
+  double all = 0;
+  for (const Variable& variable : workload.variables)
+    if (variable.is_trainable) all += as_double(variable.bytes) * update_weight(scenario, variable);
+  for (double& updated : stages.updated) updated /= all;
   return stages;
 }
 
@@ -393,8 +397,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
     plan.launch_time += kernel.time.launch;
   }
   complete_shares(plan, stages, stage, workload);
-  const double share =
-      as_double(stages.variables[static_cast<std::size_t>(stage)]) / as_double(workload.parameter_bytes());
+  const double share = stages.updated[static_cast<std::size_t>(stage)];
   plan.update = whole.update * share;
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;

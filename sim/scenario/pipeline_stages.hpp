@@ -8,6 +8,7 @@
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_time.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/states.hpp"
 
 namespace rehearse {
 
@@ -17,8 +18,8 @@ struct PipelineStages {
   std::vector<std::vector<int>> of_variable;        // [variables] in order: each stage that uses it holds it
   std::vector<std::vector<int>> parts_of_variable;  // [variables] in order: that use it
   std::vector<Bytes> variables;                     // [stages] trainable ones
-  std::vector<std::int64_t> parameters;             // [stages] scalars of those
-  std::vector<std::int64_t> frozen;                 // [stages] scalars of what is frozen
+  std::vector<HeldParameters> parameters;           // [stages]
+  std::vector<double> updated;                      // [stages] of the whole model's update
   /// [parts - 1] of a micro-batch to the next part, by each worker, and as many of gradients back.
   std::vector<Bytes> passed;
   bool gathers_passed = false;  // those that receive it gather it from their parts, Pipeline::scatters

@@ -23,6 +23,7 @@ enum class Axis : std::uint8_t {
   kPipeline,   // the stage of the model
   kData,       // the samples; of these workers each may keep its part of the states
   kReplica,    // the samples, where those along kData share states among themselves
+  kExperts,    // of a mixture, in expert_grid()
 };
 
 /// Workers that differ in these alone have gradients of the same variables to add up, and may share states.
@@ -107,5 +108,9 @@ class RankGrid {
 /// That of the scenario's workers: some hold the model together (StrategyKind::model_axes()), and their likes are data
 /// parallel. They stand in the strategy's rank_order().
 RankGrid rank_grid(const Scenario& scenario);
+
+/// The same workers as they share the experts of mixtures (ExpertSplit): those that hold each expert together, that have other
+/// experts, and, along kData, that have the same; in as many stages.
+RankGrid expert_grid(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -7,6 +7,18 @@
 
 namespace rehearse {
 
+/// Scalars of the variables that a GPU has, of which those of experts that are spread over GPUs are shared by fewer.
+struct HeldParameters {
+  std::int64_t trained = 0, frozen = 0;
+  std::int64_t trained_of_experts = 0, frozen_of_experts = 0;
+
+  void add(const Variable& variable, int parts = 1) {
+    const bool is_of_experts = variable.parts_of_experts > 0;
+    if (variable.is_trainable) (is_of_experts ? trained_of_experts : trained) += variable.scalars() / parts;
+    if (variable.is_frozen) (is_of_experts ? frozen_of_experts : frozen) += variable.scalars();
+  }
+};
+
 /// Precisions in which the states of a parameter are stored. Kernels compute with the weights in the workload's precision,
 /// whatever these are.
 struct States {

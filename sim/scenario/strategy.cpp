@@ -55,8 +55,14 @@ int StrategyKind::parts_of(const Scenario&, std::size_t) const { return 1; }
 /// The optimizer updates its part of the variables.
 void StrategyKind::divide(ComputePlan& plan, const Scenario& scenario) const {
   if (!divided_states().optimizer) return;
-  for (Seconds* part : {&plan.update, &plan.update_dispatch})
-    *part = *part / static_cast<double>(sharing_gpus(scenario));
+  double updated = 0, all = 0;
+  for (const Variable& variable : scenario.workload.variables) {
+    if (!variable.is_trainable) continue;
+    updated += as_double(variable.bytes) * update_weight(scenario, variable);
+    all += as_double(variable.bytes);
+  }
+  const double share = updated / all / static_cast<double>(sharing_gpus(scenario));
+  for (Seconds* part : {&plan.update, &plan.update_dispatch}) *part = *part * share;
 }
 
 void StrategyKind::choose_units(GradientExchange&) const {}

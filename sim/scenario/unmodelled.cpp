@@ -33,7 +33,7 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
     {"context_parallel context_parallel_size context_parallel_degree context_parallelism ring_attention cp cp_size",
      "context parallelism", kContext, true},
     {"expert_parallel expert_parallel_size expert_model_parallel_size expert_parallelism ep ep_size",
-     "expert parallelism", "each worker has all experts"},
+     "expert parallelism", R"("experts": { "degree": 8 } in an "all_reduce" strategy says it)", true},
     {"recompute recomputation activation_recomputation activation_checkpointing gradient_checkpointing "
      "recompute_granularity "
      "checkpoint_activations remat",
@@ -95,7 +95,8 @@ constexpr auto kWords = std::to_array<UnmodelledWord>({
      {"pipedream pipedream_2bw async asynchronous", "an asynchronous pipeline, with several versions of the weights,",
       "a step ends with one update of all stages"}},
     {"kind", {"tensor_parallel tensor_parallelism tp megatron", "tensor parallelism", kTensor, true}},
-    {"kind", {"expert_parallel moe ep", "expert parallelism", "each worker has all experts"}},
+    {"kind",
+     {"expert_parallel moe ep", "expert parallelism", R"("experts": { "degree": 8 } in an "all_reduce" strategy says it)", true}},
     {"kind", {"local_sgd diloco fedavg", "synchronization after several local steps", kAllReduce}},
     {"optimizer",
      {"adamw lamb lars adafactor lion muon shampoo sophia adagrad rmsprop adam8bit adam_8bit sgd_momentum nesterov",

@@ -76,6 +76,16 @@ RankGrid rank_grid(const Scenario& scenario) {
   return RankGrid{axes};
 }
 
+RankGrid expert_grid(const Scenario& scenario) {
+  const ExpertSplit& split = scenario.model.expert_split;
+  const int stages = rank_grid(scenario).degree(Axis::kPipeline), degree = std::max(split.degree, 1);
+  const int likes = scenario.count(Role::kWorker) / (stages * split.tensor * degree);
+  const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
+  std::vector<RankGrid::Degree> axes{{Axis::kTensor, split.tensor}, {Axis::kExperts, degree}, {Axis::kData, likes}};
+  axes.insert(is_by_stages ? axes.end() : axes.begin() + 1, {Axis::kPipeline, stages});
+  return RankGrid{axes};
+}
+
 int workers_per_model(const Scenario& scenario) { return scenario.training.strategy.kind->workers_per_model(); }
 
 bool has_whole_grid(const Scenario& scenario) {
@@ -90,6 +100,16 @@ int sharing_gpus(const Scenario& scenario) {
   for (const Group& group : scenario.groups) gpus += group.workers() * group.gpus_per_worker;
   return gpus / workers_per_model(scenario) * scenario.model.context.degree() /
          rank_grid(scenario).degree(Axis::kReplica);
+}
+
+int sharing_gpus_of_experts(const Scenario& scenario) {
+  return scenario.model.expert_split.degree > 0 ? expert_grid(scenario).degree(Axis::kData) : sharing_gpus(scenario);
+}
+
+double update_weight(const Scenario& scenario, const Variable& variable) {
+  return variable.parts_of_experts == 0
+             ? 1
+             : static_cast<double>(sharing_gpus(scenario)) / sharing_gpus_of_experts(scenario);
 }
 
 void rebuild_workloads(Scenario& scenario, const std::string& place) {

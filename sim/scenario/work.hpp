@@ -28,6 +28,10 @@ bool has_whole_grid(const Scenario& scenario);
 
 /// GPUs that have the same variables, and of which each keeps a part with sharding: all, those of a stage, or a group of these.
 int sharing_gpus(const Scenario& scenario);
+/// The same of experts that are spread over GPUs.
+int sharing_gpus_of_experts(const Scenario& scenario);
+/// What a GPU updates of the variable where the optimizer is sharded, by its share of the variables that all of them have.
+double update_weight(const Scenario& scenario, const Variable& variable);
 
 /// Builds all workloads anew, once their model has changed. Throws InputError, which begins with `place`.
 void rebuild_workloads(Scenario& scenario, const std::string& place);

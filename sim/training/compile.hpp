@@ -21,17 +21,19 @@ struct CompiledKernels {
   std::vector<OperationIndex> last;   // [kernels] in the last one, which has gradients
 };
 /// How a worker's program numbers the groups that it is in, in the order of StrategyCompiler::groups(): from 0 on those that
-/// share states, of each kind that computes layers together, of replicas of what is shared, and the strategy's own.
+/// share states, of each kind that computes layers together, of replicas of what is shared, those that share states of experts, and
+/// the strategy's own.
 struct GroupNumbers {
-  std::array<int, kSplitGroups> split{-1, -1, -1};  // by SplitGroup; -1: layers are not split so
-  int replicas = -1;                                // -1: there are none
-  int own = 1;                                      // the first of the strategy's own
+  std::array<int, kSplitGroups> split{-1, -1, -1, -1};  // by SplitGroup; -1: layers are not split so
+  int replicas = -1;                                    // -1: there are none
+  int of_experts = -1;                                  // that share states of experts; -1: experts are not spread
+  int own = 1;                                          // the first of the strategy's own
 
   int of(SplitGroup group) const { return split[static_cast<std::size_t>(group)]; }
   bool has(SplitGroup group) const { return of(group) >= 0; }
 };
-GroupNumbers group_numbers(const RankGrid& grid);
-/// The axis along which workers of the group differ.
+GroupNumbers group_numbers(const Scenario& scenario);
+/// The axis along which workers of the group differ, of rank_grid(), or of experts of expert_grid().
 Axis axis_of(SplitGroup group);
 
 /// Adds the kernels, `passes` times, to a stream. Exchanges of the plan are collectives of the worker's groups, with

@@ -61,7 +61,10 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
       plan.kernels,
       units,
       strategy,
-      {.passes = passes, .replicas = {.group = split.groups.replicas, .sharing_workers = sharing_workers}}};
+      {.passes = passes,
+       .groups = {.replicas = split.groups.replicas,
+                  .sharing_workers = sharing_workers,
+                  .of_experts = split.groups.of_experts}}};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
   const OperationIndex begin = builder.add(BeginKernels{});
@@ -91,7 +94,8 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                          reduced, last);
   if (const CollectiveRules& rules = *strategy.kind->collectives(); rules.has_gradient_norm) {
     std::vector<int> groups;
-    if (split.groups.has(SplitGroup::kTensor)) groups.push_back(split.groups.of(SplitGroup::kTensor));
+    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts})
+      if (split.groups.has(parts)) groups.push_back(split.groups.of(parts));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     const int label = static_cast<int>(builder.program().labels.size());
     builder.program().labels.resize(builder.program().labels.size() + groups.size(), "norm of gradients");
@@ -108,7 +112,7 @@ class AllReduceCompiler final : public StrategyCompiler {
   explicit AllReduceCompiler(const Site& site) : StrategyCompiler{site}, units_{plan_gradient_units(scenario(), 0)} {}
 
   Program compile(const WorkerStep& step, FirstVariables) const override {
-    SplitLayers split{.groups = group_numbers(grid())};
+    SplitLayers split{.groups = group_numbers(scenario())};
     if (count_exchanges(*step.plan) > 0) {
       split.labels = exchange_labels(*step.plan, scenario().workload.graph, step.passes);
       split.labels.emplace_back("gradients of what is not split");

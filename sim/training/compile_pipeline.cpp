@@ -82,7 +82,7 @@ class PipelineCompiler {
   Program compile() {
     const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
     const UnitExchange::Setting setting{microbatches_, exchange_.first_label[static_cast<std::size_t>(stage_)],
-                                        replicas()};
+                                        sharing_groups()};
     for (std::vector<Pass>* passes : {&forward_, &backward_})
       for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
@@ -217,8 +217,10 @@ class PipelineCompiler {
     }
   }
 
-  Replicas replicas() const {
-    return {.group = exchange_.groups.replicas, .sharing_workers = exchange_.sharing_workers};
+  SharingGroups sharing_groups() const {
+    return {.replicas = exchange_.groups.replicas,
+            .sharing_workers = exchange_.sharing_workers,
+            .of_experts = exchange_.groups.of_experts};
   }
 
   void add_up_norm() {
@@ -228,8 +230,8 @@ class PipelineCompiler {
       return std::ranges::find(of.stages, stage_) != of.stages.end();
     });
     std::vector<int> groups;
-    if (const GroupNumbers& all = exchange_.groups; all.has(SplitGroup::kTensor))
-      groups.push_back(all.of(SplitGroup::kTensor));
+    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts})
+      if (exchange_.groups.has(parts)) groups.push_back(exchange_.groups.of(parts));
     groups.push_back(exchange_.groups.own + static_cast<int>(copies));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     reduced_ = add_gradient_norm(builder_, groups, exchange_.first_norm, reduced_, last_);
@@ -321,7 +323,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     exchange.labels.insert(exchange.labels.end(), labels.begin(), labels.end());
   }
   const RankGrid grid = rank_grid(scenario);
-  exchange.groups = group_numbers(grid);
+  exchange.groups = group_numbers(scenario);
   exchange.sharing_workers = grid.degree(kSharingAxes);
   add_exchanges(scenario, stages, exchange);
   exchange.first_label.push_back(static_cast<int>(exchange.labels.size()));
@@ -347,7 +349,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
         "copies of " + variables[static_cast<std::size_t>(copies.variables.front())].name +
         (copies.variables.size() > 1 ? " and " + std::to_string(copies.variables.size() - 1) + " more" : ""));
   exchange.first_norm = static_cast<int>(exchange.labels.size());
-  constexpr std::size_t kMostNorms = 3;  // among layers' parts, stages and data-parallel workers
+  constexpr std::size_t kMostNorms = 4;  // among layers' parts, experts, stages and data-parallel workers
   if (strategy.kind->collectives()->has_gradient_norm)
     exchange.labels.resize(exchange.labels.size() + kMostNorms, "norm of gradients");
   return exchange;
@@ -396,6 +398,7 @@ class StageCompiler final : public StrategyCompiler {
         groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(kSharingAxes, first)});
     add_split_groups(groups);
     add_replica_groups(groups);
+    add_expert_groups(groups);
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
       for (int first = 0; first < workers(); ++first) {
         if (alike(first) != 0) continue;

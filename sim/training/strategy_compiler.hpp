@@ -39,7 +39,8 @@ struct WorkerStep {
 class StrategyCompiler : private Pinned {
  public:
   /// The site has to outlive it.
-  explicit StrategyCompiler(const Site& site) : site_{site}, grid_{rank_grid(site.scenario)} {}
+  explicit StrategyCompiler(const Site& site)
+      : site_{site}, grid_{rank_grid(site.scenario)}, experts_{expert_grid(site.scenario)} {}
   virtual ~StrategyCompiler() = default;
 
   /// The worker's part of what a machine like its own would do by itself in a pass.
@@ -58,6 +59,7 @@ class StrategyCompiler : private Pinned {
       if (grid_.is_first(kSharingAxes, first)) groups.push_back({"data", grid_.along(kSharingAxes, first)});
     add_split_groups(groups);
     add_replica_groups(groups);
+    add_expert_groups(groups);
     return groups;
   }
   /// The workers that share the counters of the worker's team, itself included, in order.
@@ -77,15 +79,25 @@ class StrategyCompiler : private Pinned {
   const RankGrid& grid() const { return grid_; }
   /// A group of each worker at the beginning of the axis and those along it.
   void add_groups_along(Axis axis, const std::string& name, std::vector<WorkerGroup>& groups) const {
+    add_groups_along(grid_, axis, name, groups);
+  }
+  void add_groups_along(const RankGrid& grid, Axis axis, const std::string& name,
+                        std::vector<WorkerGroup>& groups) const {
     for (int first = 0; first < workers(); ++first)
-      if (grid_.coordinate(first, axis) == 0) groups.push_back({name, grid_.along(axis, first)});
+      if (grid.coordinate(first, axis) == 0) groups.push_back({name, grid.along(axis, first)});
   }
   /// Those that compute each layer together; none if layers are not split.
   void add_split_groups(std::vector<WorkerGroup>& groups) const {
-    constexpr std::array<const char*, kSplitGroups> kNames{"tensor", "heads", "positions"};
-    for (std::size_t group = 0; group < kSplitGroups; ++group)
-      if (const Axis axis = axis_of(static_cast<SplitGroup>(group)); grid_.degree(axis) > 1)
-        add_groups_along(axis, kNames[group], groups);
+    constexpr std::array<const char*, kSplitGroups> kNames{"tensor", "heads", "positions", "experts"};
+    for (std::size_t group = 0; group < kSplitGroups; ++group) {
+      const Axis axis = axis_of(static_cast<SplitGroup>(group));
+      if (const RankGrid& grid = axis == Axis::kExperts ? experts_ : grid_; grid.degree(axis) > 1)
+        add_groups_along(grid, axis, kNames[group], groups);
+    }
+  }
+  /// Those that share the states of experts.
+  void add_expert_groups(std::vector<WorkerGroup>& groups) const {
+    if (scenario().model.expert_split.degree > 0) add_groups_along(experts_, Axis::kData, "data of experts", groups);
   }
   void add_replica_groups(std::vector<WorkerGroup>& groups) const {
     if (grid_.degree(Axis::kReplica) > 1) add_groups_along(Axis::kReplica, "replicas", groups);
@@ -95,7 +107,7 @@ class StrategyCompiler : private Pinned {
 
  private:
   const Site& site_;
-  RankGrid grid_;
+  RankGrid grid_, experts_;
 };
 
 std::unique_ptr<StrategyCompiler> parameter_server_compiler(const Site& site);

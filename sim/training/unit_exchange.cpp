@@ -27,7 +27,7 @@ UnitExchange::UnitExchange(ProgramBuilder& builder, const std::vector<PlannedKer
       sharding_{rules_of(strategy).sharding},
       scatters_gradients_{sharding_ != Sharding::kNone &&
                           (sharding_ != Sharding::kOptimizer || rules_of(strategy).scatters_gradients)},
-      replicas_{setting.replicas},
+      groups_{setting.groups},
       prefetched_units_{rules_of(strategy).prefetched_units},
       first_label_{setting.first_label},
       first_counter_{builder.program().counters},
@@ -112,6 +112,7 @@ OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_o
   const GradientUnit& unit = units_.units[u];
   const OperationIndex added =
       builder_.add(Collective{.kind = kind,
+                              .group = group_of(unit),
                               .label = label(u, label_of_unit),
                               .priority = priority(unit),
                               .bytes = kind == CollectiveKind::kAllGather ? unit.value_bytes : unit.gradient_bytes});
@@ -123,6 +124,7 @@ OperationIndex UnitExchange::gather_updated(std::size_t u) {
   const GradientUnit& unit = fetched_.units[u];
   const int own_label = first_label_ + static_cast<int>(units_.units.size()) * count_.all() + static_cast<int>(u);
   const OperationIndex added = builder_.add(Collective{.kind = CollectiveKind::kAllGather,
+                                                       .group = group_of(unit),
                                                        .label = units_.gathered ? own_label : label(u, count_.reduced),
                                                        .priority = priority(unit),
                                                        .bytes = unit.value_bytes});
@@ -172,11 +174,11 @@ std::vector<OperationIndex> UnitExchange::reduce(const std::vector<OperationInde
     const OperationIndex part = std::exchange(
         reduced.back(),
         builder_.add(
-            Collective{.group = replicas_.group,
+            Collective{.group = groups_.replicas,
                        .label = label(unit.unit, count_.all() - count_.among_replicas + of_pass),
                        .priority = priority(units_.units[unit.unit]),
-                       .bytes = Bytes{(units_.units[unit.unit].gradient_bytes.value() + replicas_.sharing_workers - 1) /
-                                      replicas_.sharing_workers}}));
+                       .bytes = Bytes{(units_.units[unit.unit].gradient_bytes.value() + groups_.sharing_workers - 1) /
+                                      groups_.sharing_workers}}));
     builder_.order(part, reduced.back());
   }
   return reduced;

@@ -12,10 +12,11 @@
 
 namespace rehearse {
 
-/// Workers that have the same part of what is sharded.
-struct Replicas {
-  int group = -1;           // of a worker's groups; -1: there are none
+/// Groups of a worker's program besides that which shares states.
+struct SharingGroups {
+  int replicas = -1;        // of workers that have the same part of what is sharded; -1: there are none
   int sharing_workers = 1;  // that have the other parts
+  int of_experts = -1;      // those that share the states of experts that are spread over GPUs
 };
 
 /// In a step of `passes` passes each unit is
@@ -31,10 +32,10 @@ class UnitExchange {
  public:
   struct Setting {
     int passes = 1, first_label = 0;
-    Replicas replicas{};
+    SharingGroups groups{};
   };
 
-  /// Adds operations in group 0, and those among replicas in `replicas.group`, to the builder's program, whose labels from
+  /// Adds operations in group 0, and in those of `setting`, to the builder's program, whose labels from
   /// `first_label` on are labels().
   /// `kernels` are those of a pass; or its forward or its backward ones, for one that gathers or adds up for them
   /// alone.
@@ -85,6 +86,7 @@ class UnitExchange {
   bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
   void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
   int label(std::size_t unit, int label_of_unit) const;
+  int group_of(const GradientUnit& unit) const { return unit.is_of_experts ? groups_.of_experts : 0; }
   int priority(const GradientUnit& unit) const;
   OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
   OperationIndex gather_updated(std::size_t unit);
@@ -97,7 +99,7 @@ class UnitExchange {
   const GradientExchange& exchange_;
   Sharding sharding_;
   bool scatters_gradients_;
-  Replicas replicas_;
+  SharingGroups groups_;
   int prefetched_units_;
   int first_label_;
   int first_counter_;  // of the units, with forward overlap

@@ -16,6 +16,7 @@
 #include "sim/scenario/work.hpp"
 #include "sim/training/step_size.hpp"
 #include "sim/training/strategies/context.hpp"
+#include "sim/training/strategies/experts.hpp"
 #include "sim/training/strategies/pipeline.hpp"
 #include "sim/training/strategies/sharding.hpp"
 #include "sim/training/strategies/strategies.hpp"
@@ -31,6 +32,7 @@ struct AllReduceParts {
   CollectiveRules rules;
   TensorSplit split{};
   ContextSplit context{};
+  ExpertSplit experts{};
   std::optional<Pipeline> stages{};
   bool has_microbatches = false;  // stated, whatever the number of stages
   std::vector<Axis> rank_order{};
@@ -40,12 +42,14 @@ class AllReduce final : public StrategyKind {
  public:
   explicit AllReduce(const AllReduceParts& parts) : parts_{parts} {
     parts_.rules.only_reduces =
-        parts.rules.sharding == Sharding::kNone && parts.split.degree == 1 && parts.context.degree() == 1;
+        parts.rules.sharding == Sharding::kNone && parts.split.degree == 1 && parts.context.degree() == 1 &&
+        parts.experts.degree == 0;
   }
 
   std::string title() const override {
     return (parts_.split.degree > 1 ? title_of(parts_.split) + ", " : "") +
            (parts_.context.degree() > 1 ? title_of(parts_.context) + ", " : "") +
+           (parts_.experts.degree > 1 ? title_of(parts_.experts) + ", " : "") +
            (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
            (parts_.rules.sharding != Sharding::kNone
                 ? "data parallel with " + title_of(parts_.rules.sharding) + shard_group_text(parts_.rules)
@@ -147,7 +151,9 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
-  bool has_split() const { return parts_.split.degree * parts_.context.degree() > 1; }
+  bool has_split() const {
+    return parts_.split.degree * parts_.context.degree() > 1 || parts_.experts.degree > 0;
+  }
 
   AllReduceParts parts_;
 };
@@ -179,7 +185,8 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   AllReduceParts parts;
   parts.rules.algorithm = read_algorithm(json, scenario, effective);
   read_sharding(json, parts.rules);
-  if (json.has("tensor")) parts.split = read_tensor(json.child("tensor"), scenario, effective["tensor"]);
+  if (json.has("tensor")) 
+    parts.split = read_tensor(json.child("tensor"), scenario, json.has("experts"), effective["tensor"]);
   if (json.has("context")) parts.context = read_context(json.child("context"), scenario, effective["context"]);
   const int of_layer = workers_of_layer(scenario.model);
   if (json.has("global_batch"))
@@ -189,11 +196,14 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
     parts.stages = read_pipeline(json.child("pipeline"), json, scenario, effective["pipeline"]);
   else if (json.has("global_batch"))
     scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, of_layer);
+  if (json.has("experts"))
+    parts.experts = read_experts(json.child("experts"), scenario, parts.stages ? parts.stages->stages : 1,
+                                 effective["experts"]);
   parts.rules.has_gradient_norm = json.optional<bool>("clip_norm", false);
   parts.rules.shard_group = read_shard_group(
       json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1),
       parts.context.degree());
-  parts.rank_order = read_rank_order(json, of_layer > 1, effective);
+  parts.rank_order = read_rank_order(json, of_layer > 1 || parts.experts.degree > 1, effective);
   return std::make_shared<AllReduce>(parts);
 }
 
@@ -318,6 +328,7 @@ StrategyEntry all_reduce() {
            pipeline_keys(),
            tensor_keys(),
            context_keys(),
+           expert_keys(),
            {schema_of_batches, refusals_of_batches}}};
 }
 

@@ -80,7 +80,7 @@ ContextSplit of_degree(ContextSplit split, Way way, int degree) {
 
 }  // namespace
 
-StrategyKeys context_keys() { return {schema_of_context, nullptr}; }  // tensor_keys() has what goes with neither
+StrategyKeys context_keys() { return {schema_of_context, nullptr}; }  // tensor_keys() has what goes with no split
 
 ContextSplit read_context(const JsonReader& json, Scenario& scenario, Json& effective) {
   const auto degree = json.required<int>("degree");

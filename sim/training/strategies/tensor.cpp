@@ -24,8 +24,15 @@ constexpr std::array kRankOrders{Named{"tensor_data_pipeline", false},
                                  Named{"nanotron", false},
                                  Named{"torchtitan", false}};
 
-/// Whether workers compute layers together, with parts of products or of positions.
-bool is_split(const Refusal::Subject& subject) { return workers_of_layer(subject.scenario->model) > 1; }
+/// Whether workers compute layers together, with parts of products, of positions or of experts.
+bool is_split(const Refusal::Subject& subject) {
+  const ModelDescription& model = subject.scenario->model;
+  return workers_of_layer(model) > 1 || model.expert_split.degree > 0;
+}
+
+const char* key_of_split(const ModelDescription& model) {
+  return model.split.degree > 1 ? "tensor" : model.context.degree() > 1 ? "context" : "experts";
+}
 
 /// The first group whose workers hold a layer together with those of the group before, which have other GPUs; null: none.
 const Group* first_with_a_shared_layer(const Scenario& scenario) {
@@ -62,25 +69,25 @@ std::vector<Refusal> refusals_of_split() {
       {"layers that are split over workers of several GPUs",
        [](const Refusal::Subject& s) {
          return strategy_place_if(is_split(s) && has_workers_of_gpus(s),
-                                  s.scenario->model.split.degree > 1 ? "tensor" : "context");
+                                  key_of_split(s.scenario->model));
        },
        "a worker for each GPU (\"workers_per_machine\" as many as it has)",
        "each GPU that computes layers together with others is a rank"},
       {"split layers of unequal micro-batches",
        [](const Refusal::Subject& s) { return is_split(s) ? batch_of_others(s) : RefusedPlace{}; },
-       "the same batch in all groups with \"tensor\" or \"context\"",
+       "the same batch in all groups with \"tensor\", \"context\" or \"experts\"",
        "all workers of such a group compute the same samples"},
       {"all-reduces of machines among the parts of layers",
        [](const Refusal::Subject& s) { return is_split(s) ? algorithm_of_machines(s) : RefusedPlace{}; },
-       "an all-reduce among any GPUs with \"tensor\" or \"context\", not \"hierarchical\" or \"nvls\"",
+       "an all-reduce among any GPUs with \"tensor\", \"context\" or \"experts\", not \"hierarchical\" or \"nvls\"",
        "a group of ranks may have some of a machine's GPUs"},
       {"fused cycles of the sums of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? stated_of_strategy(s, {"cycle_time"}) : RefusedPlace{}; },
-       "none with \"tensor\" or \"context\"",
+       "none with \"tensor\", \"context\" or \"experts\"",
        "kernels wait for what split layers exchange, which no cycle may hold back"},
       {"forward overlap of split layers",
        [](const Refusal::Subject& s) { return is_split(s) ? forward_overlap(s) : RefusedPlace{}; },
-       "\"none\" or \"backward\" with \"tensor\" or \"context\"",
+       "\"none\" or \"backward\" with \"tensor\", \"context\" or \"experts\"",
        "workers that compute layers together end a step together"},
   };
 }
@@ -121,20 +128,24 @@ int nearest(const Transformer& net, TensorSplit split, int workers) {
   });
 }
 
-/// Why no layer of the model can be split; empty: they can.
-std::string why_never(const Transformer& net) {
+/// Why no layer of the model can be split; empty: they can. `spreads_experts`: as the strategy says.
+std::string why_never(const Transformer& net, bool spreads_experts) {
   using Head = Transformer::Head;
   if (net.vocabulary == 0 || (net.head != Head::kLanguageModel && net.head != Head::kMaskedLanguageModel))
     return ", which has no logits over words: how others are split is not modelled";
-  if (net.experts.count > 0) return ", a mixture of experts: how experts are split is not modelled yet";
+  if (net.experts.count > 0 && !net.experts.is_grouped)
+    return ", a mixture whose experts are computed one by one: how these are split is not modelled, as it is with "
+           "\"grouped_experts\": true";
+  if (net.experts.count > 0 && !spreads_experts)
+    return ", or \"experts\": { \"degree\": 1 } beside \"tensor\" to say how its experts are split";
   if (net.disentangled_positions > 0) return ": how disentangled positions are split is not modelled";
   return {};
 }
 
-const Transformer& splittable(const JsonReader& json, const Scenario& scenario) {
+const Transformer& splittable(const JsonReader& json, const Scenario& scenario, bool spreads_experts) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const std::string reason =
-      net == nullptr ? ", which is no transformer: how its layers are split is not modelled" : why_never(*net);
+      net == nullptr ? ", which is no transformer: how its layers are split is not modelled" : why_never(*net, spreads_experts);
   if (!reason.empty()) json.fail("degree", "expected 1 for model " + in_quotes(scenario.model.name) + reason);
   return *net;
 }
@@ -153,7 +164,7 @@ void expect_whole_vocabulary(const JsonReader& json, const Scenario& scenario, i
 
 StrategyKeys tensor_keys() { return {schema_of_split, refusals_of_split}; }
 
-TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effective) {
+TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, bool spreads_experts, Json& effective) {
   TensorSplit split{.degree = json.required<int>("degree")};
   json.expect(split.degree >= 1, "degree", "at least 1");
   split.has_sequence_parts = json.optional<bool>("sequence_parallel", false) && split.degree > 1;
@@ -166,7 +177,7 @@ TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effect
     expect_whole_vocabulary(json, scenario, split.vocabulary_multiple);
     return split;
   }
-  const Transformer& net = splittable(json, scenario);
+  const Transformer& net = splittable(json, scenario, spreads_experts);
   const int workers = scenario.count(Role::kWorker);
   if (const std::string reason = why_not(net, split, workers); !reason.empty())
     json.fail("degree", "expected a degree that divides the " + reason + "; found " + std::to_string(split.degree) +
@@ -191,7 +202,7 @@ std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
   std::vector<TensorSplit> more;
-  if (net == nullptr || !why_never(*net).empty() || scenario.model.context.degree() > 1) return more;
+  if (net == nullptr || !why_never(*net, scenario.model.expert_split.degree > 0).empty() || scenario.model.context.degree() > 1) return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;

@@ -13,8 +13,8 @@ namespace rehearse {
 StrategyKeys tensor_keys();
 
 /// The split of the layers, into which the scenario's workloads are built anew. Throws InputError at the key, with the nearest
-/// degree that would do, if the model cannot be split so.
-TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, Json& effective);
+/// degree that would do, if the model cannot be split so. `spreads_experts`: the strategy says how experts of mixtures are split.
+TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, bool spreads_experts, Json& effective);
 
 /// Splits over more of the workers of a machine that would do, with sequence parallelism where none is split yet.
 std::vector<TensorSplit> more_split(const Scenario& scenario);
