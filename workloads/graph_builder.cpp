@@ -452,7 +452,7 @@ GraphBuilder::Tensor GraphBuilder::grouped_linear(const std::string& name, const
 
 GraphBuilder::Tensor GraphBuilder::gather(const std::string& name, const Tensor& x, const Tensor& indices,
                                           std::int64_t positions) {
-  const Tensor y = elementwise(name, OperatorKind::kElementwise, {x}, {positions, 1, x.channels});
+  const Tensor y = elementwise(name, OperatorKind::kEmbedding, {x}, {positions, 1, x.channels});
   const auto vertex = static_cast<std::size_t>(y.producer);
   workload_.graph[vertex].bytes_read = bytes_of(y);
   if (indices.producer >= 0) workload_.graph.connect(static_cast<std::size_t>(indices.producer), vertex);

@@ -20,7 +20,7 @@ enum class OperatorKind {
   kDense,
   kProduct,    // of two activations, as in attention
   kRecurrent,  // one position of a recurrent layer
-  kEmbedding,  // rows of a table
+  kEmbedding,  // rows of a table, or positions in another order
   kBatchNorm,
   kLayerNorm,
   kActivation,

@@ -76,6 +76,10 @@ TEST_CASE("large language models have exactly the numbers of parameters of the r
   check("gpt_neo_2_7b", 2'651'307'520);
   check("bloom_7b", 7'069'016'064);
   check("bloom_176b", 176'247'271'424);
+  check("deepseek_v3", 671'026'419'200);  // with the biases of its routers, 58 x 256
+  check("mixtral_8x7b", 46'702'792'704);
+  check("qwen3_30b_a3b", 30'532'122'624);
+  check("gpt_oss_20b", 20'914'757'184);
 }
 
 TEST_CASE("GPT-3's and Megatron-LM's sizes: 12 L h^2 (1 + 13 / (12 h)) + (V + s) h, and the last normalisation") {

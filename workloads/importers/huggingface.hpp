@@ -12,7 +12,7 @@ bool is_huggingface_config(const Source& source);
 /// usual class without. Which model types are known, and which are refused by name with a reason, is in the tables of
 /// huggingface.cpp. Sequences are as long as the model takes, at most 4096. A size that is not there is that of
 /// transformers, and remarked. Throws InputError for other types and classes, for what is not built (attention to an
-/// encoder of another file, experts beside which a layer has more, ..) and for unknown keys whose names tell of structure.
+/// encoder of another file, layers without experts in no order, ..) and for unknown keys whose names tell of structure.
 ImportedModel read_huggingface_config(const Source& source);
 
 }  // namespace rehearse

@@ -47,4 +47,26 @@ TEST_CASE("causal attention computes half, and grouped queries read less") {
   CHECK(attention.bytes() == doctest::Approx(bytes * (32 + 4) / 64));
 }
 
+TEST_CASE("values may be narrower than queries and keys; as wide, nothing changes") {
+  const Gpu gpu = test::gpu_of_hundred();
+  Attention attention{.batch = 2, .heads = 128, .key_heads = 128, .queries = 4096, .keys = 4096, .head_size = 192};
+  for (const bool is_fused : {true, false})
+    for (const bool is_backward : {false, true}) {
+      attention.is_fused = is_fused;
+      attention.is_backward = is_backward;
+      attention.value_size = 0;
+      const double flops = attention.flops(), bytes = attention.bytes();
+      const Seconds time = attention_time(attention, gpu, {});
+      attention.value_size = 192;
+      CHECK(attention.flops() == flops);
+      CHECK(attention.bytes() == bytes);
+      CHECK(attention_time(attention, gpu, {}) == time);
+      attention.value_size = 128;  // DeepSeek's
+      const double products = is_backward ? is_fused ? 3 * 192 + 2 * 128 : 2 * (192 + 128) : 192 + 128;
+      CHECK(attention.flops() == doctest::Approx(2.0 * 2 * 128 * 4096 * 4096 * products).epsilon(1e-12));
+      CHECK(attention.bytes() == doctest::Approx(bytes * (192 + 128) / (2 * 192)).epsilon(1e-12));
+      CHECK(attention_time(attention, gpu, {}) < time);
+    }
+}
+
 }  // namespace rehearse::kernels

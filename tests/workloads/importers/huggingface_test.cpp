@@ -343,20 +343,20 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
     CHECK(of_type(type).find("did you mean") == std::string::npos);
   }
   const std::string experts =
-      "\" is not supported: of mixtures of experts only granitemoe, mixtral, olmoe, phimoe and qwen3_moe are built, "
-      "whose "
-      "layers have equal experts and nothing beside them";
-  for (const char* type : {"qwen2_moe", "deepseek_v2", "deepseek_v3", "dbrx", "gpt_oss", "llama4", "granitemoehybrid",
-                           "jamba", "switch_transformers", "nllb-moe"})
+      "\" is not supported: of mixtures of experts only deepseek_v2, deepseek_v3, gpt_oss, granitemoe, grok-1, "
+      "kimi_k2, "
+      "llama4_text, mixtral, olmoe, phimoe, qwen2_moe and qwen3_moe are built";
+  for (const char* type :
+       {"deepseek", "dbrx", "glm4_moe", "granitemoehybrid", "jamba", "switch_transformers", "nllb-moe"})
     CHECK(of_type(type) == "config.json: /model_type: model type \"" + std::string{type} + experts);
-  for (const char* name : {"Qwen2MoeForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM", "DbrxForCausalLM"})
+  for (const char* name : {"Qwen3NextForCausalLM", "Glm4MoeForCausalLM", "DbrxForCausalLM"})
     CHECK(error_of(R"({"architectures": [")" + std::string{name} + "\"]}") ==
           "config.json: /architectures: class \"" + std::string{name} + experts);
   for (const char* type : {"mamba", "mamba2", "falcon_mamba", "rwkv"})
     CHECK(of_type(type).ends_with(": recurrences and state space layers are not built"));
   CHECK(of_type("deberta").ends_with(
       ": attention with projections of positions of their own is not built; deberta-v2 is"));
-  for (const char* type : {"gemma3", "llava", "qwen2_vl", "mllama"})
+  for (const char* type : {"gemma3", "llava", "llama4", "qwen2_vl", "mllama"})
     CHECK(of_type(type).ends_with(": models that join images or sound with text are not built, CLIP apart"));
   CHECK(error_of(R"({"model_type": "llava", "text_config": {"model_type": "llama"}})")
             .ends_with(", CLIP apart; its \"text_config\" by itself is read, as model type \"llama\""));
@@ -380,8 +380,7 @@ TEST_CASE("what is not supported is refused by its name, and no neighbour is sug
             .find("/layer_types: only layers of") != std::string::npos);
 }
 
-TEST_CASE(
-    "experts of every layer are built as wide as their type says, and layers between that have none are refused") {
+TEST_CASE("experts are built as wide as their type says, in the layers that the file says") {
   const std::string qwen = R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 96,
       "moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 2, "norm_topk_prob": true,
@@ -389,11 +388,16 @@ TEST_CASE(
   // Table and logits; of a layer queries and outputs, keys and values, router, experts, two norms, norms of a head; last norm.
   const int layer = 2 * 64 * 128 + 2 * 64 * 64 + 64 * 8 + 8 * 3 * 64 * 24 + 2 * 64 + 2 * 32;
   CHECK(parameters_of(qwen) == 2 * 100 * 64 + 2 * layer + 64);
-  const std::string dense = "layers without experts between those that have some are not supported";
-  CHECK(error_of(replaced(qwen, R"("mlp_only_layers": [])", R"("mlp_only_layers": [0])")) ==
-        "config.json: /mlp_only_layers: " + dense);
-  CHECK(error_of(replaced(qwen, R"("decoder_sparse_step": 1)", R"("decoder_sparse_step": 2)")) ==
-        "config.json: /decoder_sparse_step: " + dense);
+  // One of the two layers has a feed-forward part of its own width instead of router and experts.
+  const int fewer = 64 * 8 + 8 * 3 * 64 * 24 - 3 * 64 * 96;
+  CHECK(parameters_of(replaced(qwen, R"("mlp_only_layers": [])", R"("mlp_only_layers": [0])")) ==
+        parameters_of(qwen) - fewer);
+  CHECK(parameters_of(replaced(qwen, R"("decoder_sparse_step": 1)", R"("decoder_sparse_step": 2)")) ==
+        parameters_of(qwen) - fewer);
+  for (const char* layers : {"[1]", "[0, 2]"})
+    CHECK(error_of(replaced(qwen, R"("mlp_only_layers": [])", R"("mlp_only_layers": )" + std::string{layers})) ==
+          "config.json: /mlp_only_layers: layers without experts between those that have some are supported only in "
+          "turns (\"decoder_sparse_step\"), or as the first ones");
   CHECK(error_of(with(qwen, R"("num_local_experts": 4)")) ==
         "config.json: /num_local_experts: another size than num_experts, which is the same of this model type");
   CHECK(parameters_of(replaced(qwen, "num_experts\"", "num_local_experts\"")) ==
@@ -402,6 +406,71 @@ TEST_CASE(
       error_of(with(qwen, R"("n_routed_experts": 8)")).starts_with("config.json: /n_routed_experts: experts of this"));
   CHECK(error_of(with(qwen, R"("shared_expert_intermediate_size": 48)")).find("not known for model type") !=
         std::string::npos);
+}
+
+TEST_CASE("DeepSeek's latents, shared experts and dense layers are those of the file, and what is not built is said") {
+  const std::string deepseek = R"({"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"],
+      "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 100,
+      "intermediate_size": 96, "moe_intermediate_size": 24, "n_routed_experts": 8, "n_shared_experts": 2,
+      "num_experts_per_tok": 2, "first_k_dense_replace": 1, "q_lora_rank": 20, "kv_lora_rank": 12,
+      "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "topk_method": "noaux_tc"})";
+  // Queries down and up with a norm, keys and values down and up with a norm, output, two norms; router with biases.
+  const int queries = 64 * 20 + 20 + 20 * 4 * 10, keys = 64 * 16 + 12 + 12 * 4 * 11;
+  const int attention = queries + keys + 4 * 5 * 64 + 2 * 64, experts = 64 * 8 + 8 + (8 + 2) * 3 * 64 * 24;
+  const int all = 2 * 100 * 64 + 3 * attention + 3 * 64 * 96 + 2 * experts + 64;
+  CHECK(parameters_of(deepseek) == all);
+  CHECK(parameters_of(replaced(deepseek, R"("q_lora_rank": 20)", R"("q_lora_rank": null)")) ==
+        all - 3 * (queries - 64 * 4 * 10));
+  CHECK(parameters_of(replaced(deepseek, R"("n_shared_experts": 2)", R"("n_shared_experts": null)")) ==
+        all - 2 * 2 * 3 * 64 * 24);
+  CHECK(parameters_of(replaced(deepseek, R"("noaux_tc")", R"("greedy")")) == all - 2 * 8);
+  // Biases of both ways down and of the output, none of the ways up.
+  CHECK(parameters_of(with(deepseek, R"("attention_bias": true)")) == all + 3 * (20 + 16 + 64));
+  CHECK(parameters_of(with(deepseek, R"("head_dim": 4, "qk_head_dim": 10)")) == all);
+  CHECK(parameters_of(replaced(deepseek, "n_routed_experts", "num_local_experts")) == all);
+  const auto net = std::get<Transformer>(test::model_of(imported(deepseek)).structure);
+  CHECK(net.experts.is_grouped);
+  CHECK(net.experts.dense_layers == 1);
+  CHECK(net.head_features == 10);
+  CHECK(remarks_on(deepseek, "tokens are taken to be spread evenly"));
+  CHECK(remarks_on(with(deepseek, R"("num_nextn_predict_layers": 1)"), "modules that predict further tokens"));
+  CHECK_FALSE(remarks_on(with(deepseek, R"("num_nextn_predict_layers": 0)"), "modules that predict"));
+  CHECK(error_of(replaced(deepseek, R"("num_key_value_heads": 4)", R"("num_key_value_heads": 2)")) ==
+        "config.json: /num_key_value_heads: another number than that of heads is not supported beside latents");
+  CHECK(error_of(with(deepseek, R"("moe_layer_freq": 2)")) ==
+        "config.json: /moe_layer_freq: layers without experts between those that have some are not supported");
+  CHECK(error_of(with(deepseek, R"("head_dim": 5)")) ==
+        "config.json: /head_dim: neither the rotary features of a head nor all of its features");
+  CHECK(error_of(with(deepseek, R"("qk_head_dim": 5)")) ==
+        "config.json: /qk_head_dim: not the features of a head's queries");
+  CHECK(error_of(with(deepseek, R"("index_n_heads": 4)")).find("/index_n_heads: not known") != std::string::npos);
+}
+
+TEST_CASE("Llama 4's text part is read by itself, with experts in the layers of its period") {
+  const std::string text = R"({"model_type": "llama4_text", "hidden_size": 64, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100, "intermediate_size": 24,
+      "intermediate_size_mlp": 96, "num_local_experts": 8, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2,
+      "layer_types": ["chunked_attention", "full_attention"], "use_qk_norm": true})";
+  const int attention = 2 * 64 * 64 + 2 * 64 * 32 + 2 * 64, experts = 64 * 8 + 9 * 3 * 64 * 24;
+  CHECK(parameters_of(text) == 2 * 100 * 64 + 4 * attention + 2 * experts + 2 * 3 * 64 * 96 + 64);
+  const auto net = std::get<Transformer>(test::model_of(imported(text)).structure);
+  CHECK(net.has_query_key_norms);
+  CHECK_FALSE(net.has_query_key_norm_scales);
+  CHECK(parameters_of(with(text, R"("moe_layers": [1, 3])")) == parameters_of(text));
+  CHECK(error_of(with(text, R"("moe_layers": [0, 1])")) ==
+        "config.json: /moe_layers: other layers than those of \"interleave_moe_layer_step\" are not supported");
+  CHECK(error_of(R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text"}})")
+            .ends_with("; its \"text_config\" by itself is read, as model type \"llama4_text\""));
+}
+
+TEST_CASE("gpt-oss has biases of experts, of the router and of attention, and sinks") {
+  const std::string config = R"({"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 100,
+      "intermediate_size": 24, "num_local_experts": 8, "experts_per_token": 2, "attention_bias": true})";
+  const int attention = 2 * 64 * 128 + 128 + 64 + 2 * (64 * 64 + 64) + 4 + 2 * 64;
+  const int experts = 64 * 8 + 8 + 8 * (64 * 48 + 48 + 24 * 64 + 64);
+  CHECK(parameters_of(config) == 2 * 100 * 64 + 2 * (attention + experts) + 64);
+  CHECK(remarks_on(config, "a sliding window of 128 positions is not modelled"));
 }
 
 TEST_CASE("keys of other programs and of generated test models change nothing") {
