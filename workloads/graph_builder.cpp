@@ -24,7 +24,11 @@ int bytes_per_scalar(Precision precision) {
 
 GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
                            const TensorSplit& split, const ContextSplit& context, const ExpertSplit& experts)
-    : place_{std::move(place)}, split_{split}, context_{context}, experts_{experts}, scalar_bytes_{bytes_per_scalar(precision)} {
+    : place_{std::move(place)},
+      split_{split},
+      context_{context},
+      experts_{experts},
+      scalar_bytes_{bytes_per_scalar(precision)} {
   workload_.name = std::move(name);
   workload_.layout = layout;
   workload_.batch = batch;
@@ -56,15 +60,15 @@ int GraphBuilder::variable(const std::string& name, std::vector<std::int64_t> sh
       fail("layer " + shared->first + " shares variables of layer " + shared->second + ", which has others");
     return static_cast<int>(found - workload_.variables.begin());
   }
-  workload_.variables.push_back({.name = name,
-                                 .shape = std::move(shape),
-                                 .is_trainable = is_trainable && !is_frozen_,
-                                 .is_frozen = is_trainable && is_frozen_,
-                                 .bytes = Bytes{scalars * scalar_bytes_},
-                                 .is_shard = is_split_ && !is_whole_ && !has_experts_,
-                                 .has_partial_gradient =
-                                     !has_experts_ && (is_split_ ? is_whole_ : split_.has_sequence_parts),
-                                 .parts_of_experts = has_experts_ ? experts_.degree * experts_.tensor : 0});
+  workload_.variables.push_back(
+      {.name = name,
+       .shape = std::move(shape),
+       .is_trainable = is_trainable && !is_frozen_,
+       .is_frozen = is_trainable && is_frozen_,
+       .bytes = Bytes{scalars * scalar_bytes_},
+       .is_shard = is_split_ && !is_whole_ && !has_experts_,
+       .has_partial_gradient = !has_experts_ && (is_split_ ? is_whole_ : split_.has_sequence_parts),
+       .parts_of_experts = has_experts_ ? experts_.degree * experts_.tensor : 0});
   return static_cast<int>(workload_.variables.size()) - 1;
 }
 
@@ -684,7 +688,8 @@ GraphBuilder::Tensor GraphBuilder::context_attention(const std::string& name, co
                                                      std::span<const Table> tables) {
   const std::int64_t groups = context_.positions;
   if (groups == 1) return fused_attention(name, queries, keys, values, shape, tables);
-  if (!tables.empty()) fail("layer " + name + " has learned scores besides, which are of no GPU that has other positions");
+  if (!tables.empty())
+    fail("layer " + name + " has learned scores besides, which are of no GPU that has other positions");
   if (context_.method == ContextSplit::Method::kRing) return ring_attention(name, queries, keys, values, shape);
   shape.keys *= groups;
   if (shape.is_causal && !context_.is_balanced) {  // the last of them see all but half of their own

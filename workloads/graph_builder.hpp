@@ -65,7 +65,7 @@ struct ContextSplit {
 /// How GPUs share the experts of a mixture, of which each has as many (expert parallelism). Tokens go to the GPUs that have their
 /// experts, and back. Sources: Lepikhin et al., GShard, arXiv 2006.16668; Megatron-LM, core/transformer/moe.
 struct ExpertSplit {
-  int degree = 0;  // GPUs with other experts each; 0: every GPU has all, and computes those of its own tokens
+  int degree = 0;  // GPUs with other experts each; 0: all have those that they have of all other variables
   int tensor = 1;  // GPUs that hold each expert together, as the layers around it
   /// Tokens of the fullest GPU by the mean; all take as long as it does.
   double imbalance = 1;

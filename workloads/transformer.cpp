@@ -182,9 +182,7 @@ class Stack {
   };
 
   /// Experts of this GPU.
-  std::int64_t own_experts() const {
-    return net_.experts.count / std::max(graph_.expert_split().degree, 1);
-  }
+  std::int64_t own_experts() const { return net_.experts.count / std::max(graph_.expert_split().degree, 1); }
   /// Whether tokens of several GPUs come together, which are then to be put in the order of several experts.
   bool sorts_what_comes() const { return graph_.expert_split().degree > 1 && own_experts() > 1; }
 

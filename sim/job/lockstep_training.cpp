@@ -20,12 +20,14 @@
 //                        begins as many steps later. The length is kept for each membership, for when it comes back.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -45,6 +47,7 @@ class LockstepTraining final : public ProgramSession {
       : ProgramSession{parts, done, 1},
         exchange_{scenario_.training.strategy.exchange},
         grid_{rank_grid(scenario_)},
+        experts_{expert_grid(scenario_)},
         has_stages_{grid_.degree(Axis::kPipeline) > 1},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
         executor_{cluster_, clock_, *this} {
@@ -227,9 +230,13 @@ class LockstepTraining final : public ProgramSession {
   MachineFold fold_of_machines() {
     const MachineFold& fold = reductions_.fold;
     if (!fold) return fold;
-    const Axis likes = grid_.degree(Axis::kReplica) > 1 ? Axis::kReplica : Axis::kData;
+    constexpr std::array kReplicas{Axis::kReplica}, kLikes{Axis::kData};
+    const std::span<const Axis> likes =
+        grid_.degree(Axis::kReplica) > 1 ? std::span<const Axis>{kReplicas} : std::span<const Axis>{kSharingAxes};
     for (const WorkerGroup& group : compiler_.strategy().groups()) {
-      if (grid_.along(likes, group.workers.front()) != group.workers) continue;
+      if (grid_.along(likes, group.workers.front()) != group.workers &&
+          (scenario_.model.expert_split.degree == 0 || experts_.along(kLikes, group.workers.front()) != group.workers))
+        continue;
       for (const CollectiveMethod& method :
            collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, fold)) return {};
@@ -254,8 +261,13 @@ class LockstepTraining final : public ProgramSession {
     for (const WorkerGroup& group : compiler_.strategy().groups()) {
       const int first = group.workers.front();
       if (grid_.degree(Axis::kTensor) > 1 && grid_.along(Axis::kTensor, first) == group.workers) continue;
+      const int coordinate = grid_.coordinate(first, Axis::kTensor);
+      if (std::ranges::any_of(group.workers,
+                              [&](int one) { return grid_.coordinate(one, Axis::kTensor) != coordinate; }))
+        return false;  // as of experts, of which each is held by one of those that hold other layers together
       for (const CollectiveKind kind :
-           {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter})
+           {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+            CollectiveKind::kAllToAll, CollectiveKind::kShift})
         for (const CollectiveMethod& method :
              collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network, kind))
           for (const CollectivePhase& phase : method.plan)
@@ -541,7 +553,7 @@ class LockstepTraining final : public ProgramSession {
   }
 
   const GradientExchange& exchange_;
-  RankGrid grid_;
+  RankGrid grid_, experts_;
   bool has_stages_;
   bool changes_members_;
   Executor executor_;

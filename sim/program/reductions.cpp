@@ -22,10 +22,15 @@ MachineFold blocks_of_likes(const Scenario& scenario) {
   const RankGrid grid = rank_grid(scenario);
   const int on_machine = group.workers_per_machine();
   const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
-  const int of_model = is_by_stages ? grid.degree(Axis::kTensor) : workers_per_model(scenario);
+  const int stages = is_by_stages ? grid.degree(Axis::kPipeline) : 1;  // of which each has a block of its own
+  const int of_model = workers_per_model(scenario) / stages;
   const int sharing = of_model * grid.degree(Axis::kData);
   const int replicas = grid.degree(Axis::kReplica);
-  const int likes = replicas > 1 ? sharing : of_model, workers = sharing * replicas;  // of a circle
+  const ExpertSplit& experts = scenario.model.expert_split;
+  const int with_experts =
+      experts.degree > 0 ? experts.degree * experts.tensor * grid.degree(Axis::kPipeline) / stages : 1;
+  const int likes = std::lcm(replicas > 1 ? sharing : of_model, with_experts);
+  const int workers = sharing * replicas;  // of a circle
   if (workers % on_machine != 0) return {};
   const MachineFold fold{likes / std::gcd(likes, on_machine), workers / on_machine};
   return fold.span % fold.block == 0 && fold.span > fold.block ? fold : MachineFold{};
@@ -59,7 +64,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;
-  const bool has_one_group = workers_per_model(scenario) == 1 && rank_grid(scenario).degree(Axis::kReplica) == 1;
+  const bool has_one_group = workers_per_model(scenario) == 1 && scenario.model.expert_split.degree == 0 &&
+                             rank_grid(scenario).degree(Axis::kReplica) == 1;
   reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
   if (are_alike && !has_one_group) reductions.fold = blocks_of_likes(scenario);

@@ -52,7 +52,8 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
 /// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says. Of
 /// weights that are stored in more bytes than kernels compute with, their copies are there from the forward pass to the
 /// backward pass (torch.autocast's cache); of sharded ones these are what is gathered.
-void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen, int sharing) {
+void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen,
+                int sharing) {
   add_states(memory, parameters, states_of(scenario), slots_of(scenario),
              scenario.training.strategy.kind->divided_states(), sharing);
   const bool is_divided = scenario.training.strategy.kind->divided_states().weights;

@@ -61,8 +61,9 @@ ModelledStep modelled_step(const Scenario& scenario, const Group& group, int bat
   whole.expert_split = {};
   whole.again = {};
   whole.adapters = {};
-  if (batch != workload->batch || whole.split != scenario.model.split || whole.context != scenario.model.context || whole.expert_split != scenario.model.expert_split ||
-      whole.again != scenario.model.again || whole.adapters != scenario.model.adapters) {
+  if (batch != workload->batch || whole.split != scenario.model.split || whole.context != scenario.model.context ||
+      whole.expert_split != scenario.model.expert_split || whole.again != scenario.model.again ||
+      whole.adapters != scenario.model.adapters) {
     other = build_workload(whole, batch, scenario.precision, "step time of " + scenario.model.name);
     workload = &other;
   }

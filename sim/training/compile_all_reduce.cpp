@@ -56,15 +56,14 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
   const int exchanges = count_exchanges(plan), first_exchange = static_cast<int>(builder.program().labels.size());
   builder.program().labels.insert(builder.program().labels.end(), split.labels.begin(), split.labels.end());
-  UnitExchange exchange{
-      builder,
-      plan.kernels,
-      units,
-      strategy,
-      {.passes = passes,
-       .groups = {.replicas = split.groups.replicas,
-                  .sharing_workers = sharing_workers,
-                  .of_experts = split.groups.of_experts}}};
+  UnitExchange exchange{builder,
+                        plan.kernels,
+                        units,
+                        strategy,
+                        {.passes = passes,
+                         .groups = {.replicas = split.groups.replicas,
+                                    .sharing_workers = sharing_workers,
+                                    .of_experts = split.groups.of_experts}}};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
   const OperationIndex begin = builder.add(BeginKernels{});

@@ -9,7 +9,7 @@
 
 #include "workloads/model_zoo.hpp"
 
-namespace rehearse {
+namespace rehearse::context_split {
 
 namespace {
 
@@ -165,4 +165,4 @@ TEST_CASE("a ring's block waits for the keys and values of its step alone, which
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::context_split

@@ -41,9 +41,8 @@ struct AllReduceParts {
 class AllReduce final : public StrategyKind {
  public:
   explicit AllReduce(const AllReduceParts& parts) : parts_{parts} {
-    parts_.rules.only_reduces =
-        parts.rules.sharding == Sharding::kNone && parts.split.degree == 1 && parts.context.degree() == 1 &&
-        parts.experts.degree == 0;
+    parts_.rules.only_reduces = parts.rules.sharding == Sharding::kNone && parts.split.degree == 1 &&
+                                parts.context.degree() == 1 && parts.experts.degree == 0;
   }
 
   std::string title() const override {
@@ -151,9 +150,7 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
-  bool has_split() const {
-    return parts_.split.degree * parts_.context.degree() > 1 || parts_.experts.degree > 0;
-  }
+  bool has_split() const { return parts_.split.degree * parts_.context.degree() > 1 || parts_.experts.degree > 0; }
 
   AllReduceParts parts_;
 };
@@ -185,7 +182,7 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   AllReduceParts parts;
   parts.rules.algorithm = read_algorithm(json, scenario, effective);
   read_sharding(json, parts.rules);
-  if (json.has("tensor")) 
+  if (json.has("tensor"))
     parts.split = read_tensor(json.child("tensor"), scenario, json.has("experts"), effective["tensor"]);
   if (json.has("context")) parts.context = read_context(json.child("context"), scenario, effective["context"]);
   const int of_layer = workers_of_layer(scenario.model);
@@ -197,8 +194,8 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   else if (json.has("global_batch"))
     scenario.training.strategy.exchange.accumulation_steps = passes_of_global_batch(json, scenario, of_layer);
   if (json.has("experts"))
-    parts.experts = read_experts(json.child("experts"), scenario, parts.stages ? parts.stages->stages : 1,
-                                 effective["experts"]);
+    parts.experts =
+        read_experts(json.child("experts"), scenario, parts.stages ? parts.stages->stages : 1, effective["experts"]);
   parts.rules.has_gradient_norm = json.optional<bool>("clip_norm", false);
   parts.rules.shard_group = read_shard_group(
       json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1),

@@ -62,7 +62,9 @@ std::string why_not(const Transformer& net, const ExpertSplit& split, int worker
 
 }  // namespace
 
-StrategyKeys expert_keys() { return {schema_of_experts, refusals_of_experts}; }  // tensor_keys() has what goes with no split
+StrategyKeys expert_keys() {
+  return {schema_of_experts, refusals_of_experts};
+}  // tensor_keys() has what goes with no split
 
 ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages, Json& effective) {
   ExpertSplit split{.degree = json.required<int>("degree")};
@@ -108,6 +110,7 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
     json.fail("degree", "expected a degree that divides the " + reason + "; found " + std::to_string(split.degree) +
                             ", and the nearest that does is " + std::to_string(nearest));
   }
+  if (split.degree == 1 && split.tensor == tensor.degree) split.degree = 0;  // they are as all else is
   scenario.model.expert_split = split;
   rebuild_workloads(scenario, json.file_name() + ": " + json.pointer());
   return split;

@@ -68,8 +68,7 @@ std::vector<Refusal> refusals_of_split() {
        "each worker of such a group computes an equal part"},
       {"layers that are split over workers of several GPUs",
        [](const Refusal::Subject& s) {
-         return strategy_place_if(is_split(s) && has_workers_of_gpus(s),
-                                  key_of_split(s.scenario->model));
+         return strategy_place_if(is_split(s) && has_workers_of_gpus(s), key_of_split(s.scenario->model));
        },
        "a worker for each GPU (\"workers_per_machine\" as many as it has)",
        "each GPU that computes layers together with others is a rank"},
@@ -144,8 +143,8 @@ std::string why_never(const Transformer& net, bool spreads_experts) {
 
 const Transformer& splittable(const JsonReader& json, const Scenario& scenario, bool spreads_experts) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
-  const std::string reason =
-      net == nullptr ? ", which is no transformer: how its layers are split is not modelled" : why_never(*net, spreads_experts);
+  const std::string reason = net == nullptr ? ", which is no transformer: how its layers are split is not modelled"
+                                            : why_never(*net, spreads_experts);
   if (!reason.empty()) json.fail("degree", "expected 1 for model " + in_quotes(scenario.model.name) + reason);
   return *net;
 }
@@ -202,7 +201,9 @@ std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
   std::vector<TensorSplit> more;
-  if (net == nullptr || !why_never(*net, scenario.model.expert_split.degree > 0).empty() || scenario.model.context.degree() > 1) return more;
+  if (net == nullptr || !why_never(*net, scenario.model.expert_split.degree > 0).empty() ||
+      scenario.model.context.degree() > 1)
+    return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;

@@ -1,0 +1,133 @@
+// Mixtures whose experts are spread over GPUs: what is sent, computed and kept, against closed forms. b micro-batch, s sequence, h
+// width, f feed-forward of an expert, E experts, k of them for a token, L layers; e GPUs with other experts, t degree of tensor
+// parallelism, T tokens of a GPU.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "workloads/model_zoo.hpp"
+
+namespace rehearse::expert_split {
+
+namespace {
+
+constexpr std::int64_t b = 2, s = 128, h = 256, f = 512, V = 1024, L = 3, E = 16, k = 2;
+
+Workload spread(const ExpertSplit& experts, const TensorSplit& split = {}, const Json& more = Json::object()) {
+  Json structure{{"family", "transformer"},
+                 {"layers", L},
+                 {"width", h},
+                 {"heads", 8},
+                 {"feed_forward", f},
+                 {"experts", E},
+                 {"experts_per_token", k},
+                 {"grouped_experts", true},
+                 {"vocabulary", V},
+                 {"sequence_length", s},
+                 {"normalisation", "pre"},
+                 {"rms_norm", true},
+                 {"fused_attention", true},
+                 {"rotary_positions", true},
+                 {"gated_feed_forward", true},
+                 {"attention_biases", false},
+                 {"feed_forward_biases", false},
+                 {"dropout", false},
+                 {"tied_embedding", false},
+                 {"head", "language_model"}};
+  structure.update(more);
+  ModelDescription model =
+      read_model("m", JsonReader{Json{{"format", 1}, {"source", "test"}, {"structure", structure}}, "m.json"});
+  model.expert_split = experts;
+  model.split = split;
+  return build_workload(model, static_cast<int>(b), Precision::kBf16, "m.json");
+}
+
+/// Bytes of tokens that a GPU has to send, its own included, forward and backward.
+std::pair<double, double> dispatched(const Workload& workload) {
+  double forward = 0, backward = 0;
+  for (const Operator& op : workload.graph)
+    if (op.exchange && op.exchange->among == SplitGroup::kExperts)
+      (op.is_of_forward_pass() ? forward : backward) += as_double(op.exchange->bytes);
+  return {forward, backward};
+}
+
+double flops_of_experts(const Workload& workload) {
+  double sum = 0;
+  for (const Operator& op : workload.graph)
+    if (op.name.find("/experts/") != std::string::npos) sum += op.flops.value();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("tokens are sent to their experts and back, forward and backward: T k h numbers each") {
+  for (const int e : {2, 4, 16})
+    for (const int t : {1, 2}) {
+      const TensorSplit split{.degree = t, .has_sequence_parts = t > 1, .vocabulary_multiple = 1};
+      const double tokens = static_cast<double>(b * s) / t, bytes = tokens * k * static_cast<double>(h) * 2;
+      for (const int tensor : {1, t}) {
+        const auto [forward, backward] = dispatched(spread({.degree = e, .tensor = tensor}, split));
+        CHECK(forward == doctest::Approx(2 * L * bytes).epsilon(1e-12));
+        CHECK(backward == doctest::Approx(forward).epsilon(1e-12));
+      }
+    }
+  CHECK(dispatched(spread({.degree = 1})).first == 0);
+  // Of the fullest GPU, or with as many rows as there are places.
+  const double even = dispatched(spread({.degree = 4})).first;
+  CHECK(dispatched(spread({.degree = 4, .imbalance = 1.5})).first == doctest::Approx(1.5 * even).epsilon(1e-12));
+  CHECK(dispatched(spread({.degree = 4, .capacity = 1.25, .pads = true})).first ==
+        doctest::Approx(1.25 * even).epsilon(1e-12));
+  CHECK(dispatched(spread({.degree = 4, .imbalance = 3, .capacity = 2.0})).first ==
+        doctest::Approx(2 * even).epsilon(1e-12));
+}
+
+TEST_CASE("GPUs have all experts together, and compute all of their products; the fullest one as many more as it is fuller") {
+  const Workload whole = spread({.degree = 1});
+  for (const int e : {2, 4, 16}) {
+    const Workload part = spread({.degree = e});
+    CHECK(part.parameters_of_all(1) == whole.parameters());
+    CHECK(part.training_flops().value() == doctest::Approx(whole.training_flops().value()).epsilon(1e-12));
+    std::int64_t of_experts = 0;
+    for (const Variable& variable : part.variables)
+      if (variable.parts_of_experts > 0) of_experts += variable.scalars();
+    CHECK(of_experts == L * 3 * h * f * E / e);
+    CHECK(flops_of_experts(spread({.degree = e, .imbalance = 1.5})) ==
+          doctest::Approx(1.5 * flops_of_experts(part)).epsilon(1e-12));
+  }
+  // Held by two each, of whom each has its columns and rows; or by one, while layers around are held by two.
+  const TensorSplit split{.degree = 2, .has_sequence_parts = true, .vocabulary_multiple = 1};
+  for (const int tensor : {1, 2}) {
+    const Workload part = spread({.degree = 4, .tensor = tensor}, split);
+    CHECK(part.parameters_of_all(2) == whole.parameters());
+    CHECK(flops_of_experts(part) * 2 == doctest::Approx(flops_of_experts(whole)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("gradients of experts are whole at each GPU that has them, whoever sends the tokens") {
+  const TensorSplit split{.degree = 2, .has_sequence_parts = true};
+  for (const int tensor : {1, 2})
+    for (const Variable& variable : spread({.degree = 4, .tensor = tensor}, split).variables) {
+      if (variable.name.find("/experts/") == std::string::npos) continue;
+      CHECK(variable.parts_of_experts == 4 * tensor);
+      CHECK_FALSE(variable.has_partial_gradient);
+      CHECK_FALSE(variable.is_shard);
+    }
+  for (const Variable& variable : spread({.degree = 4}, split).variables)
+    if (variable.name.find("/router") != std::string::npos) CHECK(variable.has_partial_gradient);
+}
+
+TEST_CASE("operators of a mixture are as many whatever the number of experts") {
+  const std::size_t few = spread({.degree = 4}).graph.size();
+  CHECK(spread({.degree = 4}, {}, {{"experts", 256}, {"experts_per_token", 8}}).graph.size() == few);
+}
+
+TEST_CASE("weights that are multiplied within experts go with the tokens") {
+  const Json within{{"weighted_inner", true}};
+  const double bytes = static_cast<double>(b * s * k) * 2;
+  const double apart = dispatched(spread({.degree = 4})).first;
+  CHECK(dispatched(spread({.degree = 4}, {}, within)).first == doctest::Approx(apart + L * bytes).epsilon(1e-12));
+}
+
+}  // namespace rehearse::expert_split
