@@ -87,6 +87,8 @@ class Topology {
   /// The same between machines; or from a machine to another one like it, which it stands for, so that both ends are
   /// its own links.
   Path path_over_nics(Endpoint from, Endpoint to) const;
+  /// Links of which each GPU of the machine has one of its own: [kinds][GPUs]. None if GPUs share any, or are joined in pairs.
+  std::vector<std::vector<int>> links_by_gpu(int machine) const;
   /// The links of a machine's NICs, both directions.
   std::vector<int> nic_links(int machine) const;
   /// Links over which something enters a machine, or its GPUs, and leaves them.

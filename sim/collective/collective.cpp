@@ -540,8 +540,9 @@ class PhaseRates {
       const Path& path = network_.path(phase.edges[e]);
       places.clear();
       for (const int link : path.links) places.push_back(place_of(link));
-      const auto flow =
-          flows_.start(places, unit_, path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever);
+      const int times = times_of(phase, e);
+      const auto flow = flows_.start(places, unit_ * times,
+                                     path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever, times);
       if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
       edge_of[flow] = e;
     }
@@ -693,9 +694,34 @@ bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const
   });
 }
 
+namespace {
+
+/// Edges over the same links, as far as the weight of a flow goes, are one.
+void join_equal(CollectivePhase& phase, const Network& network) {
+  constexpr auto kMostAtOnce = static_cast<int>(1 / MaxMinFlows::kLeastWeight);
+  std::map<std::pair<MachineIndex, std::vector<int>>, std::size_t> places;  // by source and links: of the latest edge
+  std::vector<PathIndex> edges;
+  for (const PathIndex edge : phase.edges) {
+    const auto [place, is_new] =
+        places.try_emplace(std::pair{network.source(edge).machine, network.path(edge).links}, edges.size());
+    if (!is_new && phase.times[place->second] < kMostAtOnce) {
+      ++phase.times[place->second];
+      continue;
+    }
+    place->second = edges.size();
+    edges.push_back(edge);
+    phase.times.push_back(1);
+  }
+  phase.edges = std::move(edges);
+}
+
+}  // namespace
+
 void keep_folded(CollectivePlan& plan, const Network& network) {
-  for (CollectivePhase& phase : plan)
-    std::erase_if(phase.edges, [&](PathIndex edge) { return !network.fold().stands(network.source(edge).machine); });
+  for (CollectivePhase& phase : plan) {
+    std::erase_if(phase.edges, [&](PathIndex edge) { return !network.stands(network.source(edge)); });
+    if (network.fold().joins_gpus) join_equal(phase, network);
+  }
 }
 
 }  // namespace rehearse

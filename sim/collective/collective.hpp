@@ -45,6 +45,7 @@ struct LinkSteps {
 /// the network in one of eight steps.
 struct CollectivePhase {
   std::vector<PathIndex> edges;
+  std::vector<int> times;   // [edges] messages at once, as one; empty: one of each
   std::int64_t parts = 1;  // size = messaging.on_wire(ceil(pieces * payload / parts))
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;
@@ -117,6 +118,11 @@ const AllReduceAlgorithm& all_reduce_algorithm(CollectiveAlgorithm algorithm);
 /// From now on scenarios and profiles may ask for it by the word. To be called before any other thread runs. Throws
 /// std::invalid_argument if there is the word.
 CollectiveAlgorithm register_all_reduce(const std::string& word, AllReduceAlgorithm algorithm);
+
+/// Messages of the edge at once.
+inline int times_of(const CollectivePhase& phase, std::size_t edge) {
+  return phase.times.empty() ? 1 : phase.times[edge];
+}
 
 /// Bytes of one message: messaging.on_wire(ceil(pieces * payload / parts)).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);

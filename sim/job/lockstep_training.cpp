@@ -241,7 +241,25 @@ class LockstepTraining final : public ProgramSession {
            collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, fold)) return {};
     }
+    for (const Worker& worker : workers_)
+      if (fold.stands(worker.gpu.machine))
+        for (const PathIndex path : compiler_.paths(worker.index, cluster_.network))
+          for (const int link : cluster_.network.path(path).links)
+            if (const TopologyLink& crossed = cluster_.network.topology().links()[static_cast<std::size_t>(link)];
+                crossed.machine < 0 && !crossed.never_binds)
+              return {};
     return fold;
+  }
+
+  /// What workers may exchange: those that compute layers together more than sums and parts.
+  std::vector<CollectiveKind> kinds_among(const std::vector<int>& workers) const {
+    std::vector<CollectiveKind> kinds{CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                      CollectiveKind::kReduceScatter};
+    const int first = workers.front();
+    if (grid_.along(Axis::kHeads, first) == workers || experts_.along(Axis::kExperts, first) == workers)
+      kinds.push_back(CollectiveKind::kAllToAll);
+    if (grid_.along(Axis::kPositions, first) == workers) kinds.push_back(CollectiveKind::kShift);
+    return kinds;
   }
 
   /// Of workers that hold each layer together, whether one may run for all of them: they are on one machine, and no link of what
@@ -265,9 +283,7 @@ class LockstepTraining final : public ProgramSession {
       if (std::ranges::any_of(group.workers,
                               [&](int one) { return grid_.coordinate(one, Axis::kTensor) != coordinate; }))
         return false;  // as of experts, of which each is held by one of those that hold other layers together
-      for (const CollectiveKind kind :
-           {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-            CollectiveKind::kAllToAll, CollectiveKind::kShift})
+      for (const CollectiveKind kind : kinds_among(group.workers))
         for (const CollectiveMethod& method :
              collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network, kind))
           for (const CollectivePhase& phase : method.plan)
@@ -281,12 +297,33 @@ class LockstepTraining final : public ProgramSession {
     return true;
   }
 
+  /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each.
+  bool joins_gpus() {
+    const ModelDescription& model = scenario_.model;
+    if (!reductions_.joins_gpus || (model.expert_split.degree <= 1 && model.context.heads == 1)) return false;
+    const StrategyCompiler& strategy = compiler_.strategy();
+    std::vector<int> all;
+    for (const Worker& worker : workers_) {
+      const Machine& machine = cluster_.site.machines[static_cast<std::size_t>(worker.gpu.machine)];
+      const auto gpus = cluster_.network.topology().links_by_gpu(worker.gpu.machine);
+      if (gpus.empty() || machine.workers < 2 || static_cast<std::size_t>(machine.workers) != gpus.front().size() ||
+          strategy.alike(worker.index) != strategy.alike(worker.index - worker.gpu.gpu))
+        return false;
+      all.push_back(worker.index);
+    }
+    return compiler_.gpus_are_alike(compiler_.step(all), cluster_.network);
+  }
+
   /// One for each worker, or one that runs for several.
   void create_members() {
     const bool has_one_of_group = reductions_.folds_workers;
     MachineFold fold = fold_of_machines();
     if (fold) cluster_.network.fold(fold);
-    if (folds_split(fold)) {
+    if (joins_gpus()) {
+      fold.alike = cluster_.site.machines.front().workers;
+      fold.joins_gpus = true;
+      cluster_.network.fold(fold);
+    } else if (folds_split(fold)) {
       fold.alike = grid_.degree(Axis::kTensor);
       cluster_.network.fold(fold);
     }
@@ -299,6 +336,7 @@ class LockstepTraining final : public ProgramSession {
         return first < 0 ? first = worker.index : first;
       }
       const int like = worker.index + (fold.standing_for(worker.gpu.machine) - worker.gpu.machine) * machine.workers;
+      if (fold.joins_gpus) return like - worker.gpu.gpu;
       return has_one_of_split ? grid_.moved(like, Axis::kTensor, 0) : like;
     };
     std::map<int, std::shared_ptr<Counters>> team_counters;  // by the first of the team

@@ -90,11 +90,14 @@ void Communicator::settle() {
       for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
         const Bytes size = std::exchange(kind.unsettled[m][p], {});
         if (size == Bytes{}) continue;
-        for (const PathIndex edge : kind.collective.methods()[m].plan[p].edges) {
+        const CollectivePhase& phase = kind.collective.methods()[m].plan[p];
+        for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+          const PathIndex edge = phase.edges[e];
           const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-          cluster_.traffic.sent(from, to, size);
-          cluster_.traffic.received(from, to, size);
-          cluster_.network.count(edge, size);
+          const Bytes all = size * times_of(phase, e);
+          cluster_.traffic.sent(from, to, all);
+          cluster_.traffic.received(from, to, all);
+          cluster_.network.count(edge, all);
         }
       }
 }
@@ -150,7 +153,8 @@ void Communicator::next_round() {
   const Bytes size = message_size(phase, on_wire_);
   messages_left_ = phase.edges.size();
   under_way_.clear();
-  for (const PathIndex edge : phase.edges) under_way_.push_back({.edge = edge, .size = size});
+  for (std::size_t e = 0; e < phase.edges.size(); ++e)
+    under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
   for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
 }
 
@@ -175,7 +179,7 @@ void Communicator::send(std::size_t index) {
     message.channel->send(message.size, round_ < phase.repeat, on_sent,
                           method().protocol.receivers_announce && is_last);
   } else
-    message.flow = cluster_.network.start_flow(message.edge, message.size, on_sent);
+    message.flow = cluster_.network.start_flow(message.edge, message.size, on_sent, {}, times_of(plan()[phase_], index));
 }
 
 void Communicator::sent(std::size_t index, Seconds start) {

@@ -12,11 +12,10 @@ namespace {
 
 /// Blocks of the fewest machines that hold what there are likes of: the whole model, or all that share its states where groups of them
 /// do; or a stage of it, if all workers of a stage come before those of the next. None if not all machines can be counted in such
-/// blocks, which have nothing but their NICs between them that could hold them up, or if there is one.
+/// blocks, or if there is one, or if there is more between them than their NICs, or rails that need not meet.
 MachineFold blocks_of_likes(const Scenario& scenario) {
-  if (scenario.groups.size() != 1 || scenario.has_changing_membership() || !is_nonblocking(scenario.fabric) ||
-      scenario.hop_latency)
-    return {};
+  const bool may_fold = is_nonblocking(scenario.fabric) || std::holds_alternative<Rail>(scenario.fabric);
+  if (scenario.groups.size() != 1 || scenario.has_changing_membership() || !may_fold || scenario.hop_latency) return {};
   const Group& group = scenario.groups.front();
   if (group.machines_per_domain > 1) return {};
   const RankGrid grid = rank_grid(scenario);
@@ -68,6 +67,9 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                              rank_grid(scenario).degree(Axis::kReplica) == 1;
   reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
+  reductions.joins_gpus = are_alike && !copies_are_flows && scenario.groups.size() == 1 &&
+                          !scenario.has_changing_membership() && scenario.first_workers().gpus_per_worker == 1 &&
+                          scenario.first_workers().machines_per_domain <= 1;
   if (are_alike && !has_one_group) reductions.fold = blocks_of_likes(scenario);
   return reductions;
 }

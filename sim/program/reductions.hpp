@@ -10,6 +10,7 @@ namespace rehearse {
 struct Reductions {
   bool times_collectives = false;  // of groups that have the links that they cross for themselves
   bool folds_workers = false;
+  bool joins_gpus = false;   // of the workers of a machine one runs, if they send alike
   bool folds_split = false;  // of workers that hold each layer together one runs, if links allow it
   MachineFold fold{};        // machines that stand for all others, where workers hold the model together
   bool fuses_kernels = false;

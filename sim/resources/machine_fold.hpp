@@ -8,6 +8,9 @@ namespace rehearse {
 struct MachineFold {
   int block = 0, span = 0;
   int alike = 1;
+  /// Whether `alike` are all GPUs of a machine, what they send one another included: the first one runs for all, and what it sends to
+  /// any of a machine's goes to the first one there.
+  bool joins_gpus = false;
 
   explicit operator bool() const { return block > 0 || alike > 1; }
   bool operator==(const MachineFold&) const = default;

@@ -1,6 +1,7 @@
 #include "sim/resources/network.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace rehearse {
@@ -26,6 +27,13 @@ PathIndex Network::path(Endpoint from, Endpoint to) {
 }
 
 Path Network::find(Endpoint from, Endpoint to) const {
+  Path path = find_way(from, to);
+  if (!first_like_.empty() && stands(from))
+    for (int& link : path.links) link = first_like_[static_cast<std::size_t>(link)];
+  return path;
+}
+
+Path Network::find_way(Endpoint from, Endpoint to) const {
   if (from == to) return {};
   if (fold_.stands(from.machine) && !fold_.stands(to.machine))
     return topology_.path_over_nics(from, {fold_.standing_for(to.machine), to.gpu});
@@ -34,6 +42,14 @@ Path Network::find(Endpoint from, Endpoint to) const {
 
 void Network::fold(const MachineFold& fold) {
   fold_ = fold;
+  first_like_.clear();
+  if (fold_.joins_gpus) {
+    first_like_.resize(topology_.links().size());
+    std::iota(first_like_.begin(), first_like_.end(), 0);
+    for (int machine = 0; machine < static_cast<int>(topology_.machines().size()); ++machine)
+      for (const std::vector<int>& kind : topology_.links_by_gpu(machine))
+        for (const int link : kind) first_like_[static_cast<std::size_t>(link)] = kind.front();
+  }
   for (KnownPath& known : known_) known.path = find(known.from, known.to);
 }
 

@@ -37,6 +37,8 @@ class Network : private Pinned {
   /// of them to a machine for which another stands then crosses the links of that other one.
   void fold(const MachineFold& fold);
   const MachineFold& fold() const { return fold_; }
+  /// Whether what this end sends is sent for others, too, or for itself alone; else another one sends it.
+  bool stands(Endpoint end) const { return fold_.stands(end.machine) && (!fold_.joins_gpus || end.gpu <= 0); }
   /// `action` is called with the number of paths known, after each new one; it may throw.
   void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
   std::uint64_t started_flows() const { return started_flows_; }
@@ -72,10 +74,12 @@ class Network : private Pinned {
     Path path;
   };
   Path find(Endpoint from, Endpoint to) const;
+  Path find_way(Endpoint from, Endpoint to) const;
   Bytes take_burst(const Path& path, Bytes size);
 
   const Topology& topology_;
   MachineFold fold_;
+  std::vector<int> first_like_;  // [links] of the GPU that runs for all of its machine; empty: each runs
   std::vector<KnownPath> known_;
   std::vector<Bytes> carried_;                            // [paths]
   std::unordered_map<std::uint64_t, PathIndex> indices_;  // by both endpoints; looked up only, never iterated

@@ -1,6 +1,8 @@
 #include "sim/training/cluster_step.hpp"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -117,11 +119,104 @@ std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
   return paths;
 }
 
+std::set<CollectiveKind> StepCompiler::kinds_of(const ClusterStep& step, std::size_t group) {
+  const WorkerStep& first = step.of(step.groups[group].workers.front());
+  const auto own = std::ranges::find(first.groups, static_cast<int>(group)) - first.groups.begin();
+  std::set<CollectiveKind> kinds;
+  for (const Node& node : program(first).nodes)
+    if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
+      kinds.insert(collective->kind);
+  return kinds;
+}
+
+namespace {
+
+/// What crosses links, as numbers of ways that are alike.
+class Crossings {
+ public:
+  /// `first_like`: [links] of the machine's first GPU.
+  Crossings(const Network& network, const std::map<int, int>& first_like)
+      : network_{network}, first_like_{first_like} {}
+
+  void add(PathIndex path) {
+    std::vector<int> way;
+    for (const int link : network_.path(path).links) {
+      if (network_.topology().links()[static_cast<std::size_t>(link)].never_binds) continue;
+      const auto first = first_like_.find(link);
+      shares_links_ = shares_links_ || first == first_like_.end();
+      if (!shares_links_) way.push_back(first->second);
+    }
+    const int number = ways_.try_emplace(std::move(way), static_cast<int>(ways_.size())).first->second;
+    for (const int link : network_.path(path).links) by_link_[link].push_back(number);
+  }
+
+  /// Whether the links of each kind are crossed by the same.
+  bool are_alike(const std::vector<std::vector<int>>& kinds) {
+    if (shares_links_) return false;
+    for (const std::vector<int>& kind : kinds) {
+      for (const int link : kind) std::ranges::sort(by_link_[link]);
+      for (const int link : kind)
+        if (by_link_[link] != by_link_[kind.front()]) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Network& network_;
+  const std::map<int, int>& first_like_;
+  std::map<std::vector<int>, int> ways_;
+  std::map<int, std::vector<int>> by_link_;
+  bool shares_links_ = false;  // that are no GPU's own
+};
+
+}  // namespace
+
+bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
+  std::map<int, int> first_like;
+  std::vector<std::vector<int>> kinds;  // of links of GPUs of the machines that stand for others
+  for (int machine = 0; machine < static_cast<int>(network.topology().machines().size()); ++machine) {
+    if (!network.fold().stands(machine)) continue;
+    const std::vector<std::vector<int>> own = network.topology().links_by_gpu(machine);
+    if (own.empty()) return false;
+    for (const std::vector<int>& kind : own) {
+      for (const int link : kind) first_like.emplace(link, kind.front());
+      kinds.push_back(kind);
+    }
+  }
+  // By the connection, or by the group's number in programs, the kind, the method and the phase.
+  std::map<std::array<std::size_t, 4>, Crossings> all;
+  const auto of = [&](std::size_t number, std::size_t kind, std::size_t method, std::size_t phase) -> Crossings& {
+    return all.try_emplace({number, kind, method, phase}, network, first_like).first->second;
+  };
+  constexpr std::size_t kConnections = 1000;  // before the numbers of these
+  const auto stands = [&](Endpoint end) { return network.fold().stands(end.machine); };
+  for (const WorkerStep& worker : step.workers) {
+    if (!stands(site_.workers[at(worker.worker)].front())) continue;
+    const std::vector<PathIndex> its = paths(worker.worker, network);
+    for (std::size_t i = 0; i < its.size(); ++i) of(kConnections + i, 0, 0, 0).add(its[i]);
+  }
+  for (std::size_t g = 0; g < step.groups.size(); ++g) {
+    const std::vector<int>& workers = step.groups[g].workers;
+    if (std::ranges::none_of(workers, [&](int one) { return stands(site_.workers[at(one)].front()); })) continue;
+    const std::vector<int>& groups = step.of(workers.front()).groups;
+    const auto number = static_cast<std::size_t>(std::ranges::find(groups, static_cast<int>(g)) - groups.begin());
+    for (const CollectiveKind kind : kinds_of(step, g)) {
+      const std::vector<CollectiveMethod> methods =
+          collective_methods(site_, site_.gpus_of(workers), network, kind);
+      for (std::size_t m = 0; m < methods.size(); ++m)
+        for (std::size_t p = 0; p < methods[m].plan.size(); ++p)
+          for (const PathIndex edge : methods[m].plan[p].edges)
+            if (stands(network.source(edge))) of(number, static_cast<std::size_t>(kind), m, p).add(edge);
+    }
+  }
+  return std::ranges::all_of(all, [&](auto& one) { return one.second.are_alike(kinds); });
+}
+
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
   std::map<int, int> users;  // by link that may bind: groups, and connections of workers
   const auto may_bind = [&](int link) { return !network.topology().links()[at(link)].never_binds; };
   // Those for which others stand have links of their own, as these have.
-  const auto stands = [&](int worker) { return network.fold().stands(site_.workers[at(worker)].front().machine); };
+  const auto stands = [&](int worker) { return network.stands(site_.workers[at(worker)].front()); };
   for (const WorkerStep& worker : step.workers)
     if (stands(worker.worker))
       for (const PathIndex path : paths(worker.worker, network))
@@ -132,17 +227,11 @@ std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, N
   for (std::size_t g = 0; g < step.groups.size(); ++g) {
     const WorkerGroup& group = step.groups[g];
     if (std::ranges::none_of(group.workers, stands)) continue;
-    const WorkerStep& first = step.of(group.workers.front());
-    const auto own = std::ranges::find(first.groups, static_cast<int>(g)) - first.groups.begin();
-    std::set<CollectiveKind> kinds;
-    for (const Node& node : program(first).nodes)
-      if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
-        kinds.insert(collective->kind);
-    for (const CollectiveKind kind : kinds)
+    for (const CollectiveKind kind : kinds_of(step, g))
       for (const CollectiveMethod& method : collective_methods(site_, site_.gpus_of(group.workers), network, kind))
         for (const CollectivePhase& phase : method.plan)
           for (const PathIndex edge : phase.edges)
-            if (network.fold().stands(network.source(edge).machine))
+            if (network.stands(network.source(edge)))
               std::ranges::copy_if(network.path(edge).links, std::inserter(crossed[g], crossed[g].end()), may_bind);
     for (const int link : crossed[g]) ++users[link];
   }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -56,8 +57,14 @@ class StepCompiler {
   std::vector<PathIndex> paths(int worker, Network& network) const;
   /// [groups] whether no message of another group or between workers crosses a link that the group's collectives cross.
   std::vector<bool> groups_with_own_links(const ClusterStep& step, Network& network);
+  /// Whether all GPUs of each machine that stands for others do the same at the same time, each with its own links: in each phase of
+  /// collectives, and by each connection, as much crosses the links of one as of another, from and to links of the same kinds. Then
+  /// max-min sharing gives all of them the same rates, whatever else is under way.
+  bool gpus_are_alike(const ClusterStep& step, Network& network);
 
  private:
+  /// Of the group's collectives.
+  std::set<CollectiveKind> kinds_of(const ClusterStep& step, std::size_t group);
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
   using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
 
