@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: eleven questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: twelve questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -97,6 +97,15 @@ def degrees(swept):
             [(degree, summary["samples_per_s"]) for degree, summary in fit.items()])
 
 
+def experts(swept):
+    fit = {str(next(iter(row["parameters"].values()))): row["summary"] for row in swept["rows"] if row["summary"]}
+    missing = [str(next(iter(row["parameters"].values()))) for row in swept["rows"] if not row["summary"]]
+    best = max(fit, key=lambda degree: fit[degree]["samples_per_s"])
+    return (f"{fit[best]['samples_per_s'] * 4096 / 1e6:.2f} million over {best}, with GPUs busy {fit[best]['gpu_utilization']:.0%} of the time." +
+            (f" With {' or '.join(missing)} a worker's experts do not fit." if missing else ""),
+            [(degree, summary["samples_per_s"]) for degree, summary in fit.items()])
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -121,6 +130,8 @@ QUESTIONS = [
              ["provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8"], "USD", plan),
     Question("large-model", "Llama 3 8B on 64 H100: how long, how much, does it fit, over how many GPUs a layer?",
              ["sweep scenarios/llama3-8b.json --grid /training/strategy/tensor/degree=1,2,4,8 --set /training/steps=953675"], "sequences/s", degrees),
+    Question("experts", "DeepSeek-V3 on 2,048 H100: how many tokens a second, with the experts of a layer over how many GPUs?",
+             ["sweep scenarios/deepseek-v3.json --grid /training/strategy/experts/degree=8,32,64,128"], "sequences/s", experts),
 ]
 
 
@@ -153,7 +164,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Eleven questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Twelve questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

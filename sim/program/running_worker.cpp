@@ -458,9 +458,12 @@ Waits RunningWorker::waits(StepOperation operation, Seconds date, Seconds length
           was(waits.server, date - by->ready_at(opened_by));
           before = {by->ready_at(opened_by), its.readiness({operation.slot, before.latest}).latest};
         },
-        [&](const OneOf<BeginKernels, Compute, Chain, Collective, Update, Fence, NextStep> auto&) {
+        [&](const Collective& collective) {  // before it had begun, for those that meet in it
+          const CollectiveGroup& group = *(*its.steps_[at(operation.slot)].groups)[at(collective.group)];
+          was(waits.network, date - group.begun(collective.label));
           before.latest = kNone;
-        });
+        },
+        [&](const OneOf<BeginKernels, Compute, Chain, Update, Fence, NextStep> auto&) { before.latest = kNone; });
     date = before.date;
     operation.index = before.latest;
   }

@@ -13,7 +13,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMaxMachines = 20'000;
+constexpr int kMaxMachines = 20'000, kMaxWorkers = 131'072;
 
 /// Reads groups one after another, then what refers from one to another or depends on all.
 class ClusterReader {
@@ -37,9 +37,9 @@ class ClusterReader {
     }
     if (scenario_.count(Role::kWorker) == 0)
       json_.fail("groups", "expected at least one group with role \"worker\"; found none");
-    if (scenario_.count(Role::kWorker) > kMaxMachines)
+    if (scenario_.count(Role::kWorker) > kMaxWorkers)
       json_.fail("groups",
-                 "expected at most 20000 workers in all; found " + std::to_string(scenario_.count(Role::kWorker)));
+                 "expected at most 131072 workers in all; found " + std::to_string(scenario_.count(Role::kWorker)));
     for (std::size_t i = 0; i < groups.size(); ++i) {
       find_host(groups[i], scenario_.groups[i]);
       if (!groups[i].has("colocated_with")) read_replacement(groups[i], scenario_.groups[i]);

@@ -8,7 +8,7 @@ namespace {
 
 /// Bounds the number of messages of a step and what has to be kept for them.
 void check_units(const JsonReader& json, const Scenario& scenario) {
-  constexpr double kMostUnits = 200'000, kMostMessages = 1e8, kMostConnections = 1e6;
+  constexpr double kMostUnits = 200'000, kMostMessages = 2.5e8, kMostConnections = 1e6;
   const GradientExchange& exchange = scenario.training.strategy.exchange;
   const int servers = scenario.count(Role::kParameterServer);
   double units = static_cast<double>(scenario.workload.variables.size());
@@ -20,7 +20,7 @@ void check_units(const JsonReader& json, const Scenario& scenario) {
               std::to_string(static_cast<long long>(units)) + ": choose a larger partition_size or another placement");
   const double workers = scenario.count(Role::kWorker);
   if (units * workers > kMostMessages)
-    json.fail("expected a step of at most 100000000 messages of all workers; found about " +
+    json.fail("expected a step of at most 250000000 messages of all workers; found about " +
               std::to_string(static_cast<long long>(units * workers)) +
               ": choose fewer workers, a larger partition_size or another placement");
   if (workers * servers > kMostConnections)

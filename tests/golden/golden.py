@@ -27,6 +27,7 @@ SETTINGS = {
     "scenarios/cm-dare-spot.json": "--set /training/steps=100",
     "scenarios/cm-dare.json": "--set /training/steps=40",
     "scenarios/cscs-tf-ps.json": "--set /cluster/groups/0/count=4 --set /cluster/groups/1/count=4",
+    "scenarios/deepseek-v3.json": "--set /training/strategy/global_batch=256",
     "scenarios/hkbu-byteps.json": "--set /training/steps=4",
     "scenarios/resnet50-spot.json": "--set /training/steps=2000",
     "scenarios/spotdnn-revocation.json": "--set /training/steps=14000",

@@ -22,6 +22,7 @@ KINDS = ["scenarios/cm-dare.json", "scenarios/resnet50-ec2.json", "scenarios/tum
          "scenarios/cm-dare-spot.json", "scenarios/gpt2-xl-pipeline.json"]
 # What is recorded takes gigabytes and minutes where a step has millions of operations.
 SHORTER = {
+    "scenarios/deepseek-v3.json": "--set /training/strategy/global_batch=256",
     "scenarios/bigscience-bloom.json": "--set /training/strategy/pipeline/microbatches=12",
     "scenarios/gpt2-xl-pipeline.json": "--set /training/steps=4",
     "scenarios/llama3-8b.json": "--set /cluster/groups/0/count=2 --set /training/steps=1",

@@ -192,6 +192,23 @@ TEST_CASE("stages that scatter what they pass on send a part each, which the nex
   CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
 }
 
+TEST_CASE("in a pipeline what stages wait for of their own layers' exchange is communication, not waiting for other stages") {
+  const int microbatches = 15;
+  const Json json = split(4, 1,
+                          {{"tensor", {{"degree", 2}}},
+                           {"rank_order", "tensor_data_pipeline"},
+                           {"pipeline", {{"stages", 2}, {"microbatches", microbatches}, {"cut", "layers"}}}});
+  const Json summary = test::simulated(json);
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  double bubble = 0, communication = 0;
+  for (const Json& part : summary["step_parts"]) {
+    if (part["part"] == "bubble") bubble = part["share"];
+    if (part["what"].get<std::string>().starts_with("exposed communication")) communication += part["share"].get<double>();
+  }
+  CHECK(communication > 0.5);  // kernels of microseconds, messages of tens
+  CHECK(bubble < 0.25);        // one of sixteen micro-batches, and the loss of the last stage
+}
+
 TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") {
   Json json = split(1, 4, {{"tensor", {{"degree", 1}}}});
   json["workload"]["model"]["structure"]["vocabulary"] = 1024;
