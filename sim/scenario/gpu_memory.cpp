@@ -108,7 +108,10 @@ void add_kept(GpuMemory& memory, const OperatorGraph& graph, const KeptChanges& 
                    .op = graph[static_cast<std::size_t>(fullest.vertex)].name};
 }
 
-const char* phase_word(PassPhase phase) { return phase == PassPhase::kForward ? "forward" : "backward"; }
+const char* phase_word(PassPhase phase) {
+  constexpr std::array<const char*, kPassPhases> kWords{"forward", "backward", "weights"};
+  return kWords[static_cast<std::size_t>(phase)];
+}
 
 /// Of a worker with the whole model: passes that are accumulated keep nothing of one another.
 const std::vector<PipelineSlot> kWholeModel{{.phase = PassPhase::kForward}, {.phase = PassPhase::kBackward}};
@@ -142,11 +145,15 @@ PassOperators WorkerMemory::operators(int stage) const {
   PassOperators all = pass_operators(workload_.graph);
   if (!stages_) return all;
   PassOperators its(stages_->parts() / stages_->stages());
+  const std::vector<bool> are_split = splits_backward(*scenario_.training.strategy.kind->pipeline())
+                                          ? are_of_weights(workload_.graph)
+                                          : std::vector<bool>(workload_.graph.size());
   for (std::size_t phase = 0; phase < 2; ++phase)
     for (const int v : all[0][phase])
       if (const int part = stages_->of_operator[static_cast<std::size_t>(v)];
           part >= 0 && stages_->stage_of(part) == stage)
-        its[static_cast<std::size_t>(part / stages_->stages())][phase].push_back(v);
+        its[static_cast<std::size_t>(part / stages_->stages())][are_split[static_cast<std::size_t>(v)] ? 2 : phase]
+            .push_back(v);
   return its;
 }
 

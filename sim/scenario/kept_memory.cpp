@@ -15,8 +15,14 @@ std::size_t at(int vertex) { return static_cast<std::size_t>(vertex); }
 /// Of the operators of a chunk.
 class ChunkChanges {
  public:
-  ChunkChanges(const Workload& workload, const std::array<std::vector<int>, 2>& operators, KeptChanges& changes)
-      : graph_{workload.graph}, forward_{operators[0]}, backward_{operators[1]}, changes_{changes} {
+  ChunkChanges(const Workload& workload, const std::array<std::vector<int>, kPassPhases>& operators,
+               KeptChanges& changes)
+      : graph_{workload.graph},
+        forward_{operators[0]},
+        backward_{operators[1]},
+        of_weights_{operators[2]},
+        changes_{changes} {
+    backward_.insert(backward_.end(), of_weights_.begin(), of_weights_.end());
     for (const int v : backward_)
       if (graph_[at(v)].backward_of >= 0 && !graph_[at(v)].is_again) last_[graph_[at(v)].backward_of] = v;
     end_ = backward_.empty() ? (forward_.empty() ? -1 : forward_.back()) : backward_.back();
@@ -40,6 +46,13 @@ class ChunkChanges {
     }
   }
 
+  /// What gradients of weights read besides, once the backward pass has given it.
+  void add_output_gradients() {
+    for (const int v : of_weights_)
+      if (const int of = graph_[at(v)].backward_of; of >= 0 && graph_[at(v)].matrix.reduction > 0)
+        add(backward_[backward_.size() - of_weights_.size() - 1], v, {.activations = graph_[at(of)].output});
+  }
+
   void add_gradient_temporaries(const Workload& workload, double bytes) {
     for (const int v : backward_) {
       const Operator& op = graph_[at(v)];
@@ -60,7 +73,7 @@ class ChunkChanges {
       if (behind == parts.begin()) continue;
       const auto own = last_.find(of);
       int& last = ran.try_emplace(*std::prev(behind), v, v).first->second.second;
-      last = std::max({last, v, own == last_.end() ? v : own->second});
+      last = later(last, later(v, own == last_.end() ? v : own->second));
     }
     for (const auto& [part, span] : ran) add(span.first, span.second, {.activations = graph_[at(part)].kept_again});
   }
@@ -71,18 +84,26 @@ class ChunkChanges {
     if (first == forward_.end()) return;
     int last = forward_.back();
     for (const int reader : readers_of_loss)
-      if (std::ranges::binary_search(backward_, reader)) last = std::max(last, reader);
+      if (std::ranges::find(backward_, reader) != backward_.end()) last = later(last, reader);
     add(*first, last, {.logits = bytes});
   }
 
  private:
+  /// Gradients of weights come behind all else.
+  int later(int a, int b) const {
+    const auto place = [this](int v) { return std::pair{std::ranges::binary_search(of_weights_, v), v}; };
+    return std::max(place(a), place(b)).second;
+  }
+
   void add(int from, int until, const KeptBytes& bytes) {
     changes_.taken[at(from)] += bytes;
     changes_.given_back[at(until)] += bytes;
   }
 
   const OperatorGraph& graph_;
-  const std::vector<int>&forward_, &backward_;
+  const std::vector<int>& forward_;
+  std::vector<int> backward_;           // in the order in which it runs
+  const std::vector<int>& of_weights_;  // at its end
   KeptChanges& changes_;
   std::map<int, int> last_;  // by forward operator, of its backward pass
   int end_ = -1;             // of both passes
@@ -101,6 +122,7 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
     ChunkChanges chunk{workload, of_chunk, changes};
     chunk.add_activations(framework, split);
     if (framework.gradient_temporaries > 0) chunk.add_gradient_temporaries(workload, framework.gradient_temporaries);
+    chunk.add_output_gradients();
     chunk.add_parts();
     chunk.add_logits(workload.logits_bytes, readers_of_loss);
   }
@@ -113,6 +135,19 @@ PassOperators pass_operators(const OperatorGraph& graph) {
     if (graph[v].phase != Phase::kUpdate)
       operators[0][graph[v].is_of_forward_pass() ? 0 : 1].push_back(static_cast<int>(v));
   return operators;
+}
+
+std::vector<bool> are_of_weights(const OperatorGraph& graph) {
+  std::vector<bool> are(graph.size());
+  for (std::size_t v = 0; v < graph.size(); ++v) are[v] = graph[v].phase == Phase::kBackwardWeights;
+  std::vector<int> readers(graph.size()), others(graph.size());
+  for (const OperatorEdge& edge : graph.edges()) {
+    if (!graph[edge.from].exchange || graph[edge.from].is_of_forward_pass()) continue;
+    ++readers[edge.from];
+    if (!are[edge.to]) ++others[edge.from];
+  }
+  for (std::size_t v = 0; v < graph.size(); ++v) are[v] = are[v] || (readers[v] > 0 && others[v] == 0);
+  return are;
 }
 
 FullestMoment fullest_moment(const KeptChanges& changes, const std::vector<PipelineSlot>& slots,
@@ -133,12 +168,12 @@ FullestMoment fullest_moment(const KeptChanges& changes, const std::vector<Pipel
     }
     return pass;
   };
-  std::vector<std::array<Pass, 2>> passes;
-  for (const auto& of_chunk : operators) passes.push_back({walk(of_chunk[0]), walk(of_chunk[1])});
+  std::vector<std::array<Pass, kPassPhases>> passes;
+  for (const auto& of_chunk : operators) passes.push_back({walk(of_chunk[0]), walk(of_chunk[1]), walk(of_chunk[2])});
   FullestMoment fullest;
   KeptBytes kept;
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
-    const Pass& pass = passes[at(slots[slot].chunk)][slots[slot].phase == PassPhase::kForward ? 0 : 1];
+    const Pass& pass = passes[at(slots[slot].chunk)][static_cast<std::size_t>(slots[slot].phase)];
     if (pass.vertex >= 0 && kept.total() + pass.most.total() > fullest.kept.total()) {
       fullest = {.kept = kept, .slot = slot, .vertex = pass.vertex};
       fullest.kept += pass.most;

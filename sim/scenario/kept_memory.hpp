@@ -31,9 +31,12 @@ struct KeptBytes {
 };
 
 /// [chunks][phases] operators of the passes of a GPU's parts of a model, in the order in which they run.
-using PassOperators = std::vector<std::array<std::vector<int>, 2>>;
-/// Those of a worker that has all of it.
+using PassOperators = std::vector<std::array<std::vector<int>, kPassPhases>>;
+/// Those of a worker that has all of it, and does not split its backward pass.
 PassOperators pass_operators(const OperatorGraph& graph);
+/// [vertices] operators of the backward pass that are passes of their own where it is split: products that give gradients of
+/// weights, and exchanges that nothing else reads.
+std::vector<bool> are_of_weights(const OperatorGraph& graph);
 
 /// [vertices] of a workload's graph: what each operator needs for the first time as it begins, and what is of no use any more
 /// when it has ended. Of the two passes of a chunk all that is taken is given back:

@@ -22,6 +22,7 @@ int forward_passes_first(const Pipeline& pipeline, int microbatches, int stage) 
     case PipelineSchedule::kGpipe:
       return microbatches;
     case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kZeroBubble:
       return std::min(microbatches, stages_after);
     case PipelineSchedule::kInterleaved:
       return std::min(microbatches * pipeline.chunks, 2 * stages_after + (pipeline.chunks - 1) * pipeline.group());
@@ -41,7 +42,12 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
     if (k < first) continue;
     slots.push_back(pass(PassPhase::kBackward, pipeline, microbatches, k - first));
     slots.back().is_joined = pipeline.schedule == PipelineSchedule::kInterleaved && k < passes;
+    if (splits_backward(pipeline) && k - first >= stage)
+      slots.push_back({.phase = PassPhase::kWeights, .microbatch = k - first - stage});
   }
+  if (splits_backward(pipeline))
+    for (int k = std::max(0, passes - stage); k < passes; ++k)
+      slots.push_back({.phase = PassPhase::kWeights, .microbatch = k});
   return slots;
 }
 

@@ -2,6 +2,7 @@
 // What each stage of a pipeline does in a step, in which order, as a list: programs walk it (compile_pipeline.cpp), and so does
 // the memory of a stage. A schedule is a generator of such lists.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,8 +10,10 @@
 
 namespace rehearse {
 
-/// Which part of a micro-batch's work a pass is. Schedules that split the backward pass add phases.
-enum class PassPhase : std::uint8_t { kForward, kBackward };
+/// Which part of a micro-batch's work a pass is. Where a schedule splits the backward pass, gradients of weights are computed in
+/// passes of their own, and backward ones give those of what they have read.
+enum class PassPhase : std::uint8_t { kForward, kBackward, kWeights };
+inline constexpr std::size_t kPassPhases = 3;
 
 /// A pass of a stage: a micro-batch through one of its chunks.
 struct PipelineSlot {
@@ -32,10 +35,15 @@ struct PipelineSlot {
 ///   gpipe         w = m
 ///   1f1b          w = min(m, p - 1 - r)
 ///   interleaved   w = min(m v, 2 (p - 1 - r) + (v - 1) G)
+///   zb1p          w = min(m, p - 1 - r); the i-th gradients of weights, from 0, follow the (i + r)-th backward pass, and the last r
+///                 ones the last backward pass, so that every stage keeps p micro-batches of what they read
 /// Every stage comes to the end of its list, with each pass waiting for what it receives, if each group has at least p
 /// micro-batches; with shorter ones between others it may not.
 /// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
-/// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between.
+/// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between;
+/// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1).
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
+
+inline bool splits_backward(const Pipeline& pipeline) { return pipeline.schedule == PipelineSchedule::kZeroBubble; }
 
 }  // namespace rehearse

@@ -60,7 +60,7 @@ struct ServerRules {
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
 /// In which order a stage of a pipeline takes the micro-batches of a step: pipeline_schedule.hpp.
-enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved };
+enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble };
 
 /// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
 enum class PipelineMessages { kOverlapped, kBlocking };

@@ -15,6 +15,9 @@
 //
 // The GPUs of a worker share each micro-batch, and add up their gradients with those of the other pipelines.
 //
+// Where the schedule splits the backward pass, products that give gradients of weights run in passes of their own, and collectives
+// begin with the last of these.
+//
 // Kernels run in the order of the schedule (pipeline_schedule.hpp). With v chunks a stage has v parts of the model, and the last
 // stage sends to the first one what the next chunk reads. Sending does not hold kernels up. Or messages block, as in Megatron-LM,
 // whose sends and receives wait for each other on the stream of kernels (core/pipeline_parallel/schedules.py): passes then wait
@@ -32,6 +35,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "sim/scenario/kept_memory.hpp"
 #include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/work.hpp"
@@ -62,16 +66,20 @@ class PipelineCompiler {
         gpus_{scenario.first_workers().gpus_per_worker},
         split_{scenario.model.split.degree},
         forward_(static_cast<std::size_t>(pipeline_.chunks)),
-        backward_(static_cast<std::size_t>(pipeline_.chunks)) {
+        backward_(static_cast<std::size_t>(pipeline_.chunks)),
+        weights_(static_cast<std::size_t>(pipeline_.chunks)) {
     const OperatorGraph& graph = scenario.workload.graph;
+    const std::vector<bool> are_split =
+        splits_backward(pipeline_) ? are_of_weights(graph) : std::vector<bool>(graph.size());
     for (const PlannedKernel& kernel : plan.kernels) {
       const auto vertex = static_cast<std::size_t>(kernel.vertex);
       const auto chunk = static_cast<std::size_t>(stages.of_operator[vertex] / stages.stages());
       const bool is_forward = graph[vertex].is_of_forward_pass();
-      (is_forward ? forward_ : backward_)[chunk].kernels.kernels.push_back(kernel);
+      (is_forward ? forward_ : are_split[vertex] ? weights_ : backward_)[chunk].kernels.kernels.push_back(kernel);
       if (!is_forward) of_backward_.push_back(kernel);
     }
-    for (std::vector<Pass>* passes : {&forward_, &backward_})
+    for (std::size_t chunk = 0; chunk < weights_.size(); ++chunk) complete_with_weights(chunk);
+    for (std::vector<Pass>* passes : {&forward_, &backward_, &weights_})
       for (Pass& pass : *passes) {
         pass.first_exchange = exchanges_;
         exchanges_ += count_exchanges(pass.kernels);
@@ -83,12 +91,14 @@ class PipelineCompiler {
     const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
     const UnitExchange::Setting setting{microbatches_, exchange_.first_label[static_cast<std::size_t>(stage_)],
                                         sharing_groups()};
-    for (std::vector<Pass>* passes : {&forward_, &backward_})
+    for (std::vector<Pass>* passes : {&forward_, &backward_, &weights_})
       for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
     const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
     for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
-      if (!blocks())
+      if (slot->phase == PassPhase::kWeights)
+        ;  // which the stage has all that it takes for
+      else if (!blocks())
         receive(*slot);
       else if (!slot->is_joined) {
         awaited_ = std::exchange(sent_, {});
@@ -113,6 +123,18 @@ class PipelineCompiler {
     int first_exchange = 0;                  // of those that a micro-batch has in all passes
     std::optional<UnitExchange> exchange{};  // what its kernels gather and add up
   };
+
+  /// Gradients of what has no product, such as norms, go with those of weights, if there are any.
+  void complete_with_weights(std::size_t chunk) {
+    std::vector<PlannedKernel>& of_weights = weights_[chunk].kernels.kernels;
+    const auto last = std::ranges::find_if(of_weights.rbegin(), of_weights.rend(),
+                                           [](const PlannedKernel& kernel) { return !kernel.exchange; });
+    if (last == of_weights.rend()) return;
+    for (PlannedKernel& kernel : backward_[chunk].kernels.kernels) {
+      last->completes.insert(last->completes.end(), kernel.completes.begin(), kernel.completes.end());
+      kernel.completes.clear();
+    }
+  }
 
   bool blocks() const { return pipeline_.messages == PipelineMessages::kBlocking; }
 
@@ -158,15 +180,24 @@ class PipelineCompiler {
 
   void run(const PipelineSlot& slot) {
     const bool is_gradient = slot.phase != PassPhase::kForward;
-    Pass& pass = (is_gradient ? backward_ : forward_)[static_cast<std::size_t>(slot.chunk)];
+    Pass& pass = passes_of(slot.phase)[static_cast<std::size_t>(slot.chunk)];
     const std::vector<OperationIndex> kernels = run(pass, slot.microbatch);
     const int part = part_of(slot);
+    if (slot.phase == PassPhase::kWeights) return reduce(pass, slot.microbatch, kernels);
     if (!is_gradient && part + 1 < pipeline_.parts())
       send(part, false, slot.microbatch, has_stage_before(pipeline_, stage_) ? 1 : 0);
     if (is_gradient && part > 0) send(part - 1, true, slot.microbatch, 0);
-    if (!is_gradient) return;
-    if (!UnitExchange::reduces_each_pass(strategy_, microbatches_) && slot.microbatch + 1 < microbatches_) return;
-    const std::vector<OperationIndex> of_pass = pass.exchange->reduce(kernels, last_, slot.microbatch);
+    if (is_gradient) reduce(pass, slot.microbatch, kernels);
+  }
+
+  std::vector<Pass>& passes_of(PassPhase phase) {
+    return phase == PassPhase::kForward ? forward_ : phase == PassPhase::kBackward ? backward_ : weights_;
+  }
+
+  /// The gradients that the pass has completed, once they are all there.
+  void reduce(Pass& pass, int microbatch, const std::vector<OperationIndex>& kernels) {
+    if (!UnitExchange::reduces_each_pass(strategy_, microbatches_) && microbatch + 1 < microbatches_) return;
+    const std::vector<OperationIndex> of_pass = pass.exchange->reduce(kernels, last_, microbatch);
     reduced_.insert(reduced_.end(), of_pass.begin(), of_pass.end());
   }
 
@@ -251,7 +282,7 @@ class PipelineCompiler {
   const PipelineStages& stages_;
   const PipelineExchange& exchange_;
   int stage_, microbatches_, gpus_, split_;
-  std::vector<Pass> forward_, backward_;  // [chunks]
+  std::vector<Pass> forward_, backward_, weights_;  // [chunks]
   std::vector<PlannedKernel> of_backward_;
   int exchanges_ = 0;  // among the workers that hold each layer together, of a micro-batch
   ProgramBuilder builder_;

@@ -91,6 +91,14 @@ std::vector<Refusal> refusals_of_pipelines() {
                                                                      : place_in_pipeline(s, {"stages"});
        },
        "2 stages or more with several chunks", "chunks shorten the time in which a stage waits for others"},
+      {"sharded parameters where the backward pass is split",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(is_stated_as(s, "schedule", "zb1p") && has_pipeline(s) &&
+                                      collective_rules_of(s).sharding >= Sharding::kGradients,
+                                  "sharding");
+       },
+       "\"none\" or \"optimizer\" with \"zb1p\"",
+       "gradients of weights are put off behind the passes in which parameters are gathered and gradients scattered"},
       {"layers of a pipeline that is cut by time",
        [](const Refusal::Subject& s) {
          return is_stated_as(s, "cut", "layers")
@@ -111,7 +119,7 @@ std::string schema_of_pipelines() {
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
         "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "or global_batch in the strategy" },
-        "schedule": { "enum": ["gpipe", "1f1b", "interleaved"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more" },
+        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble)" },
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
@@ -212,7 +220,8 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
     pipeline.schedule = read_word<PipelineSchedule>(json, "schedule",
                                                     {{"gpipe", PipelineSchedule::kGpipe},
                                                      {"1f1b", PipelineSchedule::kOneForwardOneBackward},
-                                                     {"interleaved", PipelineSchedule::kInterleaved}});
+                                                     {"interleaved", PipelineSchedule::kInterleaved},
+                                                     {"zb1p", PipelineSchedule::kZeroBubble}});
   else
     effective["schedule"] = "1f1b";
   pipeline.chunks = json.optional<int>("chunks", 1);
@@ -242,6 +251,7 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
 std::string title_of(const Pipeline& pipeline) {
   std::string schedule = "1F1B";
   if (pipeline.schedule == PipelineSchedule::kGpipe) schedule = "GPipe";
+  if (splits_backward(pipeline)) schedule = "ZB1P";
   if (pipeline.schedule == PipelineSchedule::kInterleaved)
     schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks";
   if (pipeline.messages == PipelineMessages::kBlocking) schedule += ", blocking messages";

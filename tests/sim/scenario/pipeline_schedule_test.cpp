@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -16,10 +17,37 @@ namespace rehearse {
 
 namespace {
 
-constexpr PassPhase kForward = PassPhase::kForward, kBackward = PassPhase::kBackward;
+constexpr PassPhase kForward = PassPhase::kForward, kBackward = PassPhase::kBackward, kWeights = PassPhase::kWeights;
 
 Pipeline interleaved(int stages, int chunks, int group = 0) {
   return {.stages = stages, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks, .microbatch_group = group};
+}
+
+Pipeline zero_bubble(int stages) { return {.stages = stages, .schedule = PipelineSchedule::kZeroBubble}; }
+
+/// Of a step whose passes take so long each, with messages that take no time.
+double makespan(const Pipeline& pipeline, int microbatches, double forward, double backward, double weights) {
+  std::vector<std::vector<PipelineSlot>> lists;
+  for (int stage = 0; stage < pipeline.stages; ++stage) lists.push_back(pipeline_slots(pipeline, microbatches, stage));
+  std::vector<std::size_t> next(lists.size());
+  std::vector<double> now(lists.size());
+  std::map<std::tuple<PassPhase, int, int>, double> done;
+  for (bool has_moved = true; std::exchange(has_moved, false);)
+    for (int stage = 0; stage < pipeline.stages; ++stage) {
+      const auto s = static_cast<std::size_t>(stage);
+      for (; next[s] < lists[s].size(); ++next[s], has_moved = true) {
+        const PipelineSlot& slot = lists[s][next[s]];
+        const int from = stage + (slot.phase == kForward ? -1 : 1);
+        if (slot.phase != kWeights && from >= 0 && from < pipeline.stages) {
+          const auto before = done.find({slot.phase, from, slot.microbatch});
+          if (before == done.end()) break;
+          now[s] = std::max(now[s], before->second);
+        }
+        now[s] += slot.phase == kForward ? forward : slot.phase == kBackward ? backward : weights;
+        done.emplace(std::tuple{slot.phase, stage, slot.microbatch}, now[s]);
+      }
+    }
+  return *std::ranges::max_element(now);
 }
 
 int most_kept(const Pipeline& pipeline, int microbatches, int stage) {
@@ -38,8 +66,10 @@ void check_passes(const Pipeline& pipeline, int microbatches) {
       CHECK((slot.microbatch >= 0 && slot.microbatch < microbatches));
       CHECK(done.emplace(slot.phase, slot.chunk, slot.microbatch).second);
       if (slot.phase == kBackward) CHECK(done.contains({kForward, slot.chunk, slot.microbatch}));
+      if (slot.phase == kWeights) CHECK(done.contains({kBackward, slot.chunk, slot.microbatch}));
     }
-    CHECK(done.size() == static_cast<std::size_t>(2 * microbatches * pipeline.chunks));
+    CHECK(done.size() ==
+          static_cast<std::size_t>((splits_backward(pipeline) ? 3 : 2) * microbatches * pipeline.chunks));
   }
 }
 
@@ -51,6 +81,7 @@ bool comes_to_an_end(const Pipeline& pipeline, int microbatches, bool blocks) {
   std::vector<std::size_t> next(lists.size());
   std::set<std::tuple<PassPhase, int, int>> done;  // by part
   const auto has_come = [&](const PipelineSlot& slot, int stage) {
+    if (slot.phase == kWeights) return true;
     const int part = slot.chunk * pipeline.stages + stage;
     const int from = slot.phase == kForward ? part - 1 : part + 1;
     return from < 0 || from == pipeline.parts() || done.contains({slot.phase, from, slot.microbatch});
@@ -94,6 +125,28 @@ TEST_CASE(
   CHECK(most_kept(interleaved(4, 2), 64, 0) == 4 * 2 + 4 - 1);
 }
 
+TEST_CASE(
+    "with gradients of weights put off a step takes (p - 1) (F + B - 2 W) more than its passes, and all stages keep "
+    "p") {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const int m : {p, p + 1, 2 * p + 3, 6 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(makespan(zero_bubble(p), m, 1, 1, 1) == doctest::Approx(3.0 * m + (p - 1) * (1 + 2 - 2)).epsilon(1e-12));
+      CHECK(makespan({.stages = p}, m, 1, 2, 0) == doctest::Approx(3.0 * m + (p - 1) * 3).epsilon(1e-12));
+      // Where a stage would wait longer than it has put off.
+      CHECK(makespan(zero_bubble(p), m, 2, 2, 1) == doctest::Approx(5.0 * m + (p - 1) * (2 + 3 - 2)).epsilon(1e-12));
+      for (int r = 0; r < p; ++r) {
+        int kept = 0, most = 0;
+        for (const PipelineSlot& slot : pipeline_slots(zero_bubble(p), m, r)) {
+          kept += slot.phase == kForward ? 1 : slot.phase == kWeights ? -1 : 0;
+          most = std::max(most, kept);
+        }
+        CHECK(most == std::min(m, p));
+      }
+    }
+}
+
 TEST_CASE("interleaved micro-batches go in groups through chunks, backward from the last one") {
   // Two stages, groups of 3 and 2 micro-batches: the table of Megatron-LM for "PP2 N3M5 VP2".
   const std::vector<int> microbatches{0, 1, 2, 0, 1, 2, 3, 4, 3, 4}, chunks{0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
@@ -111,13 +164,15 @@ TEST_CASE("the passes of a list, one after the other") {
   const auto text = [](const Pipeline& pipeline, int m, int stage) {
     std::string all;
     for (const PipelineSlot& slot : pipeline_slots(pipeline, m, stage))
-      all += (slot.is_joined ? "" : " ") + std::string{slot.phase == kForward ? "F" : "B"} +
+      all += (slot.is_joined ? "" : " ") + std::string(1, "FBW"[static_cast<std::size_t>(slot.phase)]) +
              std::to_string(slot.microbatch) + (pipeline.chunks > 1 ? std::string(1, "ab"[slot.chunk]) : "");
     return all;
   };
   CHECK(text({.stages = 3, .schedule = PipelineSchedule::kGpipe}, 2, 0) == " F0 F1 B0 B1");
   CHECK(text({.stages = 3}, 4, 0) == " F0 F1 F2 B0 F3 B1 B2 B3");
   CHECK(text({.stages = 3}, 4, 2) == " F0 B0 F1 B1 F2 B2 F3 B3");
+  CHECK(text(zero_bubble(3), 4, 0) == " F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+  CHECK(text(zero_bubble(3), 4, 2) == " F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
   CHECK(text(interleaved(2, 2), 4, 1) == " F0a F1a F0bB0b F1bB1b F2aB0a F3aB1a F2bB2b F3bB3b B2a B3a");
   CHECK(text(interleaved(2, 2), 4, 0) == " F0a F1a F0b F1b F2aB0b F3aB1b F2bB0a F3bB1a B2b B3b B2a B3a");
 }
@@ -136,7 +191,7 @@ TEST_CASE("in random schedules each pass runs once and all stages come to an end
     CAPTURE(group);
     CAPTURE(m);
     for (const Pipeline& pipeline : {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p},
-                                     interleaved(p, v, group)}) {
+                                     interleaved(p, v, group), zero_bubble(p)}) {
       check_passes(pipeline, m);
       CHECK(comes_to_an_end(pipeline, m, false));
       CHECK(comes_to_an_end(pipeline, m, true));

@@ -192,7 +192,33 @@ TEST_CASE("stages that scatter what they pass on send a part each, which the nex
   CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
 }
 
-TEST_CASE("in a pipeline what stages wait for of their own layers' exchange is communication, not waiting for other stages") {
+TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
+  for (const int tensor : {1, 2})
+    for (const char* sharding : {"none", "optimizer"}) {
+      const auto json = [&](const char* schedule) {
+        return split(2, 4,
+                     {{"tensor", {{"degree", tensor}, {"sequence_parallel", true}}},
+                      {"sharding", sharding},
+                      {"pipeline", {{"stages", 4}, {"microbatches", 6}, {"schedule", schedule}, {"cut", "layers"}}}},
+                     8);
+      };
+      const test::Times times = test::times_of(json("zb1p"));
+      CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+      CHECK(bytes_sent(json("zb1p")) == doctest::Approx(bytes_sent(json("1f1b"))).epsilon(1e-9));
+      const auto kept = [&](const char* schedule) {
+        const Scenario scenario = test::resolved(json(schedule));
+        return gpu_memory(scenario, scenario.first_workers()).activations;
+      };
+      CHECK(kept("zb1p") >= kept("1f1b"));
+    }
+  CHECK(test::problem_of(split(2, 2,
+                               {{"sharding", "parameters"},
+                                {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", "zb1p"}}}}))
+            .starts_with("/training/strategy/sharding: expected \"none\" or \"optimizer\" with \"zb1p\""));
+}
+
+TEST_CASE(
+    "in a pipeline what stages wait for of their own layers' exchange is communication, not waiting for other stages") {
   const int microbatches = 15;
   const Json json = split(4, 1,
                           {{"tensor", {{"degree", 2}}},
@@ -203,7 +229,8 @@ TEST_CASE("in a pipeline what stages wait for of their own layers' exchange is c
   double bubble = 0, communication = 0;
   for (const Json& part : summary["step_parts"]) {
     if (part["part"] == "bubble") bubble = part["share"];
-    if (part["what"].get<std::string>().starts_with("exposed communication")) communication += part["share"].get<double>();
+    if (part["what"].get<std::string>().starts_with("exposed communication"))
+      communication += part["share"].get<double>();
   }
   CHECK(communication > 0.5);  // kernels of microseconds, messages of tens
   CHECK(bubble < 0.25);        // one of sixteen micro-batches, and the loss of the last stage
