@@ -203,7 +203,7 @@ void GraphBuilder::append_backward_of_exchange(const Layer& layer, int gradient)
   if (!x.needs_gradient) return;
   TensorExchange reverse = *layer.exchange;
   if (reverse.kind == CollectiveKind::kAllGather) reverse.kind = CollectiveKind::kReduceScatter;
-  give(x, append_exchange(layer.name + "/gradient", Phase::kBackward, reverse, std::array{gradient}));
+  give(x, append_exchanges(layer.name + "/gradient", Phase::kBackward, reverse, layer.beside, std::array{gradient}));
 }
 
 /// Keys and values go round again, and their gradients with them, which the GPUs add to. What a block adds goes with what the next

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -122,8 +123,11 @@ int GraphBuilder::append(Operator op, std::span<const int> reads) {
   if (is_backward_)
     for (int& producer : producers) producer = source_of(producer);
   const std::size_t vertex = workload_.graph.add(std::move(op));
-  for (const int producer : producers)
+  for (const int producer : producers) {
     if (producer >= 0) workload_.graph.connect(static_cast<std::size_t>(producer), vertex);
+    if (const auto beside = beside_.find(producer); beside != beside_.end())
+      workload_.graph.connect(static_cast<std::size_t>(beside->second), vertex);
+  }
   if (part_depth_ > 0 && keeps_results_) parts_.back().kept_results.insert(static_cast<int>(vertex));
   return static_cast<int>(vertex);
 }
@@ -477,19 +481,28 @@ int GraphBuilder::append_exchange(const std::string& name, Phase phase, const Te
   return append({.name = name, .phase = phase, .exchange = exchange}, reads);
 }
 
+int GraphBuilder::append_exchanges(const std::string& name, Phase phase, const TensorExchange& exchange,
+                                   const std::optional<TensorExchange>& beside, std::span<const int> reads) {
+  const int other = beside ? append_exchange(name + "/between_machines", phase, *beside, reads) : -1;
+  const int vertex = append_exchange(name, phase, exchange, reads);
+  if (beside) beside_[vertex] = other;
+  return vertex;
+}
+
 GraphBuilder::Tensor GraphBuilder::exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind,
-                                            SplitGroup among) {
+                                            SplitGroup among, std::optional<TensorExchange> beside) {
   check_size("layer " + name, y);
   y.needs_gradient = x.needs_gradient;
-  y.producer =
-      append_exchange(name, Phase::kForward, kind, elements(x) > elements(y) ? x : y, std::array{x.producer}, among);
+  const TensorExchange exchange{kind, std::max(bytes_of(x), bytes_of(y)), among};
+  y.producer = append_exchanges(name, Phase::kForward, exchange, beside, std::array{x.producer});
   register_value(y);
   layers_.push_back({.type = Layer::Type::kExchange,
                      .name = name,
                      .inputs = {x},
                      .output = y,
                      .forward = y.producer,
-                     .exchange = workload_.graph[static_cast<std::size_t>(y.producer)].exchange});
+                     .exchange = exchange,
+                     .beside = beside});
   return y;
 }
 
@@ -505,9 +518,25 @@ GraphBuilder::Tensor GraphBuilder::to_positions(const std::string& name, const T
   return exchange(name, x, y, CollectiveKind::kAllToAll, SplitGroup::kHeads);
 }
 
-GraphBuilder::Tensor GraphBuilder::to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows) {
+GraphBuilder::Tensor GraphBuilder::to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows,
+                                              int experts, int per_token) {
   if (experts_.degree <= 1) return tokens;
-  return exchange(name, tokens, {rows, 1, tokens.channels}, CollectiveKind::kAllToAll, SplitGroup::kExperts);
+  const Tensor y{rows, 1, tokens.channels};
+  if (experts_.machines == 1) return exchange(name, tokens, y, CollectiveKind::kAllToAll, SplitGroup::kExperts);
+  // A copy for each machine instead of one for each expert; of both the part for the own machine stays there.
+  const double share = machines_of_token(experts, per_token) / per_token;
+  const Bytes all = std::max(bytes_of(tokens), bytes_of(y));
+  return exchange(name, tokens, y, CollectiveKind::kAllToAll, SplitGroup::kExperts,
+                  TensorExchange{CollectiveKind::kAllToAll, Bytes{std::llround(as_double(all) * share)},
+                                 SplitGroup::kExpertMachines});
+}
+
+double GraphBuilder::machines_of_token(int experts, int per_token) const {
+  const int each = experts / experts_.machines;
+  double none = 1;  // of a machine's experts, drawn without putting any back
+  for (int i = 0; i < per_token; ++i) none *= std::max(0.0, 1 - static_cast<double>(each) / (experts - i));
+  const double expected = experts_.machines * (1 - none);
+  return experts_.machines_per_token > 0 ? std::min<double>(expected, experts_.machines_per_token) : expected;
 }
 
 GraphBuilder::Tensor GraphBuilder::gather_positions(const std::string& name, const Tensor& x) {

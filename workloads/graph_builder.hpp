@@ -67,6 +67,11 @@ struct ContextSplit {
 struct ExpertSplit {
   int degree = 0;  // GPUs with other experts each; 0: all have those that they have of all other variables
   int tensor = 1;  // GPUs that hold each expert together, as the layers around it
+  /// Machines that these are on, as many on each, if a token goes once to each machine that has experts of it, to the GPU of the
+  /// sender's number, which forwards it; 1: it goes to each of its experts by itself. Source: DeepSeek-AI, DeepEP; DeepSeek-V3,
+  /// arXiv 2412.19437, section 3.2.2.
+  int machines = 1;
+  int machines_per_token = 0;  // at most, as routers limit it; 0: as many as there are
   /// Tokens of the fullest GPU by the mean; all take as long as it does.
   double imbalance = 1;
   /// Places of an expert by the tokens that it has if all have as many; what is above is dropped, and each has so many rows if
@@ -261,7 +266,8 @@ class GraphBuilder {
   const ContextSplit& context() const { return context_; }
   const ExpertSplit& expert_split() const { return experts_; }
   /// Tokens in the order of their experts to the GPUs that have these, and back: as many of them.
-  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows);
+  /// `experts`, of all GPUs, of which a token goes to `per_token`.
+  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows, int experts, int per_token);
   /// Variables that are added until end_experts() are of experts.
   void begin_experts() { has_experts_ = experts_.degree > 0; }
   void end_experts() { has_experts_ = false; }
@@ -322,7 +328,7 @@ class GraphBuilder {
     std::optional<ConvolutionShape> convolution;
     std::optional<AttentionShape> attention;
     RecurrentCell cell{};
-    std::optional<TensorExchange> exchange{};  // forward
+    std::optional<TensorExchange> exchange{}, beside{};  // forward, at the same time
     std::int64_t experts =
         0;  // of a matrix layer: of equal shares of the positions, each with a matrix; 0: one for all
     bool is_composite = false;
@@ -378,7 +384,13 @@ class GraphBuilder {
                       std::span<const int> reads, SplitGroup among = SplitGroup::kTensor);
   int append_exchange(const std::string& name, Phase phase, const TensorExchange& exchange, std::span<const int> reads);
   /// A layer that gives `y` by an exchange of x, and in the backward pass by the reverse.
-  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind, SplitGroup among);
+  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind, SplitGroup among,
+                  std::optional<TensorExchange> beside = {});
+  /// Both of the layer's exchanges, of which readers of the first one wait for the other, too.
+  int append_exchanges(const std::string& name, Phase phase, const TensorExchange& exchange,
+                       const std::optional<TensorExchange>& beside, std::span<const int> reads);
+  /// Machines that a token goes to, its own included: N (1 - C(E - E / N, k) / C(E, k)) of N, in the mean of even loads.
+  double machines_of_token(int experts, int per_token) const;
   /// x at the positions of all, of which each GPU keeps its own.
   Tensor gather_positions(const std::string& name, const Tensor& x);
   Tensor ring_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
@@ -443,6 +455,7 @@ class GraphBuilder {
   std::map<std::string, std::string> shared_;  // layers and those whose variables they use
   std::vector<Value> values_;                  // by Tensor::id
   std::vector<Bytes> kept_;                    // [vertices]
+  std::map<int, int> beside_;                  // by exchange: another one that its readers wait for
   int backward_of_ = -1;                       // vertex of the layer whose backward pass is appended
   bool is_frozen_ = false;
   bool keeps_results_ = false;

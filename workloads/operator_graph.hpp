@@ -65,9 +65,10 @@ struct AttentionShape {
 };
 
 /// GPUs that compute a step's layers together: with parts of products (tensor parallelism), of heads or of positions for the same
-/// samples (context parallelism), or each with some of the experts (expert parallelism).
-enum class SplitGroup : std::uint8_t { kTensor, kHeads, kPositions, kExperts };
-inline constexpr std::size_t kSplitGroups = 4;
+/// samples (context parallelism), or each with some of the experts (expert parallelism): of a machine and of several, where tokens
+/// that go to another machine go there once.
+enum class SplitGroup : std::uint8_t { kTensor, kHeads, kPositions, kExperts, kExpertMachines };
+inline constexpr std::size_t kSplitGroups = 5;
 
 /// What such GPUs send one another at a place of the graph, where no kernel runs. It is launched behind the kernel that stands
 /// before it; the operators that read it wait for it, others do not.

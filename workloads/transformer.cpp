@@ -200,6 +200,10 @@ class Stack {
     return combine(at, outputs, routed, from);
   }
 
+  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows) {
+    return graph_.to_experts(name, tokens, rows, net_.experts.count, net_.experts.per_token);
+  }
+
   /// Everything before the experts' first product.
   Dispatched dispatch(const std::string& at, const Tensor& from) {
     const ExpertSplit& split = graph_.expert_split();
@@ -208,12 +212,12 @@ class Stack {
     const Tensor weights =
         graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
     Tensor tokens = graph_.gather(at + "/permuted", from, weights, split.pads ? rows : copies);
-    tokens = graph_.to_experts(at + "/to_experts", tokens, rows);
+    tokens = to_experts(at + "/to_experts", tokens, rows);
     if (sorts_what_comes()) tokens = graph_.gather(at + "/sorted", tokens, weights, rows);
     Tensor inner = weights;
     inner.height = copies;
     inner.channels = 1;
-    if (net_.experts.weighs_inner) inner = graph_.to_experts(at + "/weights_to_experts", inner, rows);
+    if (net_.experts.weighs_inner) inner = to_experts(at + "/weights_to_experts", inner, rows);
     return {.tokens = tokens, .weights = weights, .inner_weights = inner, .copies = copies};
   }
 
@@ -222,7 +226,7 @@ class Stack {
     const std::int64_t sent = graph_.expert_split().pads ? outputs.height : routed.copies;
     if (sorts_what_comes())
       outputs = graph_.gather(at + "/in_order_of_senders", outputs, routed.weights, outputs.height);
-    outputs = graph_.to_experts(at + "/from_experts", outputs, sent);
+    outputs = to_experts(at + "/from_experts", outputs, sent);
     const Tensor ordered = graph_.gather(at + "/unpermuted", outputs, routed.weights, routed.copies);
     if (net_.experts.weighs_inner) return graph_.combine(at + "/mixed", std::array{ordered}, {}, from);
     return graph_.multiply(at + "/mixed", std::array{ordered, routed.weights}, {}, from);

@@ -256,7 +256,8 @@ class LockstepTraining final : public ProgramSession {
     std::vector<CollectiveKind> kinds{CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
                                       CollectiveKind::kReduceScatter};
     const int first = workers.front();
-    if (grid_.along(Axis::kHeads, first) == workers || experts_.along(Axis::kExperts, first) == workers)
+    if (grid_.along(Axis::kHeads, first) == workers || experts_.along(Axis::kExperts, first) == workers ||
+        experts_.along(Axis::kExpertMachines, first) == workers)
       kinds.push_back(CollectiveKind::kAllToAll);
     if (grid_.along(Axis::kPositions, first) == workers) kinds.push_back(CollectiveKind::kShift);
     return kinds;

@@ -17,13 +17,14 @@ struct Scenario;
 
 /// What workers along it differ in.
 enum class Axis : std::uint8_t {
-  kTensor,     // the part of each product
-  kHeads,      // the positions, but in attention the heads
-  kPositions,  // the positions
-  kPipeline,   // the stage of the model
-  kData,       // the samples; of these workers each may keep its part of the states
-  kReplica,    // the samples, where those along kData share states among themselves
-  kExperts,    // of a mixture, in expert_grid()
+  kTensor,          // the part of each product
+  kHeads,           // the positions, but in attention the heads
+  kPositions,       // the positions
+  kPipeline,        // the stage of the model
+  kData,            // the samples; of these workers each may keep its part of the states
+  kReplica,         // the samples, where those along kData share states among themselves
+  kExperts,         // of a mixture, in expert_grid(), on one machine where tokens go once to each
+  kExpertMachines,  // .. and on the machines
 };
 
 /// Workers that differ in these alone have gradients of the same variables to add up, and may share states.

@@ -81,7 +81,10 @@ RankGrid expert_grid(const Scenario& scenario) {
   const int stages = rank_grid(scenario).degree(Axis::kPipeline), degree = std::max(split.degree, 1);
   const int likes = scenario.count(Role::kWorker) / (stages * split.tensor * degree);
   const bool is_by_stages = scenario.training.strategy.kind->rank_order().back() == Axis::kPipeline;
-  std::vector<RankGrid::Degree> axes{{Axis::kTensor, split.tensor}, {Axis::kExperts, degree}, {Axis::kData, likes}};
+  std::vector<RankGrid::Degree> axes{{Axis::kTensor, split.tensor},
+                                     {Axis::kExperts, degree / split.machines},
+                                     {Axis::kExpertMachines, split.machines},
+                                     {Axis::kData, likes}};
   axes.insert(is_by_stages ? axes.end() : axes.begin() + 1, {Axis::kPipeline, stages});
   return RankGrid{axes};
 }

@@ -49,19 +49,21 @@ std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputeP
   return added;
 }
 
-constexpr std::array kAxes{Axis::kTensor, Axis::kHeads, Axis::kPositions, Axis::kExperts};  // by SplitGroup
+constexpr std::array kAxes{Axis::kTensor, Axis::kHeads, Axis::kPositions, Axis::kExperts,
+                           Axis::kExpertMachines};  // by SplitGroup
 
 }  // namespace
 
 Axis axis_of(SplitGroup group) { return kAxes[static_cast<std::size_t>(group)]; }
 
 GroupNumbers group_numbers(const Scenario& scenario) {
-  const RankGrid grid = rank_grid(scenario);
+  const RankGrid grid = rank_grid(scenario), of_experts = expert_grid(scenario);
   const ExpertSplit& experts = scenario.model.expert_split;
   GroupNumbers numbers;
-  for (std::size_t group = 0; group < kSplitGroups; ++group)
-    if (grid.degree(kAxes[group]) > 1 || (kAxes[group] == Axis::kExperts && experts.degree > 1))
-      numbers.split[group] = numbers.own++;
+  for (std::size_t group = 0; group < kSplitGroups; ++group) {
+    const bool is_of_experts = kAxes[group] == Axis::kExperts || kAxes[group] == Axis::kExpertMachines;
+    if ((is_of_experts ? of_experts : grid).degree(kAxes[group]) > 1) numbers.split[group] = numbers.own++;
+  }
   if (grid.degree(Axis::kReplica) > 1) numbers.replicas = numbers.own++;
   if (experts.degree > 0) numbers.of_experts = numbers.own++;
   return numbers;

@@ -24,10 +24,10 @@ struct CompiledKernels {
 /// share states, of each kind that computes layers together, of replicas of what is shared, those that share states of experts, and
 /// the strategy's own.
 struct GroupNumbers {
-  std::array<int, kSplitGroups> split{-1, -1, -1, -1};  // by SplitGroup; -1: layers are not split so
-  int replicas = -1;                                    // -1: there are none
-  int of_experts = -1;                                  // that share states of experts; -1: experts are not spread
-  int own = 1;                                          // the first of the strategy's own
+  std::array<int, kSplitGroups> split{-1, -1, -1, -1, -1};  // by SplitGroup; -1: layers are not split so
+  int replicas = -1;                                        // -1: there are none
+  int of_experts = -1;                                      // that share states of experts; -1: experts are not spread
+  int own = 1;                                              // the first of the strategy's own
 
   int of(SplitGroup group) const { return split[static_cast<std::size_t>(group)]; }
   bool has(SplitGroup group) const { return of(group) >= 0; }

@@ -93,7 +93,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                          reduced, last);
   if (const CollectiveRules& rules = *strategy.kind->collectives(); rules.has_gradient_norm) {
     std::vector<int> groups;
-    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts})
+    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts, SplitGroup::kExpertMachines})
       if (split.groups.has(parts)) groups.push_back(split.groups.of(parts));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     const int label = static_cast<int>(builder.program().labels.size());

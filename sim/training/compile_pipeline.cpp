@@ -261,7 +261,7 @@ class PipelineCompiler {
       return std::ranges::find(of.stages, stage_) != of.stages.end();
     });
     std::vector<int> groups;
-    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts})
+    for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts, SplitGroup::kExpertMachines})
       if (exchange_.groups.has(parts)) groups.push_back(exchange_.groups.of(parts));
     groups.push_back(exchange_.groups.own + static_cast<int>(copies));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
@@ -380,7 +380,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
         "copies of " + variables[static_cast<std::size_t>(copies.variables.front())].name +
         (copies.variables.size() > 1 ? " and " + std::to_string(copies.variables.size() - 1) + " more" : ""));
   exchange.first_norm = static_cast<int>(exchange.labels.size());
-  constexpr std::size_t kMostNorms = 4;  // among layers' parts, experts, stages and data-parallel workers
+  constexpr std::size_t kMostNorms = 5;  // among layers' parts, experts, stages and data-parallel workers
   if (strategy.kind->collectives()->has_gradient_norm)
     exchange.labels.resize(exchange.labels.size() + kMostNorms, "norm of gradients");
   return exchange;

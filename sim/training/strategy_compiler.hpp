@@ -88,10 +88,12 @@ class StrategyCompiler : private Pinned {
   }
   /// Those that compute each layer together; none if layers are not split.
   void add_split_groups(std::vector<WorkerGroup>& groups) const {
-    constexpr std::array<const char*, kSplitGroups> kNames{"tensor", "heads", "positions", "experts"};
+    constexpr std::array<const char*, kSplitGroups> kNames{"tensor", "heads", "positions", "experts",
+                                                           "machines of experts"};
     for (std::size_t group = 0; group < kSplitGroups; ++group) {
       const Axis axis = axis_of(static_cast<SplitGroup>(group));
-      if (const RankGrid& grid = axis == Axis::kExperts ? experts_ : grid_; grid.degree(axis) > 1)
+      if (const RankGrid& grid = axis == Axis::kExperts || axis == Axis::kExpertMachines ? experts_ : grid_;
+          grid.degree(axis) > 1)
         add_groups_along(grid, axis, kNames[group], groups);
     }
   }

@@ -83,7 +83,8 @@ TEST_CASE("tokens are sent to their experts and back, forward and backward: T k 
         doctest::Approx(2 * even).epsilon(1e-12));
 }
 
-TEST_CASE("GPUs have all experts together, and compute all of their products; the fullest one as many more as it is fuller") {
+TEST_CASE(
+    "GPUs have all experts together, and compute all of their products; the fullest one as many more as it is fuller") {
   const Workload whole = spread({.degree = 1});
   for (const int e : {2, 4, 16}) {
     const Workload part = spread({.degree = e});
@@ -121,6 +122,30 @@ TEST_CASE("gradients of experts are whole at each GPU that has them, whoever sen
 TEST_CASE("operators of a mixture are as many whatever the number of experts") {
   const std::size_t few = spread({.degree = 4}).graph.size();
   CHECK(spread({.degree = 4}, {}, {{"experts", 256}, {"experts_per_token", 8}}).graph.size() == few);
+}
+
+TEST_CASE(
+    "a token goes once to each machine, N (1 - C(E - E / N, k) / C(E, k)) of them in the mean, or as many as its "
+    "router takes") {
+  const auto between = [](const ExpertSplit& experts) {
+    double bytes = 0;
+    for (const Operator& op : spread(experts).graph)
+      if (op.exchange && op.exchange->among == SplitGroup::kExpertMachines && op.is_of_forward_pass())
+        bytes += as_double(op.exchange->bytes);
+    return bytes;
+  };
+  const double tokens = 2 * L * static_cast<double>(b * s * h) * 2;  // there and back
+  for (const int machines : {2, 4}) {
+    const double each = static_cast<double>(E) / machines;  // C(E - E / N, 2) / C(E, 2) by two draws
+    const double none = (E - each) / E * (E - 1 - each) / (E - 1);
+    CHECK(between({.degree = 8, .machines = machines}) ==
+          doctest::Approx(tokens * machines * (1 - none)).epsilon(1e-5));  // whole bytes
+    CHECK(between({.degree = 8, .machines = machines, .machines_per_token = 1}) ==
+          doctest::Approx(tokens).epsilon(1e-6));
+    // On the machines they go to each of their experts.
+    CHECK(dispatched(spread({.degree = 8, .machines = machines})) == dispatched(spread({.degree = 8})));
+  }
+  CHECK(between({.degree = 8}) == 0);
 }
 
 TEST_CASE("weights that are multiplied within experts go with the tokens") {

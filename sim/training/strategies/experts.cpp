@@ -1,5 +1,7 @@
 #include "sim/training/strategies/experts.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/names.hpp"
@@ -12,6 +14,7 @@ namespace rehearse {
 namespace {
 
 constexpr double kMostLoad = 1024;
+constexpr std::array kDispatches{Named{"all_to_all", false}, Named{"once_per_machine", true}};
 
 std::string schema_of_experts() {
   return R"json({ "properties": {
@@ -23,6 +26,8 @@ std::string schema_of_experts() {
       "properties": {
         "degree": { "type": "integer", "minimum": 1, "description": "workers with other experts each; divides the experts, and the workers of a stage" },
         "tensor_degree": { "type": "integer", "minimum": 1, "default": 1, "description": "workers that hold each expert together: 1, or the degree of tensor (Megatron-LM: expert-tensor-parallel-size)" },
+        "dispatch": { "enum": ["all_to_all", "once_per_machine"], "default": "all_to_all", "description": "all_to_all: a token goes to each of its experts by itself; once_per_machine: it goes once to each other machine that has some of them, and is forwarded there, while others are on their way (DeepEP)" },
+        "machines_per_token": { "type": "integer", "minimum": 1, "description": "with once_per_machine: to how many machines a token goes at most, as its router limits them (DeepSeek-V3: 4); default: as many as its experts are on" },
         "imbalance": { "type": "number", "minimum": 1, "maximum": 1024, "default": 1, "description": "tokens of the fullest worker by the mean; all take as long as it does" },
         "capacity_factor": { "type": "number", "exclusiveMinimum": 0, "maximum": 1024, "description": "places of an expert by the tokens that it has if all have as many; what is above is dropped. Default: nothing is" },
         "pad_to_capacity": { "type": "boolean", "default": false, "description": "each expert has as many rows as places, whether they are filled or not" } } }
@@ -60,6 +65,18 @@ std::string why_not(const Transformer& net, const ExpertSplit& split, int worker
   return {};
 }
 
+/// Over which the experts are spread, as many on each.
+int machines_of(const JsonReader& json, const Scenario& scenario, const ExpertSplit& split) {
+  const int on_machine = scenario.first_workers().workers_per_machine(), workers = split.degree * split.tensor;
+  const bool are_alike = std::ranges::all_of(scenario.groups, [&](const Group& group) {
+    return group.role != Role::kWorker || group.workers_per_machine() == on_machine;
+  });
+  if (!are_alike || (workers % on_machine != 0 && on_machine % workers != 0) || on_machine % split.tensor != 0)
+    json.fail("dispatch", "expected \"all_to_all\": experts over " + std::to_string(workers) +
+                              " workers do not have whole machines of as many workers each");
+  return std::max(1, workers / on_machine);
+}
+
 }  // namespace
 
 StrategyKeys expert_keys() {
@@ -73,6 +90,13 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
   effective["tensor_degree"] = split.tensor = json.optional<int>("tensor_degree", 1);
   json.expect(split.tensor == 1 || split.tensor == tensor.degree, "tensor_degree",
               "1" + (tensor.degree > 1 ? " or the degree of \"tensor\", " + std::to_string(tensor.degree) : ""));
+  const bool goes_once = json.has("dispatch") && read_word(json, "dispatch", kDispatches);
+  effective["dispatch"] = name_in(kDispatches, goes_once);
+  if (json.has("machines_per_token")) {
+    if (!goes_once) json.fail("machines_per_token", "expected none but with \"dispatch\": \"once_per_machine\"");
+    split.machines_per_token = json.required<int>("machines_per_token");
+    json.expect(split.machines_per_token >= 1, "machines_per_token", "at least 1");
+  }
   effective["imbalance"] = split.imbalance = json.optional<double>("imbalance", 1);
   json.expect(split.imbalance >= 1 && split.imbalance <= kMostLoad, "imbalance", "1 to 1024");
   if (json.has("capacity_factor")) {
@@ -110,6 +134,7 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
     json.fail("degree", "expected a degree that divides the " + reason + "; found " + std::to_string(split.degree) +
                             ", and the nearest that does is " + std::to_string(nearest));
   }
+  if (goes_once) split.machines = machines_of(json, scenario, split);
   if (split.degree == 1 && split.tensor == tensor.degree) split.degree = 0;  // they are as all else is
   scenario.model.expert_split = split;
   rebuild_workloads(scenario, json.file_name() + ": " + json.pointer());

@@ -41,7 +41,8 @@ Parameters parameters_of(const Scenario& scenario) {
 
 }  // namespace
 
-TEST_CASE("what all send: tokens in each pass, gradients of experts over those that have the same, of the rest over all") {
+TEST_CASE(
+    "what all send: tokens in each pass, gradients of experts over those that have the same, of the rest over all") {
   for (const int degree : {1, 2, 4, 8})
     for (const int passes : {1, 3}) {
       CAPTURE(degree);
@@ -75,34 +76,34 @@ TEST_CASE("states of experts are shared by those that have the same") {
 }
 
 TEST_CASE("workers of a stage have other experts each, then come those that have the same") {
-  const Scenario scenario = test::resolved(with_experts(
-      4, 4,
-      {{"tensor", {{"degree", 2}, {"sequence_parallel", true}}},
-       {"experts", {{"degree", 4}}},
-       {"pipeline", {{"stages", 2}, {"microbatches", 2}}}}));
+  const Scenario scenario = test::resolved(with_experts(4, 4,
+                                                        {{"tensor", {{"degree", 2}, {"sequence_parallel", true}}},
+                                                         {"experts", {{"degree", 4}}},
+                                                         {"pipeline", {{"stages", 2}, {"microbatches", 2}}}}));
   const RankGrid grid = expert_grid(scenario);
   CHECK(grid.along(Axis::kExperts, 0) == std::vector{0, 1, 2, 3});  // of both workers that hold other layers together
   CHECK(grid.along(Axis::kData, 1) == std::vector{1, 5});
   CHECK(grid.coordinate(8, Axis::kPipeline) == 1);
-  const RankGrid held = expert_grid(test::resolved(with_experts(
-      4, 4,
-      {{"tensor", {{"degree", 2}}},
-       {"experts", {{"degree", 2}, {"tensor_degree", 2}}},
-       {"rank_order", "tensor_pipeline_data"},
-       {"pipeline", {{"stages", 2}, {"microbatches", 2}}}})));
+  const RankGrid held = expert_grid(test::resolved(with_experts(4, 4,
+                                                                {{"tensor", {{"degree", 2}}},
+                                                                 {"experts", {{"degree", 2}, {"tensor_degree", 2}}},
+                                                                 {"rank_order", "tensor_pipeline_data"},
+                                                                 {"pipeline", {{"stages", 2}, {"microbatches", 2}}}})));
   CHECK(held.along(Axis::kTensor, 0) == std::vector{0, 1});
   CHECK(held.along(Axis::kExperts, 0) == std::vector{0, 4});
 }
 
 TEST_CASE("a step with a fuller worker takes longer, and with one expert in all as long as without any split") {
-  const auto time = [](const Json& experts) { return test::times_of(with_experts(8, 1, {{"experts", experts}})).exact; };
+  const auto time = [](const Json& experts) {
+    return test::times_of(with_experts(8, 1, {{"experts", experts}})).exact;
+  };
   CHECK(time({{"degree", 4}, {"imbalance", 2}}) > time({{"degree", 4}}));
   CHECK(time({{"degree", 4}, {"capacity_factor", 1.5}, {"pad_to_capacity", true}}) > time({{"degree", 4}}));
   CHECK(test::times_of(with_experts(8, 1, Json::object())).exact == test::exactly(time({{"degree", 1}})));
 }
 
 TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, sharding at random") {
-  Rng rng{22, "experts"};
+  Rng rng{22, "experts"}, others{22, "dispatch"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -118,8 +119,11 @@ TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, s
                   {"experts", {{"degree", degree}, {"tensor_degree", held}}},
                   {"clip_norm", one_of(std::vector<bool>{false, true})},
                   {"sharding", one_of(std::vector<std::string>{"none", "optimizer", "gradients", "parameters"})}};
-    if (context > 1) strategy["context"] = {{"degree", context}, {"method", one_of(std::vector<std::string>{"ring", "all_to_all"})}};
+    if (context > 1)
+      strategy["context"] = {{"degree", context}, {"method", one_of(std::vector<std::string>{"ring", "all_to_all"})}};
     if (degree > 1 && rng.uniform() < 0.3) strategy["experts"]["imbalance"] = 1.4;
+    const bool has_whole_machines = (degree * held % gpus == 0 || gpus % (degree * held) == 0) && gpus % held == 0;
+    if (degree > 1 && has_whole_machines && others.below(2) == 0) strategy["experts"]["dispatch"] = "once_per_machine";
     if (stages > 1) strategy["pipeline"] = {{"stages", stages}, {"microbatches", one_of(std::vector{1, 3})}};
     if (stages > 1) strategy["rank_order"] = "tensor_data_pipeline";
     Json scenario = with_experts(machines, gpus, strategy, 4);
@@ -154,6 +158,10 @@ TEST_CASE("experts that cannot be spread so are refused, with the nearest degree
             .starts_with(degree + "a mixture of experts; model"));
   CHECK(problem({{"degree", 2}}, {{"/workload/model/structure/grouped_experts", false}})
             .starts_with(degree + "a model with \"grouped_experts\": true"));
+  CHECK(problem({{"degree", 2}, {"machines_per_token", 2}}).starts_with(at + "machines_per_token: expected none but"));
+  CHECK(problem({{"degree", 8}, {"dispatch", "once_per_machine"}},
+                {{"/cluster/groups/0/instance/accelerators", 3}, {"/cluster/groups/0/count", 8}})
+            .starts_with(at + "dispatch: expected \"all_to_all\": experts over 8 workers"));
   CHECK(problem({{"degree", 2}, {"imbalance", 0.5}}).starts_with(at + "imbalance: expected 1 to 1024"));
   CHECK(problem({{"degree", 1}, {"imbalance", 2}}).starts_with(at + "imbalance: expected 1 with a degree of 1"));
   CHECK(problem({{"degree", 2}, {"pad_to_capacity", true}}).starts_with(at + "pad_to_capacity: expected"));
