@@ -147,10 +147,17 @@ class Stack {
                 [&] { return net_.experts.are_in(layer_) ? mixture(at, from) : perceptron(at, from, dense()); });
   }
 
+  /// Routed experts, and the part beside them that all tokens pass: its kernels come behind dispatch(), so that they can run
+  /// while tokens are sent.
   Tensor mixture(const std::string& at, const Tensor& from) {
-    const Tensor routed = net_.experts.is_grouped ? grouped_experts(at, from) : experts_one_by_one(at, from);
-    if (net_.experts.shared_feed_forward == 0) return routed;
-    return graph_.add_in_place(at + "/with_shared", std::array{routed, shared_experts(at + "/shared", from)});
+    const bool has_shared = net_.experts.shared_feed_forward > 0, is_grouped = net_.experts.is_grouped;
+    Dispatched dispatched;
+    if (is_grouped) dispatched = dispatch(at, from);
+    Tensor shared;
+    if (has_shared) shared = shared_experts(at + "/shared", from);
+    const Tensor routed = is_grouped ? combine(at, grouped_experts(at + "/experts", dispatched), dispatched, from)
+                                     : experts_one_by_one(at, from);
+    return has_shared ? graph_.add_in_place(at + "/with_shared", std::array{routed, shared}) : routed;
   }
 
   Tensor router(const std::string& at, const Tensor& from) {
@@ -178,23 +185,21 @@ class Stack {
     Tensor weights;  // of each token's experts
   };
 
-  Tensor grouped_experts(const std::string& at, const Tensor& from) {
-    const Transformer::Experts& experts = net_.experts;
-    const Dispatched routed = dispatch(at, from);
-    const Tensor outputs = perceptron(at + "/experts", routed.tokens,
-                                      {.width = experts.feed_forward,
-                                       .has_biases = experts.has_biases,
-                                       .experts = experts.count,
-                                       .weights = experts.weighs_inner ? &routed.weights : nullptr});
-    return combine(at, outputs, routed, from);
-  }
-
   /// Everything before the experts' first product.
   Dispatched dispatch(const std::string& at, const Tensor& from) {
     const std::int64_t copies = from.height * net_.experts.per_token;
     const Tensor weights =
         graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
     return {.tokens = graph_.gather(at + "/permuted", from, weights, copies), .weights = weights};
+  }
+
+  Tensor grouped_experts(const std::string& at, const Dispatched& routed) {
+    const Transformer::Experts& experts = net_.experts;
+    return perceptron(at, routed.tokens,
+                      {.width = experts.feed_forward,
+                       .has_biases = experts.has_biases,
+                       .experts = experts.count,
+                       .weights = experts.weighs_inner ? &routed.weights : nullptr});
   }
 
   /// Everything behind their last product: the weighted sum of each token's outputs, as many as `from` has.
