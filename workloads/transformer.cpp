@@ -148,10 +148,17 @@ class Stack {
                 [&] { return net_.experts.are_in(layer_) ? mixture(at, from) : perceptron(at, from, dense()); });
   }
 
+  /// Routed experts, and the part beside them that all tokens pass: its kernels come behind dispatch(), so that they can run
+  /// while tokens are sent.
   Tensor mixture(const std::string& at, const Tensor& from) {
-    const Tensor routed = net_.experts.is_grouped ? grouped_experts(at, from) : experts_one_by_one(at, from);
-    if (net_.experts.shared_feed_forward == 0) return routed;
-    return graph_.add_in_place(at + "/with_shared", std::array{routed, shared_experts(at + "/shared", from)});
+    const bool has_shared = net_.experts.shared_feed_forward > 0, is_grouped = net_.experts.is_grouped;
+    Dispatched dispatched;
+    if (is_grouped) dispatched = dispatch(at, from);
+    Tensor shared;
+    if (has_shared) shared = shared_experts(at + "/shared", from);
+    const Tensor routed = is_grouped ? combine(at, grouped_experts(at + "/experts", dispatched), dispatched, from)
+                                     : experts_one_by_one(at, from);
+    return has_shared ? graph_.add_in_place(at + "/with_shared", std::array{routed, shared}) : routed;
   }
 
   Tensor router(const std::string& at, const Tensor& from) {
@@ -186,20 +193,6 @@ class Stack {
   /// Whether tokens of several GPUs come together, which are then to be put in the order of several experts.
   bool sorts_what_comes() const { return graph_.expert_split().degree > 1 && own_experts() > 1; }
 
-  Tensor grouped_experts(const std::string& at, const Tensor& from) {
-    const Transformer::Experts& experts = net_.experts;
-    const Dispatched routed = dispatch(at, from);
-    graph_.begin_experts();
-    const Tensor outputs = perceptron(at + "/experts", routed.tokens,
-                                      {.width = experts.feed_forward,
-                                       .has_biases = experts.has_biases,
-                                       .experts = own_experts(),
-                                       .is_split = graph_.expert_split().tensor > 1,
-                                       .weights = experts.weighs_inner ? &routed.inner_weights : nullptr});
-    graph_.end_experts();
-    return combine(at, outputs, routed, from);
-  }
-
   Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows) {
     return graph_.to_experts(name, tokens, rows, net_.experts.count, net_.experts.per_token);
   }
@@ -219,6 +212,19 @@ class Stack {
     inner.channels = 1;
     if (net_.experts.weighs_inner) inner = to_experts(at + "/weights_to_experts", inner, rows);
     return {.tokens = tokens, .weights = weights, .inner_weights = inner, .copies = copies};
+  }
+
+  Tensor grouped_experts(const std::string& at, const Dispatched& routed) {
+    const Transformer::Experts& experts = net_.experts;
+    graph_.begin_experts();
+    const Tensor outputs = perceptron(at, routed.tokens,
+                                      {.width = experts.feed_forward,
+                                       .has_biases = experts.has_biases,
+                                       .experts = own_experts(),
+                                       .is_split = graph_.expert_split().tensor > 1,
+                                       .weights = experts.weighs_inner ? &routed.inner_weights : nullptr});
+    graph_.end_experts();
+    return outputs;
   }
 
   /// Everything behind their last product: the weighted sum of each token's outputs, as many as `from` has.

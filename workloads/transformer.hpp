@@ -64,7 +64,7 @@ struct Transformer {
     int shared_feed_forward = 0;   // inner features of a dense part beside them that all tokens pass; 0: there is none
     bool has_shared_gate = false;  // a sigmoid of a product for each token, which that part's output is multiplied with
     int dense_layers = 0;          // the first ones, without experts
-    int period = 1;                // of the others every so-manieth has experts, counted from the first layer of all
+    int period = 1;                // of the others every n-th has experts, counted from the first layer of all
     bool has_router_bias = false;  // added to each expert's score, trained or set by its load
     bool is_grouped = false;
     /// The tokens' weights are multiplied with the inner values, within the kernel of the gates, instead of with the outputs,

@@ -129,7 +129,8 @@ void adjust_deepseek(Conversion& to) {
   if (to.size_or("moe_layer_freq", 1) != 1)
     to.config.fail("moe_layer_freq", "layers without experts between those that have some are not supported");
   const std::int64_t width = structure["expert_feed_forward"].get<int>();
-  const bool has_none = to.config.has("n_shared_experts") && !to.has("n_shared_experts");
+  const bool is_null = to.config.has("n_shared_experts") && !to.has("n_shared_experts");
+  const bool has_none = is_null || (to.has("n_shared_experts") && to.config.required<int>("n_shared_experts") == 0);
   if (!has_none) structure["shared_feed_forward"] = width * to.size("n_shared_experts", is_second ? 2 : 1);
   if (to.text("topk_method", is_second ? "greedy" : "noaux_tc") == "noaux_tc") structure["router_bias"] = true;
 
