@@ -206,7 +206,6 @@ class Stack {
         graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
     Tensor tokens = graph_.gather(at + "/permuted", from, weights, split.pads ? rows : copies);
     tokens = to_experts(at + "/to_experts", tokens, rows);
-    if (sorts_what_comes()) tokens = graph_.gather(at + "/sorted", tokens, weights, rows);
     Tensor inner = weights;
     inner.height = copies;
     inner.channels = 1;
@@ -216,8 +215,10 @@ class Stack {
 
   Tensor grouped_experts(const std::string& at, const Dispatched& routed) {
     const Transformer::Experts& experts = net_.experts;
+    Tensor tokens = routed.tokens;
+    if (sorts_what_comes()) tokens = graph_.gather(at + "/sorted", tokens, routed.weights, tokens.height);
     graph_.begin_experts();
-    const Tensor outputs = perceptron(at, routed.tokens,
+    const Tensor outputs = perceptron(at, tokens,
                                       {.width = experts.feed_forward,
                                        .has_biases = experts.has_biases,
                                        .experts = own_experts(),

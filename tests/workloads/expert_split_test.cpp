@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "workloads/model_zoo.hpp"
@@ -117,6 +119,16 @@ TEST_CASE("gradients of experts are whole at each GPU that has them, whoever sen
     }
   for (const Variable& variable : spread({.degree = 4}, split).variables)
     if (variable.name.find("/router") != std::string::npos) CHECK(variable.has_partial_gradient);
+}
+
+TEST_CASE("the part that all tokens pass runs while they are sent to their experts") {
+  const Workload workload = spread({.degree = 4}, {}, {{"shared_feed_forward", 64}});
+  const auto place = [&](const std::string& name) {
+    return std::ranges::find(workload.graph, name, &Operator::name) - workload.graph.begin();
+  };
+  const std::string at = "encoder/layer2/feed_forward";
+  CHECK(place(at + "/to_experts") < place(at + "/shared/inner"));
+  CHECK(place(at + "/shared/outer") < place(at + "/experts/sorted"));
 }
 
 TEST_CASE("operators of a mixture are as many whatever the number of experts") {
