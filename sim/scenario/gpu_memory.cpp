@@ -351,8 +351,9 @@ class Remedies {
       if (has_one) continue;
       has_one = fits([&](Scenario& other, Group&) {
         other.training.strategy = smaller.strategy;
-        if (!smaller.split) return;
-        other.model.split = *smaller.split;
+        if (!smaller.split && !smaller.experts) return;
+        if (smaller.split) other.model.split = *smaller.split;
+        if (smaller.experts) other.model.expert_split = *smaller.experts;
         rebuild_workloads(other, "a split");
       });
       if (has_one) add(smaller.change);

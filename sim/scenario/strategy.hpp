@@ -262,7 +262,8 @@ struct Strategy {
 struct SmallerStrategy {
   std::string change;  // in words
   Strategy strategy;
-  std::optional<TensorSplit> split{};  // of the model's layers, if it changes
+  std::optional<TensorSplit> split{};    // of the model's layers, if it changes
+  std::optional<ExpertSplit> experts{};  // the same
 };
 
 inline std::string describe_strategy(const Strategy& strategy) { return strategy.kind->title(); }

@@ -84,6 +84,17 @@ class AllReduce final : public StrategyKind {
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
     }
+    const bool has_group = parts_.rules.shard_group > 0;  // which experts do not go with
+    for (const ExpertSplit& split :
+         has_group ? std::vector<ExpertSplit>{} : more_experts(scenario, parts_.stages ? parts_.stages->stages : 1)) {
+      all.push_back({"\"experts\": { \"degree\": " + std::to_string(split.degree) + " } in the strategy",
+                     scenario.training.strategy,
+                     {},
+                     split});
+      AllReduceParts parts = parts_;
+      parts.experts = split;
+      all.back().strategy.kind = std::make_shared<AllReduce>(parts);
+    }
     for (const TensorSplit& split : more_split(scenario)) {
       const char* parts_of_positions = split.has_sequence_parts ? ", \"sequence_parallel\": true" : "";
       all.push_back(

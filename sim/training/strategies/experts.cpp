@@ -141,6 +141,21 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
   return split;
 }
 
+std::vector<ExpertSplit> more_experts(const Scenario& scenario, int stages) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  const ModelDescription& model = scenario.model;
+  const bool may_spread = net != nullptr && net->experts.count > 0 && net->experts.is_grouped &&
+                          model.expert_split.machines == 1 && model.split.degree == 1;
+  std::vector<ExpertSplit> more;
+  for (int degree = 2; may_spread && degree <= net->experts.count; ++degree) {
+    ExpertSplit split = model.expert_split;
+    split.degree = degree;
+    if (degree > model.expert_split.degree && why_not(*net, split, scenario.count(Role::kWorker) / stages).empty())
+      more.push_back(split);
+  }
+  return more;
+}
+
 std::string title_of(const ExpertSplit& split) {
   return "experts over " + std::to_string(split.degree) + " workers" +
          (split.tensor > 1 ? ", each held by " + std::to_string(split.tensor) : "");

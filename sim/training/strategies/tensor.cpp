@@ -201,9 +201,7 @@ std::vector<TensorSplit> more_split(const Scenario& scenario) {
   const auto* net = std::get_if<Transformer>(&scenario.model.structure);
   const int workers = scenario.count(Role::kWorker), of_machine = scenario.first_workers().workers_per_machine();
   std::vector<TensorSplit> more;
-  if (net == nullptr || !why_never(*net, scenario.model.expert_split.degree > 0).empty() ||
-      scenario.model.context.degree() > 1)
-    return more;
+  if (net == nullptr || !why_never(*net, false).empty() || scenario.model.context.degree() > 1) return more;
   for (int degree = 2; degree <= of_machine; ++degree) {
     TensorSplit split = scenario.model.split;
     if (split.degree == 1) split.has_sequence_parts = true;

@@ -75,6 +75,26 @@ TEST_CASE("states of experts are shared by those that have the same") {
   CHECK(checkpoint_bytes(test::resolved(json)) == checkpoint_bytes(whole));
 }
 
+TEST_CASE("a model that does not fit is told over how many workers its experts would") {
+  Json json = with_experts(2, 4, Json::object());
+  Json& structure = json["workload"]["model"]["structure"];
+  structure["feed_forward"] = 4096;
+  structure["width"] = 1024;
+  const auto needed = [&](const Json& experts) {
+    json["training"]["strategy"]["experts"] = experts;
+    const Scenario scenario = test::resolved(json);
+    return gpu_memory_needed(scenario, scenario.first_workers());
+  };
+  const Bytes four = needed({{"degree", 4}}), two = needed({{"degree", 2}});
+  REQUIRE(two > four);
+  json["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] =
+      std::to_string((four.value() + two.value()) / 2) + "B";
+  json["training"]["strategy"].erase("experts");
+  const Json result = test::simulated(json);
+  REQUIRE(result.contains("error"));
+  CHECK(result["error"].get<std::string>().find("\"experts\": { \"degree\": 4 } in the strategy") != std::string::npos);
+}
+
 TEST_CASE("workers of a stage have other experts each, then come those that have the same") {
   const Scenario scenario = test::resolved(with_experts(4, 4,
                                                         {{"tensor", {{"degree", 2}, {"sequence_parallel", true}}},
