@@ -139,11 +139,17 @@ LARGE = [
     ("nanotron-ultrascale", "gpu_memory_allocated_first_stage_bytes", True),
     ("simumax-b200", "iteration_time_s", False),
     ("simumax-b200", "gpu_memory_allocated_bytes", False),
+    ("simumax-b200-context", "iteration_time_s", False),
+    ("simumax-b200-context", "gpu_memory_allocated_bytes", False),
+    ("dgx-cloud-context", None, False),
+    ("dgx-cloud-experts", None, True),
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
     ("llm-foundry-fsdp", None, True),
     ("torchtitan", "iteration_time_s", False),
     ("torchtitan", "gpu_memory_allocated_bytes", False),
+    ("torchtitan-context", "iteration_time_s", False),
+    ("torchtitan-context", "gpu_memory_allocated_bytes", False),
 ]
 
 

@@ -319,7 +319,7 @@ constexpr std::string_view kProfileCompute = R"json({
           "kept_gathered": { "type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "with sequence parallelism: share of what is gathered before products that is kept, instead of being gathered again" },
           "gradient_temporaries": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter, beside a product that computes a weight's gradient" },
           "held": { "$ref": "#/$defs/size", "default": "0B", "description": "all the time: workspaces, buffers" } } },
-        "attention_rate": { "type": "number", "minimum": 0.01, "maximum": 10, "default": 1, "description": "of fused attention, by that of FlashAttention-2" },
+        "attention_rate": { "type": "number", "minimum": 0.01, "maximum": 10, "default": 1, "description": "of fused attention, by that of FlashAttention-2; no faster than kernels made for the GPU's architecture" },
         "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },
         "convolution_workspace": { "$ref": "#/$defs/size", "default": "4GiB", "description": "of a convolution's transforms: none that need more" },
         "transforms_weight_gradients": { "type": "boolean", "default": true, "description": "weights' gradients of large kernels by Fourier transforms of tiles, as from cuDNN 6 on" },

@@ -13,8 +13,16 @@ struct Shares {
 };
 constexpr Shares kShares{0.75, 0.65};
 constexpr Shares kSharesBesideCopies{0.35,
-                                     0.30};  // where products overlap their tiles, which FlashAttention-2 does not
-constexpr double kBlock = 128;               // queries of a block
+                                     0.30};    // where products overlap their tiles, which FlashAttention-2 does not
+constexpr Shares kSharesOnHopper{0.70, 0.59};  // of the peak, by kernels made for the architecture
+constexpr Shares kSharesOnBlackwell{0.62, 0.48};
+constexpr double kBlock = 128;  // queries of a block
+
+/// Share of the multiprocessors that blocks of queries keep busy.
+double filled_share(const Attention& a, const Gpu& gpu) {
+  const double blocks = number(a.batch) * number(a.heads) * std::ceil(number(a.queries) / kBlock);
+  return blocks / (std::ceil(blocks / gpu.multiprocessors) * gpu.multiprocessors);
+}
 
 Seconds unfused_time(const Attention& a, const Gpu& gpu, const Values& values) {
   const std::int64_t heads = a.batch * a.heads, rows = heads * a.queries;
@@ -51,17 +59,21 @@ Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values&
   const Seconds bound = roofline(attention, gpu);
   if (!attention.is_fused) return std::max(bound, unfused_time(attention, gpu, values));
   const ProductValues& products = is_reduced(attention.precision) ? values.products_reduced : values.products_fp32;
-  const double blocks =
-      number(attention.batch) * number(attention.heads) * std::ceil(number(attention.queries) / kBlock);
-  const double filled = blocks / (std::ceil(blocks / gpu.multiprocessors) * gpu.multiprocessors);
   const Shares& shares = gpu.overlaps_tiles ? kSharesBesideCopies : kShares;
-  const double share = filled * (attention.is_backward ? shares.backward : shares.forward);
+  const double share = filled_share(attention, gpu) * (attention.is_backward ? shares.backward : shares.forward);
   const double compute =
       limited_by_power(attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share),
                        attention.flops(), gpu, products.energy);
   const double memory = products.memory * attention.bytes() / (gpu.bandwidth * gpu.delivered);
   return std::max(bound,
                   Seconds{products.launch / gpu.clock + beside_memory(compute, memory, products.sharpness, gpu)});
+}
+
+Seconds least_attention_time(const Attention& attention, const Gpu& gpu) {
+  if (!attention.is_fused || !gpu.overlaps_tiles) return Seconds{};
+  const Shares& shares = gpu.architecture == "Blackwell" ? kSharesOnBlackwell : kSharesOnHopper;
+  const double share = filled_share(attention, gpu) * (attention.is_backward ? shares.backward : shares.forward);
+  return Seconds{attention.flops() / (gpu.peak(attention.precision) * share)};
 }
 
 }  // namespace rehearse::kernels

@@ -39,4 +39,13 @@ Seconds roofline(const Attention& attention, const Gpu& gpu);
 /// passes lose as much there as on an A100 is assumed. These shares are not fitted here.
 Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values& values);
 
+/// What kernels made for the architecture take, which no framework's rate goes below: FLOPs / (peak e), on as many
+/// multiprocessors as blocks of queries fill, with e what cuDNN reaches of the peak, heads of 128 numbers, causal or not: on
+/// Hopper 0.70 forward, 0.59 backward (9.19, an H200, 16,384 and 32,768 tokens), on Blackwell 0.62 and 0.48 (9.13, a B200,
+/// 32,768 to 131,072). There exponentials and the traffic of shared memory, of which a multiprocessor does as many per cycle
+/// as Hopper's, take as long as products that are twice as fast. 0 of other architectures, and unfused.
+/// Sources: NVIDIA, cudnn-frontend, benchmark/sdpa_benchmark_training, artifacts of commit bb37575 (B200) and
+/// results/h200_919_only_cudnn (H200); Zadouri et al., FlashAttention-4, arXiv:2603.05451, 2026 (exponentials, shared memory).
+Seconds least_attention_time(const Attention& attention, const Gpu& gpu);
+
 }  // namespace rehearse::kernels

@@ -48,19 +48,19 @@ kernels::Convolution convolution_of(const Operator& op, kernels::Precision preci
 
 Seconds attention_time(const Operator& op, const KernelSetting& setting) {
   const AttentionShape& a = *op.attention;
-  return kernels::attention_time({.batch = a.batch,
-                                  .heads = a.heads,
-                                  .key_heads = a.key_heads,
-                                  .queries = a.queries,
-                                  .keys = a.keys,
-                                  .head_size = a.head_features,
-                                  .value_size = a.value_features,
-                                  .is_causal = a.is_causal,
-                                  .is_backward = op.phase != Phase::kForward,
-                                  .is_fused = !setting.gpu.is_processor(),
-                                  .precision = setting.products},
-                                 setting.gpu, setting.values) /
-         setting.framework.attention_rate;
+  const kernels::Attention attention{.batch = a.batch,
+                                     .heads = a.heads,
+                                     .key_heads = a.key_heads,
+                                     .queries = a.queries,
+                                     .keys = a.keys,
+                                     .head_size = a.head_features,
+                                     .value_size = a.value_features,
+                                     .is_causal = a.is_causal,
+                                     .is_backward = op.phase != Phase::kForward,
+                                     .is_fused = !setting.gpu.is_processor(),
+                                     .precision = setting.products};
+  return std::max(kernels::least_attention_time(attention, setting.gpu),
+                  kernels::attention_time(attention, setting.gpu, setting.values) / setting.framework.attention_rate);
 }
 
 kernels::Product product_of(const Operator& op, const KernelSetting& setting) {

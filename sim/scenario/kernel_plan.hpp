@@ -34,7 +34,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 ///   layer normalisations, dropouts, GELU    composition times the latter, if it is above 1
 ///   those and losses, in mixed precision    mixed_scalars times as long
 ///   other activations and sums              1 - fusion of it
-///   fused attention                         by attention_rate
+///   fused attention                         by attention_rate, no faster than kernels made for the architecture
 ///   products                                + a kernel that reads and writes the output for each of copies
 ///   convolutions of large kernels           no longer than by transforms (kernels::fft_time()), as far as the framework has them
 ///   convolutions in fp16, transposes_images + two kernels that read and write inputs and outputs

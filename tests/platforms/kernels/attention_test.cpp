@@ -36,6 +36,38 @@ TEST_CASE("fused attention gains less than products from asynchronous copies, an
   CHECK(limited > after);
 }
 
+TEST_CASE("kernels made for the architecture reach what cuDNN's benchmark has measured") {
+  // NVIDIA, cudnn-frontend, benchmark/sdpa_benchmark_training: TFLOP/s of one sequence, causal.
+  struct Measured {
+    const char* architecture;
+    double multiprocessors, peak;
+    std::int64_t heads, tokens;
+    double forward, backward;
+  };
+  for (const Measured& row : {Measured{"Hopper", 132, 989, 64, 32768, 688, 581},  // H200
+                              Measured{"Hopper", 132, 989, 64, 16384, 673, 579},
+                              Measured{"Blackwell", 148, 2250, 128, 32768, 1419, 1109},  // B200
+                              Measured{"Blackwell", 148, 2250, 128, 131072, 1355, 1048}}) {
+    Gpu gpu = test::gpu_of_hundred();
+    gpu.architecture = row.architecture;
+    gpu.overlaps_tiles = true;
+    gpu.multiprocessors = row.multiprocessors;
+    gpu.peaks.fill(row.peak * 1e12);
+    for (const bool is_backward : {false, true}) {
+      const Attention attention{.heads = row.heads,
+                                .key_heads = 8,
+                                .queries = row.tokens,
+                                .keys = row.tokens,
+                                .head_size = 128,
+                                .is_causal = true,
+                                .is_backward = is_backward};
+      const double rate = attention.flops() / least_attention_time(attention, gpu).value() / 1e12;
+      CHECK(rate == doctest::Approx(is_backward ? row.backward : row.forward).epsilon(0.05));
+    }
+  }
+  CHECK(least_attention_time({}, test::gpu_of_hundred()) == Seconds{});  // FlashAttention-2 is made for it
+}
+
 TEST_CASE("causal attention computes half, and grouped queries read less") {
   const Gpu gpu = test::gpu_of_hundred();
   Attention attention{.batch = 8, .heads = 32, .key_heads = 32, .queries = 4096, .keys = 4096, .head_size = 128};
