@@ -202,7 +202,7 @@ RowFacts read_facts(const Scenario& scenario, const std::string& metric, std::op
   RowFacts facts{.kind = facts_of(metric),
                  .model = scenario.model.name,
                  .framework = scenario.framework,
-                 .precision = to_text(scenario.precision)};
+                 .precision = computed_in(scenario)};
   for (const Group& group : scenario.groups)
     if (group.role == Role::kWorker && group.is_there_from_the_start())
       facts.workers.push_back(worker_facts(scenario, group));

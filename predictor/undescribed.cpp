@@ -122,6 +122,7 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
     return Undescribed{"/training/strategy/tensor", "layers that workers hold together"};
   if (scenario.model.adapters.rank > 0) return Undescribed{"/workload/lora", "weights that are frozen"};
   if (scenario.model.again != Recomputation{}) return Undescribed{"/workload/recompute", "kernels that run again"};
+  if (scenario.model.fp8 != Fp8::kNone) return Undescribed{"/workload/fp8", "products in 8 bits"};
   if (auto found = undescribed_strategy(scenario.training.strategy)) return found;
   const Training& training = scenario.training;
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};

@@ -88,6 +88,12 @@ void GraphBuilder::append_again(Part& part, int wanted) {
   }
 }
 
+void GraphBuilder::append(Deferred kernel) {
+  std::vector<int> reads = kernel.reads;
+  for (Operator& cast : kernel.casts) reads.push_back(append(std::move(cast), kernel.reads));
+  append(std::move(kernel.op), reads);
+}
+
 void GraphBuilder::append_backward(const Layer& layer) {
   const int gradient = gradient_of(layer.output);
   if (gradient < 0) return;  // nothing depends on this layer
@@ -174,7 +180,15 @@ void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
   const Tensor& x = layer.inputs[0];
   const bool has_parts = split_.has_sequence_parts;
   if (layer.type == Layer::Type::kEndSplit) {
-    if (has_parts)
+    if (const Fp8 recipe = value_of(x).read_by_cast; has_parts && recipe != Fp8::kNone) {
+      const bool each_way = casts_each_way(recipe);
+      const int cast =
+          append_cast(layer.name + "/gradient_cast", Phase::kBackward, recipe, layer.output, gradient, true, each_way);
+      const Bytes bytes = cast_over_channels(recipe, x) + (each_way ? cast_over_positions(recipe, x) : Bytes{});
+      gradient = append_exchange(layer.name + "/gathered_gradient", Phase::kBackward,
+                                 {CollectiveKind::kAllGather, bytes}, std::array{cast});
+      value_of(x).has_gathered_gradient = true;
+    } else if (has_parts)
       gradient = append_exchange(layer.name + "/gathered_gradient", Phase::kBackward, CollectiveKind::kAllGather, x,
                                  std::array{gradient});
     return give(x, gradient);
@@ -183,7 +197,7 @@ void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
     give(x, append_exchange(layer.name + "/added_up_gradient", Phase::kBackward,
                             has_parts ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer.output,
                             std::array{gradient}));
-  for (Deferred& kernel : std::exchange(deferred_, {})) append(std::move(kernel.op), kernel.reads);
+  for (Deferred& kernel : std::exchange(deferred_, {})) append(std::move(kernel));
 }
 
 void GraphBuilder::set_attention_gradient(Operator& backward, const Operator& forward, const Tensor& output) const {
@@ -242,6 +256,11 @@ int GraphBuilder::reread(const std::string& layer, const Tensor& x) {
   if (!value.gathered_among) return x.producer;
   const bool is_partly_again = value.part >= 0 && !parts_[static_cast<std::size_t>(value.part)].kept_results.empty();
   if (is_partly_again) return x.producer;  // which is gathered again for all that read it
+  if (value.gathered < 0 && value.gathered_cast != Fp8::kNone)
+    value.gathered = append_exchange(
+        layer + "/gathered_again", Phase::kBackward,
+        {CollectiveKind::kAllGather, cast_over_positions(value.gathered_cast, x), *value.gathered_among},
+        std::array{value.kept_by});
   if (value.gathered < 0)
     value.gathered = append_exchange(layer + "/gathered_again", Phase::kBackward, CollectiveKind::kAllGather, x,
                                      std::array{value.kept_by}, *value.gathered_among);
@@ -253,13 +272,21 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   const Bytes output_bytes = bytes_of(layer.output);
   const Variable& weights = variable_at(layer.variables[0]);
   const bool is_deferred = value_of(x).source >= 0 && x.needs_gradient;  // whose sum is launched first
-  const int input = weights.is_trainable ? reread(layer.name, x) : -1;
-  const auto append_or_defer = [&](Operator op, std::vector<int> reads) {
+  const int given = gradient;
+  if (layer.fp8 != Fp8::kNone && !value_of(layer.output).has_gathered_gradient &&
+      (x.needs_gradient || weights.is_trainable))
+    gradient = append_cast(layer.name + "/gradient_cast", Phase::kBackward, layer.fp8, layer.output, gradient,
+                           x.needs_gradient, weights.is_trainable);
+  const bool has_cast = layer.cast >= 0 && value_of(x).gathered_cast == Fp8::kNone;
+  const int input = !weights.is_trainable ? -1 : has_cast ? layer.cast : reread(layer.name, x);
+  const auto append_or_defer = [&](Operator op, std::vector<int> reads, std::vector<Operator> casts = {}) {
     op.backward_of = backward_of_;
+    for (Operator& cast : casts) cast.backward_of = backward_of_;
+    Deferred kernel{std::move(casts), std::move(op), std::move(reads)};
     if (is_deferred)
-      deferred_.push_back({std::move(op), std::move(reads)});
+      deferred_.push_back(std::move(kernel));
     else
-      append(std::move(op), reads);
+      append(std::move(kernel));
   };
   if (layer.has_bias && variable_at(layer.variables[1]).is_trainable) {
     Operator bias{.name = layer.name + "/bias_gradient",
@@ -268,7 +295,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                   .bytes_written = variable_at(layer.variables[1]).bytes,
                   .output_shape = variable_at(layer.variables[1]).shape,
                   .produces_gradients = {layer.variables[1]}};
-    append_or_defer(std::move(bias), {gradient});
+    append_or_defer(std::move(bias), {given});
   }
   if (weights.is_trainable) {
     Operator weight{.name = layer.name + "/weight_gradient",
@@ -282,7 +309,11 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                     .convolution = layer.convolution,
                     .output_shape = weights.shape,
                     .produces_gradients = {layer.variables[0]}};
-    append_or_defer(std::move(weight), {gradient, input});
+    if (layer.fp8 != Fp8::kNone) {
+      weight.is_fp8 = true;
+      weight.bytes_read = cast_over_positions(layer.fp8, x) + cast_over_positions(layer.fp8, layer.output);
+    }
+    append_or_defer(std::move(weight), {gradient, input}, casts_for_weight_gradient(layer));
   }
   if (!x.needs_gradient) return;
   Operator data{.name = layer.name + "/data_gradient",
@@ -295,7 +326,30 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                 .is_3x3_stride_1 = layer.is_3x3_stride_1,
                 .convolution = layer.convolution,
                 .output_shape = shape_of(x)};
-  give(x, append(std::move(data), std::array{gradient}));
+  std::vector<int> reads{gradient};
+  if (layer.fp8 != Fp8::kNone) {
+    data.is_fp8 = true;
+    data.bytes_read = cast_over_channels(layer.fp8, layer.output) + weight_cast_bytes(layer.fp8, weights, false);
+    if (!keeps_casts(layer.fp8))
+      reads.push_back(append_weight_cast(layer.name + "/weight_cast_again", Phase::kBackward, layer.fp8,
+                                         layer.variables[0], false, true));
+  }
+  give(x, append(std::move(data), reads));
+}
+
+std::vector<Operator> GraphBuilder::casts_for_weight_gradient(const Layer& layer) {
+  const Tensor& x = layer.inputs[0];
+  std::vector<Operator> casts;
+  if (layer.fp8 == Fp8::kNone) return casts;
+  if (!keeps_casts(layer.fp8)) {
+    casts.push_back(cast_of(layer.name + "/cast_again", Phase::kBackward, layer.fp8, x, false, true));
+    return casts;
+  }
+  if (casts_each_way(layer.fp8)) return casts;  // which is what was gathered
+  if (value_of(x).gathered_cast != Fp8::kNone) casts.push_back(transposed_of(layer.name + "/input_transposed", x));
+  if (value_of(layer.output).has_gathered_gradient)
+    casts.push_back(transposed_of(layer.name + "/gradient_transposed", layer.output));
+  return casts;
 }
 
 void GraphBuilder::append_backward_of_product(const Layer& layer, int gradient) {

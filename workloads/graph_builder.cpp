@@ -328,7 +328,9 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   Tensor& y = layer.output;
   y.is_of_batch = x.is_of_batch;
   check_size("layer " + layer.name, y);
-  if (variable_at(layer.variables[0]).is_trainable) keep_for_backward(x, workload_.graph.size());
+  layer.fp8 = x.id >= 0 && value_of(x).gathered_cast != Fp8::kNone ? value_of(x).gathered_cast : layer.fp8;
+  const bool is_trained = variable_at(layer.variables[0]).is_trainable;
+  if (is_trained && !keeps_casts(layer.fp8)) keep_for_backward(x, workload_.graph.size());
   const double in_positions = static_cast<double>(samples_of(x)) * static_cast<double>(x.height * x.width);
   const double out_positions = static_cast<double>(samples_of(x)) * static_cast<double>(y.height * y.width);
   const auto area = static_cast<double>(kernel_area), parts = static_cast<double>(groups);
@@ -362,7 +364,9 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
               .convolution = layer.convolution,
               .output_shape = shape_of(y),
               .reads_variables = {layer.variables[0]}};
-  layer.forward = append(std::move(op), std::array{x.producer});
+  std::vector<int> reads{x.producer};
+  if (layer.fp8 != Fp8::kNone) reads = cast_factors(layer, op);
+  layer.forward = append(std::move(op), reads);
   y.producer = layer.forward;
   if (layer.has_bias) {
     Operator bias{.name = layer.name + "/bias_add",
@@ -374,9 +378,102 @@ GraphBuilder::Tensor GraphBuilder::matrix_layer(Layer layer, std::int64_t kernel
   }
   y.needs_gradient = x.needs_gradient || !trained(layer.variables).empty();
   register_value(y);
+  if (keeps_casts(layer.fp8)) value_of(y).read_by_cast = layer.fp8;
   const Tensor output = y;
   layers_.push_back(std::move(layer));
   return output;
+}
+
+Fp8 GraphBuilder::recipe_for(const Tensor& x, std::int64_t features) const {
+  return x.channels % kFp8Multiple == 0 && features % kFp8Multiple == 0 ? fp8_ : Fp8::kNone;
+}
+
+Bytes GraphBuilder::cast_over_channels(Fp8 recipe, const Tensor& x) const {
+  return cast_bytes(recipe, elements(x) / x.channels, x.channels);
+}
+
+Bytes GraphBuilder::cast_over_positions(Fp8 recipe, const Tensor& x) const {
+  return cast_bytes(recipe, x.channels, elements(x) / x.channels);
+}
+
+Operator GraphBuilder::cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, bool over_channels,
+                               bool over_positions) const {
+  const bool is_both = over_channels && over_positions;
+  const int reads = recipe == Fp8::kRowwise && is_both ? 2 : reads_of_cast(recipe);  // rows and columns one by one
+  Operator op{.name = name,
+              .kind = OperatorKind::kElementwise,
+              .phase = phase,
+              .bytes_read = reads * bytes_of(x),
+              .is_cast = true,
+              .output_shape = shape_of(x)};
+  if (is_both && !casts_each_way(recipe) && keeps_casts(recipe)) {
+    op.bytes_written = op.transposed = cast_over_channels(recipe, x);
+    return op;
+  }
+  if (over_channels) op.bytes_written += cast_over_channels(recipe, x);
+  if (over_positions) op.bytes_written += cast_over_positions(recipe, x);
+  return op;
+}
+
+int GraphBuilder::append_cast(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, int read,
+                              bool over_channels, bool over_positions) {
+  return append(cast_of(name, phase, recipe, x, over_channels, over_positions), std::array{read});
+}
+
+Bytes GraphBuilder::weight_cast_bytes(Fp8 recipe, const Variable& weights, bool is_forward) const {
+  const std::int64_t features = weights.shape.back(), channels = weights.shape[weights.shape.size() - 2];
+  const std::int64_t experts = weights.scalars() / (features * channels);
+  return is_forward ? experts * cast_bytes(recipe, features, channels, true)
+                    : experts * cast_bytes(recipe, channels, features, true);
+}
+
+int GraphBuilder::append_weight_cast(const std::string& name, Phase phase, Fp8 recipe, int variable, bool forward,
+                                     bool backward) {
+  Variable& weights = workload_.variables[static_cast<std::size_t>(variable)];
+  const bool is_kept = keeps_casts(recipe), is_one = forward && backward && !casts_each_way(recipe);
+  Operator op{.name = name,
+              .kind = OperatorKind::kElementwise,
+              .phase = phase,
+              .bytes_read = reads_of_cast(recipe) * weights.bytes,
+              .is_cast = true,
+              .serves_all_passes = is_kept,
+              .output_shape = weights.shape};
+  if (phase == Phase::kForward) op.reads_variables = {variable};
+  if (forward) op.bytes_written += weight_cast_bytes(recipe, weights, true);
+  if (backward) (is_one ? op.transposed : op.bytes_written) += weight_cast_bytes(recipe, weights, false);
+  weights.has_cast = weights.has_cast || is_kept;
+  return append(std::move(op), {});
+}
+
+Operator GraphBuilder::transposed_of(const std::string& name, const Tensor& x) const {
+  return {.name = name,
+          .kind = OperatorKind::kElementwise,
+          .phase = Phase::kBackward,
+          .is_cast = true,
+          .transposed = Bytes{2 * elements(x)},
+          .output_shape = shape_of(x)};
+}
+
+std::vector<int> GraphBuilder::cast_factors(Layer& layer, Operator& product) {
+  const Tensor& x = layer.inputs[0];
+  const int weights = layer.variables[0];
+  const bool is_trained = variable_at(weights).is_trainable, keeps = keeps_casts(layer.fp8);
+  const bool is_gathered = value_of(x).gathered_cast != Fp8::kNone;
+  product.is_fp8 = true;
+  const int input = is_gathered ? x.producer
+                                : append_cast(layer.name + "/cast", Phase::kForward, layer.fp8, x, x.producer, true,
+                                              is_trained && keeps);
+  const int cast = append_weight_cast(layer.name + "/weight_cast", Phase::kForward, layer.fp8, weights, true,
+                                      x.needs_gradient && keeps);
+  if (is_trained && keeps) {
+    layer.cast = input;
+    Tensor kept = x;  // of what is gathered again, this GPU's part
+    if (is_gathered) kept.height /= split_.degree;
+    if (!is_gathered || !std::exchange(value_of(x).keeps_cast, true))
+      keep(cast_over_positions(layer.fp8, kept), workload_.graph.size());
+  }
+  product.bytes_read = cast_over_channels(layer.fp8, x) + weight_cast_bytes(layer.fp8, variable_at(weights), true);
+  return {input, cast};
 }
 
 GraphBuilder::Tensor GraphBuilder::convolve(const std::string& name, const Tensor& x, const Tensor& y,
@@ -441,7 +538,8 @@ GraphBuilder::Tensor GraphBuilder::linear(const std::string& name, const Tensor&
                        .inputs = {x},
                        .output = {x.height, x.width, features},
                        .variables = {variable(name + "/kernel", {x.channels, features}, true)},
-                       .has_bias = has_bias},
+                       .has_bias = has_bias,
+                       .fp8 = recipe_for(x, features)},
                       1);
 }
 
@@ -454,7 +552,8 @@ GraphBuilder::Tensor GraphBuilder::grouped_linear(const std::string& name, const
                        .output = {x.height, x.width, features},
                        .variables = {variable(name + "/kernel", {experts, x.channels, features}, true)},
                        .experts = experts,
-                       .has_bias = has_bias},
+                       .has_bias = has_bias,
+                       .fp8 = recipe_for(x, features)},
                       1);
 }
 
@@ -548,19 +647,26 @@ GraphBuilder::Tensor GraphBuilder::gather_positions(const std::string& name, con
   return y;
 }
 
-GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Tensor& x) {
+GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Tensor& x, Fp8 recipe) {
   if (split_.degree == 1) return x;
   is_split_ = true;
   Tensor y = x;
+  int sent = x.producer;
+  const bool is_cast = split_.has_sequence_parts && keeps_casts(recipe) && x.channels % kFp8Multiple == 0;
   if (split_.has_sequence_parts) {
     y.height *= split_.degree;
     check_size("layer " + name, y);
+    if (is_cast)
+      sent = append_cast(name + "/cast", Phase::kForward, recipe, x, x.producer, true, casts_each_way(recipe));
     y.producer =
-        append_exchange(name + "/gathered", Phase::kForward, CollectiveKind::kAllGather, y, std::array{x.producer});
+        is_cast ? append_exchange(name + "/gathered", Phase::kForward,
+                                  {CollectiveKind::kAllGather, cast_over_channels(recipe, y)}, std::array{sent})
+                : append_exchange(name + "/gathered", Phase::kForward, CollectiveKind::kAllGather, y, std::array{sent});
   }
   register_value(y);
   value_of(y).source = x.id;
-  value_of(y).kept_by = x.producer;
+  value_of(y).kept_by = sent;
+  if (is_cast) value_of(y).gathered_cast = recipe;
   if (split_.has_sequence_parts) value_of(y).gathered_among = SplitGroup::kTensor;
   layers_.push_back(
       {.type = Layer::Type::kBeginSplit, .name = name, .inputs = {x}, .output = y, .forward = y.producer});

@@ -7,7 +7,8 @@
 // except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
 // convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, of GELU and SiLU
 // the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
-// needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part.
+// needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part. Products
+// in 8 bits (Fp8) read casts, of which each layer makes its own: of its input and weights, and of its output's gradient.
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/fp8.hpp"
 #include "workloads/operator_graph.hpp"
 
 namespace rehearse {
@@ -258,6 +260,9 @@ class GraphBuilder {
   /// Variables that are added while this is true are frozen: no kernel computes their gradients, and nothing is kept for them.
   void freeze(bool is_frozen) { is_frozen_ = is_frozen; }
 
+  /// Dense layers that are added while this is not kNone multiply in 8 bits, if kFp8Multiple divides their features.
+  void cast(Fp8 recipe) { fp8_ = recipe; }
+
   /// Variables that are added while this is true are whole on all GPUs, also between begin_split() and end_split(), where each GPU
   /// has a part of their gradient.
   void keep_whole(bool is_whole) { is_whole_ = is_whole; }
@@ -282,8 +287,9 @@ class GraphBuilder {
                            AttentionShape shape, std::span<const Table> tables = {});
   /// Before products of which each GPU has columns. Forward nothing is sent, and backward the gradient is added up; with
   /// sequence parts positions are gathered (and again for the gradients of the products' weights), and backward the gradient
-  /// is added up and each keeps its part. Variables that are added until end_split() are shards.
-  Tensor begin_split(const std::string& name, const Tensor& x);
+  /// is added up and each keeps its part. Variables that are added until end_split() are shards. What is gathered may be a cast by
+  /// `recipe`, which all layers that read it share and of which each GPU keeps its part.
+  Tensor begin_split(const std::string& name, const Tensor& x, Fp8 recipe = Fp8::kNone);
   /// Behind products of which each GPU has rows: the reverse.
   Tensor end_split(const std::string& name, const Tensor& x);
   /// A table of which each GPU has so many of the rows, or columns.
@@ -336,6 +342,8 @@ class GraphBuilder {
     bool rereads_inputs = false;   // in its backward pass
     bool is_transposed = false;    // of a convolution
     bool passes_gradient = false;  // as it is, to all inputs
+    Fp8 fp8 = Fp8::kNone;          // of a matrix layer
+    int cast = -1;                 // vertex of its input's cast, if that is kept
   };
 
   /// What a kernel adds to the gradient of a value.
@@ -355,6 +363,10 @@ class GraphBuilder {
     int kept_by = -1;   // vertex of that
     int gathered = -1;  // vertex that gathers it again in the backward pass
     std::optional<SplitGroup> gathered_among{};  // if it is gathered
+    Fp8 gathered_cast = Fp8::kNone;              // .. as a cast
+    bool keeps_cast = false;                     // of which this GPU's part is kept
+    Fp8 read_by_cast = Fp8::kNone;               // of its gradient, by the layer that gives it
+    bool has_gathered_gradient = false;          // .. which is gathered as a cast
   };
 
   /// Layers that are computed again, and their operators.
@@ -366,8 +378,9 @@ class GraphBuilder {
     std::set<int> kept_results{};  // vertices that are not
   };
 
-  /// A kernel that is added when what others wait for has been sent.
+  /// A kernel that is added when what others wait for has been sent, behind casts of what it reads.
   struct Deferred {
+    std::vector<Operator> casts;
     Operator op;
     std::vector<int> reads;
   };
@@ -412,6 +425,22 @@ class GraphBuilder {
   void register_value(Tensor& x);
   Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output,
                      std::vector<int> variables = {});
+  /// A kernel that casts x for products whose sums run over its channels, over its positions, or both.
+  int append_cast(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, int read, bool over_channels,
+                  bool over_positions);
+  Operator cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, bool over_channels,
+                   bool over_positions) const;
+  /// The same of weights [.., channels, features] for forward products, whose sums run over the channels, and for gradients of data.
+  int append_weight_cast(const std::string& name, Phase phase, Fp8 recipe, int variable, bool forward, bool backward);
+  Bytes weight_cast_bytes(Fp8 recipe, const Variable& weights, bool is_forward) const;
+  /// A transposed copy of a cast, where units want one.
+  Operator transposed_of(const std::string& name, const Tensor& x) const;
+  /// The layer's input and weights in 8 bits, and what is kept of them. Returns the vertices that its product reads.
+  std::vector<int> cast_factors(Layer& layer, Operator& product);
+  Fp8 recipe_for(const Tensor& x, std::int64_t features) const;
+  /// Bytes of a cast with sums over the channels, or over the positions.
+  Bytes cast_over_channels(Fp8 recipe, const Tensor& x) const;
+  Bytes cast_over_positions(Fp8 recipe, const Tensor& x) const;
   /// A convolution from `x` to `y`, transposed or not.
   Tensor convolve(const std::string& name, const Tensor& x, const Tensor& y, const Window& window, std::int64_t groups,
                   Layer layer);
@@ -422,8 +451,11 @@ class GraphBuilder {
   void keep(Bytes bytes, std::size_t vertex);
   void keep_for_backward(const Tensor& x, std::size_t vertex);
   void append_backward(const Layer& layer);
+  void append(Deferred kernel);
   void append_backward_of_elementwise(const Layer& layer, int gradient);
   void append_backward_of_matrix(const Layer& layer, int gradient);
+  /// Of what the gradient of the weights reads in another layout than it is there.
+  std::vector<Operator> casts_for_weight_gradient(const Layer& layer);
   void append_backward_of_split(const Layer& layer, int gradient);
   void append_backward_of_exchange(const Layer& layer, int gradient);
   void append_backward_of_ring_attention(const Layer& layer, int gradient);
@@ -462,6 +494,7 @@ class GraphBuilder {
   bool is_split_ = false;  // between begin_split() and end_split()
   bool is_whole_ = false;  // what is added there
   bool has_experts_ = false;
+  Fp8 fp8_ = Fp8::kNone;
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;
   int open_parts_ = 0;     // begun and not ended

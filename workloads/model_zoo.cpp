@@ -335,8 +335,8 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   GraphBuilder graph{place, model.name, model.layout, batch, precision, model.split, model.context, model.expert_split};
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
-        if constexpr (requires { build(graph, structure, model.again, model.adapters); }) {
-          return build(graph, structure, model.again, model.adapters);
+        if constexpr (requires { build(graph, structure, model.again, model.adapters, model.fp8); }) {
+          return build(graph, structure, model.again, model.adapters, model.fp8);
         } else if constexpr (requires { build(graph, structure); }) {
           return build(graph, structure);
         } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {

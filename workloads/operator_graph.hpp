@@ -90,6 +90,11 @@ struct Operator {
   bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
   bool is_again = false;         // of the forward phase, but run in the backward pass, as its first result was not kept
   bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
+  bool is_fp8 = false;           // a product whose factors have 8 bits
+  bool is_cast = false;          // to 8 bits, by the function that launches the product behind it
+  bool serves_all_passes = false;  // a cast of weights, which all micro-batches of a step may use
+  Bytes
+      transposed{};  // of a cast, read and written besides where fp8 units take only sums that are contiguous in memory
   std::optional<ConvolutionShape> convolution;  // of the layer, the same for all of its passes
   std::optional<AttentionShape> attention;      // the same for both passes
   std::optional<TensorExchange> exchange;       // instead of a kernel
@@ -148,6 +153,7 @@ struct Variable {
   bool is_shard = false, has_partial_gradient = false;
   /// Of a mixture whose experts are spread over GPUs: so many have other parts of it each. 0: it is of no such mixture.
   int parts_of_experts = 0;
+  bool has_cast = false;  // in 8 bits, which serves all micro-batches of a step
 
   std::int64_t scalars() const;
 };

@@ -22,8 +22,8 @@ class Stack {
  public:
   /// `prefix`: of the names of all layers. The net is what one of the GPUs has that hold each layer together.
   Stack(GraphBuilder& graph, const Transformer& net, std::string prefix = "", const Recomputation& again = {},
-        const LowRankAdapters& adapters = {})
-      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again}, adapters_{adapters} {}
+        const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone)
+      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again}, adapters_{adapters}, fp8_{fp8} {}
 
   std::string name_of(const std::string& layer) const { return prefix_ + layer; }
 
@@ -99,12 +99,17 @@ class Stack {
   /// What of a product's weights each of the GPUs that share it has.
   enum class Part { kColumns, kRows };
 
-  /// A product with weights, and perhaps what an adapter beside it adds. Where GPUs share the product they share the adapter's
+  /// In what positions are gathered before products with weights: in 16 bits if adapters read them, too.
+  Fp8 gathered_in() const { return adapters_.rank == 0 ? fp8_ : Fp8::kNone; }
+
+  /// A product with weights, in 8 bits or not, and perhaps what an adapter beside it adds, in 16 bits. Where GPUs share the product they share the adapter's
   /// side to it alike: its second matrix has columns, or its first one rows; the other one all have. Behind rows the sums of
   /// the product and of what is added are still to come, and are one.
   Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted,
                 Part part = Part::kColumns, std::int64_t experts = 0) {
+    graph_.cast(fp8_);
     const Tensor y = product(name, x, features, has_bias, experts);
+    graph_.cast(Fp8::kNone);
     if (adapters_.rank == 0 || !is_adapted) return y;
     graph_.freeze(false);
     graph_.keep_whole(part == Part::kColumns);
@@ -278,7 +283,7 @@ class Stack {
   }
 
   Tensor perceptron(const std::string& at, const Tensor& x, const Inner& of) {
-    const Tensor from = of.is_split ? graph_.begin_split(at, x) : x;
+    const Tensor from = of.is_split ? graph_.begin_split(at, x, gathered_in()) : x;
     const bool is_adapted = adapters_.feed_forward;
     const bool has_joint = net_.has_joint_gates;
     const auto first = [&](const char* name, std::int64_t features) {
@@ -351,8 +356,8 @@ class Stack {
     Tensor to_keys =
         norm(name + "/key_value_latent/norm", graph_.view(name, joint, joint.height, latent.key_value_latent));
     const Tensor rotary = graph_.view(name, joint, joint.height, latent.rotary_features);
-    to_queries = graph_.begin_split(name + "/to_queries", to_queries);
-    to_keys = graph_.begin_split(name + "/to_keys", to_keys);
+    to_queries = graph_.begin_split(name + "/to_queries", to_queries, gathered_in());
+    to_keys = graph_.begin_split(name + "/to_keys", to_keys, gathered_in());
     const Tensor rotary_keys = graph_.begin_split(name + "/rotary_keys", rotary);
     Tensor queries = linear(name + "/queries", to_queries, heads * net_.head_features, false, is_adapted);
     const std::int64_t plain_width = heads * latent.plain_features, value_width = heads * latent.value_features;
@@ -371,8 +376,8 @@ class Stack {
     const std::int64_t width = std::int64_t{net_.heads} * net_.head_features,
                        kv_width = std::int64_t{net_.kv_heads} * net_.head_features;
     const bool has_biases = net_.has_attention_biases, is_own = of.id == memory.id;
-    const Tensor from = graph_.begin_split(name, of);
-    const Tensor to = is_own ? from : graph_.begin_split(name + "/memory", memory);
+    const Tensor from = graph_.begin_split(name, of, gathered_in());
+    const Tensor to = is_own ? from : graph_.begin_split(name + "/memory", memory, gathered_in());
     Tensor queries, keys, values;
     if (net_.has_joint_projection && is_own) {
       const Tensor joint = linear(name + "/projection", from, width + 2 * kv_width, has_biases, adapters_.attention);
@@ -456,6 +461,7 @@ class Stack {
   std::string prefix_;
   Recomputation again_;
   LowRankAdapters adapters_;
+  Fp8 fp8_;
   int layer_ = 0;                          // that is built
   int products_ = 0;                       // with weights, of that layer
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised
@@ -580,11 +586,11 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
 }
 
 std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
-                          const LowRankAdapters& adapters) {
+                          const LowRankAdapters& adapters, Fp8 fp8) {
   using Head = Transformer::Head;
   const Transformer net = part_of(whole, graph.split(), graph.context(), graph.expert_split());
   graph.freeze(adapters.rank > 0);
-  Stack stack{graph, net, "", again, adapters};
+  Stack stack{graph, net, "", again, adapters, fp8};
   Table words;
   const Tensor x = build_body(graph, stack, net, words);
   const auto logits_of = [&](const std::string& name, const Tensor& at, bool has_bias) {

@@ -161,7 +161,7 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
 Transformer read_transformer(const JsonReader& json);
 TwoTowers read_two_towers(const JsonReader& json);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again,
-                                        const LowRankAdapters& adapters = {});
+                                        const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
 
 }  // namespace rehearse

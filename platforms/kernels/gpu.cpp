@@ -49,6 +49,8 @@ double beside_memory(double compute, double memory, double sharpness, const Gpu&
 
 bool overlaps_tiles(const std::string& architecture) { return architecture == "Hopper" || architecture == "Blackwell"; }
 
+bool wants_transposed(const std::string& architecture) { return architecture != "Blackwell"; }
+
 namespace {
 
 /// What gpu_of() needs and the entry does not state; null: nothing.

@@ -71,6 +71,10 @@ double delivered_share(const std::string& architecture);
 /// H100 Tensor Core GPU Architecture, 2022, Tensor Memory Accelerator.
 bool overlaps_tiles(const std::string& architecture);
 
+/// Whether fp8 products read only factors whose terms of a sum are contiguous, so that casts have transposed copies: all but
+/// Blackwell's. Source: Transformer Engine, nvte_is_non_tn_fp8_gemm_supported().
+bool wants_transposed(const std::string& architecture);
+
 /// Computing and memory at once, (a^q + b^q)^(1 / q) with q the sharpness; 1 + (sharpness - 1) / 2 where tiles wait for each
 /// other, not overlaps_tiles.
 double beside_memory(double compute, double memory, double sharpness, const Gpu& gpu);

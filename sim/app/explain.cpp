@@ -208,6 +208,27 @@ std::string adapter_text(const Scenario& scenario, const Group& group) {
   return facts.empty() ? "" : "  between machines: " + joined(facts, "; ") + "\n";
 }
 
+/// How much of the products is in 8 bits, and what casts read and write for it.
+std::string explain_fp8(const Scenario& scenario) {
+  Flops all{}, in_fp8{};
+  Bytes cast{}, of_weights{}, transposed{};
+  for (const Operator& op : scenario.workload.graph) {
+    all += op.flops;
+    if (op.is_fp8) in_fp8 += op.flops;
+    if (!op.is_cast) continue;
+    (op.serves_all_passes ? of_weights : cast) += op.bytes_read + op.bytes_written;
+    if (!op.serves_all_passes) transposed += op.transposed;
+  }
+  const Fp8 recipe = scenario.model.fp8;
+  std::string text;
+  append(text, "  %.1f %% of the FLOPs in fp8, recipe \"%s\": casts read and write %s of each batch, and %s %s",
+         100 * (in_fp8 / all), name_in(kFp8Recipes, recipe).c_str(), gibibytes(cast).c_str(),
+         gibibytes(transposed).c_str(), "more where fp8 units want transposed copies (all but Blackwell's)");
+  if (of_weights > Bytes{})
+    append(text, "; those of weights %s, once in a step unless they are sharded", gibibytes(of_weights).c_str());
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string explain(const Scenario& scenario) {
@@ -222,6 +243,7 @@ std::string explain(const Scenario& scenario) {
     append(text, "  those of adapters of rank %d, which are trained; %lld more are frozen\n", adapters.rank,
            static_cast<long long>(frozen));
   }
+  if (scenario.model.fp8 != Fp8::kNone) text += explain_fp8(scenario);
   if (const int degree = scenario.model.split.degree; degree > 1)
     append(text, "  that is a part of each layer: %d workers have %lld parameters together, with padded words\n",
            degree, static_cast<long long>(workload.parameters_of_all(degree)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "platforms/kernels/gpu.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/gradient_units.hpp"
@@ -64,8 +65,17 @@ void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parame
     memory.weights += Bytes{(parameters + frozen) * computed};
 }
 
-void add_states(GpuMemory& memory, const Scenario& scenario, const HeldParameters& held) {
+/// Copies in 8 bits, one for each layout, which stay from a step's first micro-batch to its last one; of weights that are gathered
+/// they go with these.
+void add_casts(GpuMemory& memory, const Scenario& scenario, const Accelerator& gpu, const HeldParameters& held) {
+  if (scenario.training.strategy.kind->divided_states().weights) return;
+  const bool has_both = casts_each_way(scenario.model.fp8) || kernels::wants_transposed(gpu.architecture);
+  memory.weights += Bytes{held.cast * (has_both ? 2 : 1)};
+}
+
+void add_states(GpuMemory& memory, const Scenario& scenario, const Accelerator& gpu, const HeldParameters& held) {
   add_states(memory, scenario, held.trained, held.frozen, sharing_gpus(scenario));
+  add_casts(memory, scenario, gpu, held);
   if (scenario.model.expert_split.degree > 0)
     add_states(memory, scenario, held.trained_of_experts, held.frozen_of_experts, sharing_gpus_of_experts(scenario));
 }
@@ -168,14 +178,14 @@ GpuMemory WorkerMemory::of(int stage) const {
   if (stage == 0) memory.input = workload_.input_bytes;
   if (stages_) {
     if (!memory.moment.op.empty()) memory.moment.stage = stage;
-    add_states(memory, scenario_, stages_->parameters[static_cast<std::size_t>(stage)]);
+    add_states(memory, scenario_, *group_.accelerator, stages_->parameters[static_cast<std::size_t>(stage)]);
     add_units(memory, scenario_, plan_stage_units(scenario_, *stages_, stage).units);
     return memory;
   }
   HeldParameters held;
   for (std::size_t v = 0; v < workload_.variables.size(); ++v)
     held.add(workload_.variables[v], kind.parts_of(scenario_, v));
-  add_states(memory, scenario_, held);
+  add_states(memory, scenario_, *group_.accelerator, held);
   if (kind.collectives() != nullptr) add_units(memory, scenario_, plan_gradient_units(scenario_, 0).units);
   return memory;
 }

@@ -68,7 +68,7 @@ kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
                            .m = whole(op.matrix.rows),
                            .n = whole(op.matrix.columns),
                            .k = whole(op.matrix.reduction),
-                           .precision = setting.products};
+                           .precision = op.is_fp8 ? kernels::Precision::kFp8 : setting.products};
   if (setting.framework.needs_alignment && is_half(product.precision) && !is_aligned(product))
     product.precision = kernels::Precision::kFp32;
   return product;
@@ -110,6 +110,12 @@ Copies copies_of(const Operator& op, const KernelSetting& setting) {
   if (op.convolution && !has_images_last) return {2 * as_double(op.bytes_read + op.bytes_written), 2};
   if (!is_product(op) || op.phase == Phase::kBackwardWeights) return {};
   return {2 * setting.framework.copies * as_double(op.bytes_written), setting.framework.copies};
+}
+
+/// That it reads and writes: of casts also the transposed copies that units of the GPU want.
+double traffic_of(const Operator& op, const KernelSetting& setting) {
+  const bool has_copy = op.transposed > Bytes{} && kernels::wants_transposed(setting.gpu.architecture);
+  return as_double(op.bytes_read + op.bytes_written + (has_copy ? op.transposed : Bytes{}));
 }
 
 /// Kernels that the framework launches for it.
@@ -240,7 +246,8 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   const auto time_of = [&](double bytes) {
     return kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
   };
-  const double bytes = as_double(op.bytes_read + op.bytes_written);
+  const double bytes = traffic_of(op, setting);
+  if (op.is_cast && bytes == 0) return {};
   const double count = launches(op, setting), wide = widening(op, setting);
   const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
   Seconds total = op.attention ? attention_time(op, setting)
@@ -290,7 +297,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor();
+    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast;
     plan.kernels.push_back(
         {static_cast<int>(vertex),
          time,

@@ -76,8 +76,10 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), profile.host.dispatch));
       continue;
     }
-    const KernelTime time = kernel.measured_time ? KernelTime{.total = *kernel.measured_time, .memory = {}}
-                                                 : kernel_time(kernel, accelerator, precision_peak, profile.gpu);
+    const KernelTime time =
+        kernel.measured_time
+            ? KernelTime{.total = *kernel.measured_time, .memory = {}}
+            : kernel_time(kernel, accelerator, kernel.is_fp8 ? accelerator.peak_fp8 : precision_peak, profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;

@@ -47,6 +47,7 @@ struct PlannedKernel {
   std::vector<int> waits_for;                 // variables that must have arrived
   std::vector<int> completes;                 // variables whose gradient or moving average is ready afterwards
   std::optional<PlannedExchange> exchange{};  // instead of a kernel, of no time
+  Seconds once{};                             // on the GPU in a step, whatever its micro-batches are
 };
 
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.

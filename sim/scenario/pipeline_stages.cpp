@@ -399,6 +399,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   complete_shares(plan, stages, stage, workload);
   const double share = stages.updated[static_cast<std::size_t>(stage)];
   plan.update = whole.update * share;
+  for (const PlannedKernel& kernel : plan.kernels) plan.update += kernel.once;
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;
   plan.gather_copies = whole.gather_copies * share;

@@ -66,6 +66,21 @@ void read_recomputation(const JsonReader& json, Scenario& scenario) {
                         ", which is no transformer: what of it is computed again is not modelled");
 }
 
+/// Of a transformer in 16 bits.
+void read_fp8(const JsonReader& json, Scenario& scenario) {
+  constexpr const char* kKey = "fp8";
+  if (!json.has(kKey)) return;
+  json.expect(json.child(kKey).is_string(), kKey, list_in_quotes(names_in(kFp8Recipes)));
+  const Fp8 recipe = scenario.model.fp8 = read_word(json, kKey, kFp8Recipes);
+  if (recipe == Fp8::kNone) return;
+  json.expect(is_half(scenario.precision), kKey, "\"precision\": \"bf16\" or \"fp16\" beside it");
+  json.expect(!scenario.model.again.every_second_product || !keeps_casts(recipe), kKey,
+              "\"tensorwise\" or \"rowwise\" beside \"recompute\": \"every_second_product\"");
+  if (!std::holds_alternative<Transformer>(scenario.model.structure))
+    json.fail(kKey, "expected \"none\" for model " + in_quotes(scenario.model.name) +
+                        ", which is no transformer: products of it in 8 bits are not modelled");
+}
+
 constexpr int kMostRank = 65536;
 
 /// Of a transformer whose layers do not share variables.
@@ -127,6 +142,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     scenario.warnings.push_back("model " + in_quotes(name) + ": " + precision_remark(found->stored_type));
   read_states(json, scenario);
   read_recomputation(json, scenario);
+  read_fp8(json, scenario);
   read_adapters(json, scenario);
   scenario.model.has_fused_loss = json.optional<bool>("fused_loss", false);
   scenario.model.has_composed_loss = json.optional<bool>("composed_loss", false);
@@ -142,7 +158,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
   }
   scenario.convergence =
       json.has("convergence") ? read_convergence(json.child("convergence")) : scenario.model.convergence;
-  refuse_unmodelled_keys(json, {"recompute", "lora"});
+  refuse_unmodelled_keys(json, {"recompute", "lora", "fp8"});
   json.reject_unknown_keys();
   scenario.workload =
       build_workload(scenario.model, scenario.batch, scenario.precision,

@@ -63,6 +63,29 @@ const auto kRefusals = std::to_array<Refusal>({
      "\"fp32\" or \"fp16\" for GPUs without units for tf32 and bf16, which NVIDIA's have from Ampere on",
      "the catalog states no \"peak_tf32\" or \"peak_bf16\" of one of the GPUs"},
 
+    {"products in fp8 on a GPU without units for it",
+     [](const Subject& s) {
+       const auto lacks_units = [](const Group& group) {
+         return is_worker(group) && group.accelerator->peak_fp8 == FlopsPerSecond{};
+       };
+       return place_if(s.scenario->model.fp8 != Fp8::kNone &&
+                           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), lacks_units),
+                       "/workload/fp8");
+     },
+     "\"none\" for GPUs without units for fp8, which NVIDIA's have from Ada and Hopper on",
+     "the catalog states no \"peak_fp8\" of one of the GPUs"},
+    {"scales of 32 numbers on a GPU whose units know none",
+     [](const Subject& s) {
+       const auto lacks_scales = [](const Group& group) {
+         return is_worker(group) && group.accelerator->architecture != "Blackwell";
+       };
+       return place_if(s.scenario->model.fp8 == Fp8::kMx &&
+                           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), lacks_scales),
+                       "/workload/fp8");
+     },
+     "another recipe for GPUs that are none of Blackwell's",
+     "matrix units with a scale for each 32 numbers of a sum are Blackwell's"},
+
     // Machines that come and go
     {"prices of no date",
      [](const Subject& s) {

@@ -47,6 +47,10 @@ const Group& Scenario::first_workers() const {
   return *std::find_if(groups.begin(), groups.end(), [](const Group& group) { return group.role == Role::kWorker; });
 }
 
+std::string computed_in(const Scenario& scenario) {
+  return scenario.model.fp8 != Fp8::kNone ? "fp8" : to_text(scenario.precision);
+}
+
 FlopsPerSecond Scenario::peak_of(const Accelerator& gpu) const {
   switch (precision) {
     case Precision::kFp32:

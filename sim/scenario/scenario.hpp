@@ -272,6 +272,9 @@ struct Scenario {
   NoResultError no_result(const RunError& error) const;
 };
 
+/// The word for the precision of the products of most of its layers: "fp8", whatever the recipe is, or that of all kernels.
+std::string computed_in(const Scenario& scenario);
+
 /// Whether there are enough steps after the warm-up: two, or four of each of several workers that do not wait for each other.
 bool has_steady_state(const Scenario& scenario);
 

@@ -11,10 +11,12 @@ namespace rehearse {
 struct HeldParameters {
   std::int64_t trained = 0, frozen = 0;
   std::int64_t trained_of_experts = 0, frozen_of_experts = 0;
+  std::int64_t cast = 0;  // of all of these: with copies in 8 bits
 
   void add(const Variable& variable, int parts = 1) {
     const bool is_of_experts = variable.parts_of_experts > 0;
     if (variable.is_trainable) (is_of_experts ? trained_of_experts : trained) += variable.scalars() / parts;
+    if (variable.has_cast) cast += variable.scalars() / parts;
     if (variable.is_frozen) (is_of_experts ? frozen_of_experts : frozen) += variable.scalars();
   }
 };

@@ -83,7 +83,7 @@ namespace {
 
 bool is_of(const StepTime& step, const Scenario& scenario, const Group& group) {
   return step.model == scenario.model.name && step.accelerator == group.accelerator->name &&
-         step.precision == to_text(scenario.precision) && step.framework == scenario.framework;
+         step.precision == computed_in(scenario) && step.framework == scenario.framework;
 }
 
 constexpr std::array kStepSources{Named{"computed", StepSource::kComputed}, Named{"estimated", StepSource::kEstimated},
@@ -189,6 +189,23 @@ void change(ComputePlan& plan, const StepChange& by) {
   }
 }
 
+/// Casts of weights that serve all micro-batches run once in a step, behind the update; not those of weights that are gathered
+/// anew for each of them.
+void cast_weights_once(ComputePlan& plan, const Scenario& scenario, const Workload& workload) {
+  const StrategyKind& kind = *scenario.training.strategy.kind;
+  if (!keeps_casts(scenario.model.fp8) || kind.divided_states().weights) return;
+  for (PlannedKernel& kernel : plan.kernels) {
+    const Operator& op = workload.graph[static_cast<std::size_t>(kernel.vertex)];
+    if (!op.serves_all_passes) continue;
+    if (!op.is_again) kernel.once = kernel.time.total;
+    plan.gpu_time -= kernel.time.total;
+    plan.memory_time -= kernel.time.memory;
+    plan.launch_time -= kernel.time.launch;
+    kernel.time = {};
+    if (kind.pipeline() == nullptr) plan.update += kernel.once;
+  }
+}
+
 /// As Framework::dispatch_beside_pipeline says.
 void slow_exchanges(ComputePlan& plan, const Scenario& scenario) {
   const Seconds each = scenario.profile.framework(scenario.framework).dispatch_beside_pipeline;
@@ -208,6 +225,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   plan.update_loop = update.loop;
   scenario.training.strategy.kind->divide(plan, scenario);
   plan.update += update.traffic;
+  cast_weights_once(plan, scenario, scenario.workload_of(group));
   if (scenario.training.strategy.kind->divided_states().optimizer)
     plan.gather_copies = update.gather_copies * sharing_gpus(scenario);
   const auto factor = step_time_factor(scenario, group);

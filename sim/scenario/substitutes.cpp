@@ -399,10 +399,11 @@ class Substitution {
       }
       other.framework = series.framework;
       other.precision = precision_named(series.precision);
+      other.model.fp8 = Fp8::kNone;
       if (series.model != scenario.model.name)
         other.model = read_model(series.model, catalog_.model(series.model, asked_by_));
       if (series.model != scenario.model.name || other.precision != scenario.precision ||
-          on.batch != scenario.workload_of(group).batch)
+          scenario.model.fp8 != Fp8::kNone || on.batch != scenario.workload_of(group).batch)
         on.workload = std::make_shared<const Workload>(
             build_workload(other.model, on.batch, other.precision, "step time of " + series.model));
       const auto factor = step_time_factor(other, on);

@@ -35,7 +35,7 @@ bool has_kernels(const Workload& workload) {
 TrainingFacts facts_of(const Scenario& scenario) {
   TrainingFacts facts{.gpus = {},
                       .model = scenario.model.name,
-                      .precision = to_text(scenario.precision),
+                      .precision = computed_in(scenario),
                       .framework = scenario.framework,
                       .batch = scenario.batch,
                       .workers = scenario.count(Role::kWorker),

@@ -220,7 +220,7 @@ class RankTrace {
       const Seconds dispatched = kernel.span.start - kernel.queued;
       work_.push_back({.start = whole_nanoseconds(kernel.span.start),
                        .end = whole_nanoseconds(kernel.span.end),
-                       .name = kernel_name(op) + '_' + to_text(activity.scenario.precision),
+                       .name = kernel_name(op) + '_' + (op.is_fp8 ? "fp8" : to_text(activity.scenario.precision)),
                        .arguments = std::move(TraceArguments{}
                                                   .add("operator", op.name)
                                                   .add("FLOPs", op.flops.value())

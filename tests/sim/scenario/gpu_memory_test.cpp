@@ -133,6 +133,26 @@ TEST_CASE("states as stated: Megatron's fp32 gradients, FSDP's fp32 shards, 16-b
   CHECK(states({{"master_weights", "none"}}, "none") == 12 * p);
 }
 
+TEST_CASE("weights in fp8 are 1 byte beside the others, 2 where units want transposed copies, none of sharded ones") {
+  constexpr std::int64_t p = kLlama3Parameters,
+                         products = p - 2 * std::int64_t{128256} * 4096 - 65 * std::int64_t{4096};
+  const auto states = [](const char* recipe, const char* sharding, const char* architecture) {
+    Json scenario = on_gpus(kLlama3, 8, sharding);
+    scenario["workload"]["fp8"] = recipe;
+    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["peak_fp8"] = "2Tflops";
+    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["architecture"] = architecture;
+    return states_of(memory_of(scenario));
+  };
+  for (const char* recipe : {"delayed", "current"}) {
+    CHECK(states(recipe, "none", "Hopper") == 16 * p + 2 * products);
+    CHECK(states(recipe, "none", "Blackwell") == 16 * p + products);
+    CHECK(states(recipe, "optimizer", "Hopper") == 4 * p + 12 * p / 8 + 2 * products);
+    CHECK(states(recipe, "parameters", "Hopper") == 16 * p / 8);
+  }
+  CHECK(states("mxfp8", "none", "Blackwell") == 16 * p + 2 * products);
+  for (const char* recipe : {"tensorwise", "rowwise", "none"}) CHECK(states(recipe, "none", "Hopper") == 16 * p);
+}
+
 TEST_CASE("parts add up; gathered units are the root and two blocks, a gradient of one block is sent") {
   const GpuMemory memory = memory_of(on_gpus(kLlama3, 64, "parameters"));
   Bytes sum{};

@@ -56,6 +56,88 @@ double images_per_s(const Json& scenario) { return test::simulated(scenario).at(
 
 }  // namespace
 
+namespace {
+
+/// A step of one layer of Llama 3 70B and logits, on one GPU.
+Json in_fp8(const char* instance, const char* recipe) {
+  Json scenario = on_one_gpu(instance, 1, "bf16");
+  scenario["workload"]["fp8"] = recipe;
+  scenario["workload"]["model"] = parse_json(R"({ "format": 1, "source": "test", "structure": { "family": "transformer",
+    "layers": 1, "width": 8192, "heads": 64, "kv_heads": 8, "feed_forward": 28672, "vocabulary": 1024, "sequence_length": 8192,
+    "normalisation": "pre", "rms_norm": true, "rotary_positions": true, "gated_feed_forward": true, "attention_biases": false,
+    "feed_forward_biases": false, "joint_projection": true, "fused_attention": true, "dropout": false, "tied_embedding": false,
+    "head": "language_model" } })",
+                                             "model");
+  return scenario;
+}
+
+struct Planned {
+  Scenario scenario;
+  ComputePlan plan;
+
+  Seconds of(const std::string& name) const {
+    for (const PlannedKernel& kernel : plan.kernels)
+      if (scenario.workload.graph[static_cast<std::size_t>(kernel.vertex)].name == name) return kernel.time.total;
+    FAIL("no kernel " << name);
+    return {};
+  }
+};
+
+Planned planned(const Json& json) {
+  Planned all{.scenario = test::resolved(json), .plan = {}};
+  all.plan = plan_step(all.scenario, all.scenario.groups.front());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "large products in fp8 take between half of the time in bf16 and all of it; what stays in bf16 takes as long") {
+  for (const char* instance : {"dgx-h100", "dgx-b200"}) {
+    const Planned half = planned(in_fp8(instance, "none")), eight = planned(in_fp8(instance, "delayed"));
+    const Accelerator& gpu = *half.scenario.groups.front().accelerator;
+    const double most = gpu.peak_fp8 / gpu.peak_bf16;
+    for (const char* product : {"projection", "output"})
+      for (const char* pass : {"", "/data_gradient", "/weight_gradient"}) {
+        const std::string name = std::string{"encoder/layer1/attention/"} + product + pass;
+        const double ratio = half.of(name) / eight.of(name);
+        CAPTURE(name);
+        CHECK(ratio > 1.5);
+        CHECK(ratio <= most * 1.001);
+      }
+    for (const char* name : {"encoder/layer1/attention/context", "encoder/layer1/attention/context/gradient", "logits",
+                             "encoder/layer1/attention/norm", "logits/weight_gradient"})
+      CHECK(half.of(name) == eight.of(name));
+  }
+}
+
+TEST_CASE(
+    "casts of weights take their time once in a step, behind the update; copies are transposed but on Blackwell") {
+  for (const char* instance : {"dgx-h100", "dgx-b200"}) {
+    const Planned half = planned(in_fp8(instance, "none")), eight = planned(in_fp8(instance, "delayed"));
+    const kernels::Gpu gpu = kernels::gpu_of(*half.scenario.groups.front().accelerator, "test");
+    const Framework framework = half.scenario.profile.framework("");
+    const kernels::Values values = half.scenario.profile.kernels->of(gpu);
+    const auto cast = [&](double numbers) {
+      const double bytes = kernels::wants_transposed(gpu.architecture) ? 4 : 3;
+      return (1 - framework.fusion) * kernels::memory_time(bytes * numbers, gpu, values.elementwise);
+    };
+    constexpr double h = 8192, g = 1024, f = 28672, n = 8192;
+    CHECK((eight.plan.update - half.plan.update).value() ==
+          doctest::Approx((cast(h * (h + 2 * g)) + cast(h * h) + 3 * cast(h * f)).value()).epsilon(0.02));
+    CHECK(eight.of("encoder/layer1/attention/projection/weight_cast") == Seconds{});
+    CHECK(eight.of("encoder/layer1/feed_forward/outer/cast").value() ==
+          doctest::Approx(cast(n * f).value()).epsilon(0.02));
+    CHECK(eight.of("encoder/layer1/feed_forward/outer/gradient_cast").value() ==
+          doctest::Approx(cast(n * h).value()).epsilon(0.02));
+    // torchao's are cast for each micro-batch, forward and backward.
+    const Planned dynamic = planned(in_fp8(instance, "tensorwise"));
+    CHECK(dynamic.plan.update == half.plan.update);
+    CHECK(dynamic.of("encoder/layer1/attention/projection/weight_cast") > Seconds{});
+    CHECK(dynamic.of("encoder/layer1/attention/projection/weight_cast_again") > Seconds{});
+  }
+}
+
 TEST_CASE("fused attention takes as long as its kernel, and less than its parts") {
   const auto step = [](const char* fused, const char* sequence) {
     Json json = on_one_gpu("a2-highgpu-1g", 4, "fp16");

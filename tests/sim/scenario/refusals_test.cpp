@@ -37,6 +37,17 @@ Json all_reduce(const std::vector<std::pair<std::string, Json>>& changes) {
   return with(scenario, changes);
 }
 
+/// A transformer on GPUs that differ from others as stated.
+Json in_fp8(const char* recipe, const Json& gpu) {
+  Json scenario = all_reduce({{"/workload/precision", "fp16"}, {"/workload/fp8", recipe}});
+  scenario["workload"]["model"]["structure"] = {
+      {"family", "transformer"}, {"layers", 1},          {"width", 64}, {"heads", 4},
+      {"vocabulary", 64},        {"sequence_length", 16}};
+  for (Json& group : scenario["cluster"]["groups"])
+    for (const auto& [key, value] : gpu.items()) group["instance"]["accelerator"][key] = value;
+  return scenario;
+}
+
 Json servers(const std::vector<std::pair<std::string, Json>>& changes,
              const std::string& synchronization = "asynchronous") {
   Json scenario = timed_scenario(2, {{"4000B"}, {"8000B"}},
@@ -164,6 +175,8 @@ std::map<std::string, Json> examples() {
       {"a global batch that is stated twice",
        all_reduce({{strategy + "global_batch", 8}, {strategy + "accumulation_steps", 1}})},
       {"products of a precision that a GPU has no units for", all_reduce({{"/workload/precision", "bf16"}})},
+      {"products in fp8 on a GPU without units for it", in_fp8("delayed", Json::object())},
+      {"scales of 32 numbers on a GPU whose units know none", in_fp8("mxfp8", Json::object({{"peak_fp8", "4Tflops"}}))},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},
       {"machines whose provider and user both say when they go",

@@ -27,16 +27,23 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({}) == "accepted");
   CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) ==
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
-  CHECK(refusal({{"/workload/btach", "1"}}) ==
-        "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"states\", \"recompute\", \"lora\", \"fused_loss\", \"composed_loss\", \"framework\", "
-        "\"copies_input\", "
-        "\"samples_per_epoch\", "
-        "\"convergence\"");
+  CHECK(
+      refusal({{"/workload/btach", "1"}}) ==
+      "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
+      "\"precision\", \"states\", \"recompute\", \"fp8\", \"lora\", \"fused_loss\", \"composed_loss\", \"framework\", "
+      "\"copies_input\", "
+      "\"samples_per_epoch\", "
+      "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
-  CHECK(refusal({{"/workload/precision", "fp8"}}) ==
-        "s.json: /workload/precision: training in fp8 is not modelled: products are in fp32, tf32, fp16 or bf16");
+  for (const char* word : {"fp8", "float8", "mxfp8", "amp_fp8"})
+    CHECK(refusal({{"/workload/precision", word}}) ==
+          "s.json: /workload/precision: training in fp8 has another name here: \"fp8\": \"delayed\" beside "
+          "\"precision\": \"bf16\" in the workload says it");
+  CHECK(refusal({{"/training/strategy/fp8", "true"}})
+            .find("/training/strategy/fp8: training in fp8 has another name here: ") != std::string::npos);
+  CHECK(refusal({{"/workload/precision", "nvfp4"}}) ==
+        "s.json: /workload/precision: training in fp4 is not modelled: products are in fp32, tf32, fp16, bf16 or fp8");
   CHECK(refusal({{"/workload/precision", "\"fp12\""}}) ==
         "s.json: /workload/precision: unknown precision \"fp12\"; known: \"fp32\", \"tf32\", \"fp16\" and \"bf16\"");
   CHECK(refusal({{"/workload/states", R"({"moments": "tf32"})"}}).find("tf32 is one of products") != std::string::npos);
@@ -55,6 +62,24 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/recompute", "[\"norm\"]"}})
             .find("/workload/recompute/0: expected \"core_attention\", ") != std::string::npos);
   CHECK(refusal({{"/workload/recompute", "\"full\""}}).find("which is no transformer") != std::string::npos);
+  CHECK(refusal({{"/workload/fp8", "true"}}) ==
+        "s.json: /workload/fp8: expected \"none\", \"delayed\", \"current\", \"block\", \"mxfp8\", \"tensorwise\" "
+        "and \"rowwise\"; found true");
+  CHECK(refusal({{"/workload/fp8", "hybrid"}}) ==
+        "s.json: /workload/fp8: unknown fp8 \"hybrid\"; known: \"none\", \"delayed\", \"current\", \"block\", "
+        "\"mxfp8\", \"tensorwise\", \"rowwise\"");
+  CHECK(refusal({{"/workload/fp8", "nvfp4"}}).find("/workload/fp8: training in fp4 is not modelled") !=
+        std::string::npos);
+  CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/fp8", "delayed"}}) ==
+        "s.json: /workload/fp8: expected \"precision\": \"bf16\" or \"fp16\" beside it; found \"delayed\"");
+  CHECK(refusal({{"/workload/precision", "fp16"}, {"/workload/fp8", "delayed"}})
+            .find("/workload/fp8: expected \"none\" for model ") != std::string::npos);
+  CHECK(refusal({{"/workload/model", "gpt2"},
+                 {"/workload/precision", "fp16"},
+                 {"/workload/recompute", "\"every_second_product\""},
+                 {"/workload/fp8", "delayed"}}) ==
+        "s.json: /workload/fp8: expected \"tensorwise\" or \"rowwise\" beside \"recompute\": \"every_second_product\"; "
+        "found \"delayed\"");
   CHECK(refusal({{"/workload/fused_loss", "true"}, {"/workload/composed_loss", "true"}}) ==
         "s.json: /workload/composed_loss: expected false beside \"fused_loss\": true; found true");
   for (const char* key : {"offload", "expert_parallel", "context-parallel", "hpz", "qlora"})
