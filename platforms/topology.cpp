@@ -208,12 +208,13 @@ void Topology::add_machine(std::size_t m) {
 std::vector<std::vector<int>> Topology::links_by_gpu(int machine) const {
   const MachineLinks& links = machine_links_[index(machine)];
   const std::size_t gpus = links.gpu_up.size();
-  const bool has_bursts = std::ranges::any_of(links.nic_up, [&](int link) { return links_[index(link)].burst > Bytes{}; });
+  const bool has_bursts =
+      std::ranges::any_of(links.nic_up, [&](int link) { return links_[index(link)].burst > Bytes{}; });
   if (!links.root_up.empty() || !links.socket_out.empty() || !links.nvlink.empty() || links.nic_up.size() < gpus ||
       has_bursts)
     return {};
-  std::vector<std::vector<int>> kinds{links.gpu_up,  links.gpu_down,  links.switch_up,
-                                      links.switch_down, links.nic_up, links.nic_down};
+  std::vector<std::vector<int>> kinds{links.gpu_up,      links.gpu_down, links.switch_up,
+                                      links.switch_down, links.nic_up,   links.nic_down};
   std::erase_if(kinds, [](const std::vector<int>& kind) { return kind.empty(); });
   for (std::vector<int>& kind : kinds) kind.resize(gpus);  // NIC i is GPU i's
   return kinds;

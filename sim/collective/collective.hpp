@@ -45,7 +45,7 @@ struct LinkSteps {
 /// the network in one of eight steps.
 struct CollectivePhase {
   std::vector<PathIndex> edges;
-  std::vector<int> times;   // [edges] messages at once, as one; empty: one of each
+  std::vector<int> times;  // [edges] messages at once, as one; empty: one of each
   std::int64_t parts = 1;  // size = messaging.on_wire(ceil(pieces * payload / parts))
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;

@@ -179,7 +179,8 @@ void Communicator::send(std::size_t index) {
     message.channel->send(message.size, round_ < phase.repeat, on_sent,
                           method().protocol.receivers_announce && is_last);
   } else
-    message.flow = cluster_.network.start_flow(message.edge, message.size, on_sent, {}, times_of(plan()[phase_], index));
+    message.flow =
+        cluster_.network.start_flow(message.edge, message.size, on_sent, {}, times_of(plan()[phase_], index));
 }
 
 void Communicator::sent(std::size_t index, Seconds start) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -201,8 +201,7 @@ bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
     const std::vector<int>& groups = step.of(workers.front()).groups;
     const auto number = static_cast<std::size_t>(std::ranges::find(groups, static_cast<int>(g)) - groups.begin());
     for (const CollectiveKind kind : kinds_of(step, g)) {
-      const std::vector<CollectiveMethod> methods =
-          collective_methods(site_, site_.gpus_of(workers), network, kind);
+      const std::vector<CollectiveMethod> methods = collective_methods(site_, site_.gpus_of(workers), network, kind);
       for (std::size_t m = 0; m < methods.size(); ++m)
         for (std::size_t p = 0; p < methods[m].plan.size(); ++p)
           for (const PathIndex edge : methods[m].plan[p].edges)

@@ -40,9 +40,7 @@ Json all_reduce(const std::vector<std::pair<std::string, Json>>& changes) {
 /// A transformer on GPUs that differ from others as stated.
 Json in_fp8(const char* recipe, const Json& gpu) {
   Json scenario = all_reduce({{"/workload/precision", "fp16"}, {"/workload/fp8", recipe}});
-  scenario["workload"]["model"]["structure"] = {
-      {"family", "transformer"}, {"layers", 1},          {"width", 64}, {"heads", 4},
-      {"vocabulary", 64},        {"sequence_length", 16}};
+  scenario["workload"]["model"] = test::small_transformer();
   for (Json& group : scenario["cluster"]["groups"])
     for (const auto& [key, value] : gpu.items()) group["instance"]["accelerator"][key] = value;
   return scenario;
@@ -72,6 +70,16 @@ Json pipeline_with(const Json& keys) {
   Json scenario = pipeline({});
   scenario["training"]["strategy"]["pipeline"].update(keys);
   return scenario;
+}
+
+/// The same workers, pairs of which have the experts of a mixture.
+Json with_experts(const std::vector<std::pair<std::string, Json>>& changes) {
+  Json scenario = all_reduce({});
+  scenario["workload"]["model"] = test::small_transformer();
+  scenario["workload"]["model"]["structure"].update(
+      {{"experts", 4}, {"experts_per_token", 2}, {"grouped_experts", true}});
+  scenario["training"]["strategy"]["experts"] = {{"degree", 2}};
+  return with(scenario, changes);
 }
 
 /// Four machines of two workers each, in two groups, pairs of which hold each layer of a transformer together.
@@ -157,6 +165,14 @@ std::map<std::string, Json> examples() {
       {"chunks of a model that is on one worker",
        pipeline_with({{"stages", 1}, {"schedule", "interleaved"}, {"chunks", 2}})},
       {"layers of a pipeline that is cut by time", pipeline_with({{"counts_loss", true}})},
+      {"sharded parameters where the backward pass is split",
+       with(pipeline_with({{"schedule", "zb1p"}}), {{strategy + "sharding", "parameters"}})},
+      {"groups of workers that share the states of experts",
+       with_experts({{strategy + "sharding", "gradients"}, {strategy + "shard_group", 4}})},
+      {"experts whose workers stand apart",
+       with_experts({{strategy + "context", Json{{"degree", 2}}},
+                     {strategy + "rank_order", "tensor_pipeline_data"},
+                     {strategy + "pipeline", Json{{"stages", 2}, {"microbatches", 2}}}})},
       {"layers that are split over unlike GPUs", split({{second + "instance/accelerator/memory_bandwidth", "2TBps"},
                                                         {first + "workers_per_machine", 1},
                                                         {second + "workers_per_machine", 1},

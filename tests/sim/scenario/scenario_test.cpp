@@ -82,8 +82,12 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "found \"delayed\"");
   CHECK(refusal({{"/workload/fused_loss", "true"}, {"/workload/composed_loss", "true"}}) ==
         "s.json: /workload/composed_loss: expected false beside \"fused_loss\": true; found true");
-  for (const char* key : {"offload", "expert_parallel", "context-parallel", "hpz", "qlora"})
+  for (const char* key : {"offload", "hpz", "qlora"})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
+  for (const auto& [key, name] :
+       {std::pair{"expert_parallel", "experts"}, {"context-parallel", "context"}, {"cp_size", "context"}})
+    CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}})
+              .find(std::string{"has another name here: \""} + name + "\"") != std::string::npos);
   for (const char* words : {"hybrid", "hybrid_shard"})
     CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
               .find("hybrid sharding, among the GPUs of a group with replicas of it, has another name here: "
