@@ -353,11 +353,11 @@ class Remedies {
       add("\"recompute\": \"full\" in the workload");
   }
 
-  /// The least of each kind: of sharding, and of layers that are split.
+  /// The least of each kind: of sharding, of layers that are split, and of experts that are spread.
   void smaller_strategy() {
-    bool has_sharding = false, has_split = false;
+    bool has_sharding = false, has_split = false, has_experts = false;
     for (const SmallerStrategy& smaller : scenario_.training.strategy.kind->smaller(scenario_)) {
-      bool& has_one = smaller.split ? has_split : has_sharding;
+      bool& has_one = smaller.split ? has_split : smaller.experts ? has_experts : has_sharding;
       if (has_one) continue;
       has_one = fits([&](Scenario& other, Group&) {
         other.training.strategy = smaller.strategy;
