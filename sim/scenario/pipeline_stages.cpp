@@ -7,6 +7,7 @@
 
 #include "sim/base/names.hpp"
 #include "sim/scenario/step_time.hpp"
+#include "sim/scenario/work.hpp"
 #include "workloads/model_blocks.hpp"
 
 namespace rehearse {

@@ -8,6 +8,7 @@
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
+#include "sim/training/strategies/strategies.hpp"
 
 namespace rehearse {
 
