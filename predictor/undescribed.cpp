@@ -120,6 +120,10 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
     if (auto found = undescribed_group(scenario, i)) return found;
   if (scenario.model.split.degree > 1)
     return Undescribed{"/training/strategy/tensor", "layers that workers hold together"};
+  if (scenario.model.context.degree() > 1)
+    return Undescribed{"/training/strategy/context", "positions that workers share"};
+  if (scenario.model.expert_split.degree > 0)
+    return Undescribed{"/training/strategy/experts", "experts that workers share"};
   if (scenario.model.adapters.rank > 0) return Undescribed{"/workload/lora", "weights that are frozen"};
   if (scenario.model.again != Recomputation{}) return Undescribed{"/workload/recompute", "kernels that run again"};
   if (scenario.model.fp8 != Fp8::kNone) return Undescribed{"/workload/fp8", "products in 8 bits"};

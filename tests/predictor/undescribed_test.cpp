@@ -99,6 +99,11 @@ TEST_CASE("each part of a scenario that no column holds is named") {
   CHECK(pointer_of(language).empty());
   CHECK(pointer_of(changed(language, {{"/workload/recompute", "full"}})) == "/workload/recompute");
   CHECK(pointer_of(changed(language, {{strategy + "tensor", R"({"degree": 2})"}})) == strategy + "tensor");
+  const Json mixture = changed(
+      ring,
+      {{"/workload/model", "mixtral_8x7b"}, {"/workload/batch_per_worker", "1"}, {"/training/memory_check", "warn"}});
+  for (const char* shared : {"context", "experts"})
+    CHECK(pointer_of(changed(mixture, {{strategy + shared, R"({"degree": 2})"}})) == strategy + shared);
   const std::string spot = source_folder() + "/scenarios/cm-dare-spot.json";
   CHECK(
       undescribed(read_scenario(load_json_file(spot), spot, test::shipped_catalog()))->pointer.ends_with("/spot_pool"));
