@@ -244,9 +244,9 @@ std::string explain(const Scenario& scenario) {
            static_cast<long long>(frozen));
   }
   if (scenario.model.fp8 != Fp8::kNone) text += explain_fp8(scenario);
-  if (const int degree = scenario.model.split.degree; degree > 1)
-    append(text, "  that is a part of each layer: %d workers have %lld parameters together, with padded words\n",
-           degree, static_cast<long long>(workload.parameters_of_all(degree)));
+  if (const int degree = scenario.model.split.degree; degree > 1 || scenario.model.expert_split.degree > 0)
+    append(text, "  that is a part: the workers that compute layers together have %lld parameters%s\n",
+           static_cast<long long>(workload.parameters_of_all(degree)), degree > 1 ? ", with padded words" : "");
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {

@@ -227,8 +227,8 @@ std::string split_text(const Scenario& scenario) {
     }
   std::array<char, 200> text{};
   std::snprintf(text.data(), text.size(),
-                "%d workers that compute each layer together exchange %.4g GB in %d collectives for each batch; ",
-                workers_of_layer(scenario.model), bytes / 1e9, count);
+                "each worker of those that compute layers together exchanges %.4g GB in %d collectives for each batch; ",
+                bytes / 1e9, count);
   return text.data();
 }
 
