@@ -22,7 +22,11 @@ namespace rehearse {
 
 namespace {
 
-std::string percent(double share) { return display(share * 100) + " %"; }
+/// Less than can be told of a run is said to be so.
+std::string percent(double share) {
+  constexpr double kLeast = 1e-4;
+  return share > 0 && share < kLeast ? "< 0.01 %" : display(share * 100) + " %";
+}
 
 constexpr std::size_t kMostMachines = 8;  // in a plot
 
