@@ -791,7 +791,6 @@ GraphBuilder::Tensor GraphBuilder::product(const std::string& name, const Tensor
 GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
                                                    const Tensor& values, AttentionShape shape,
                                                    std::span<const Table> tables) {
-  constexpr std::int64_t kBytesOfStatistics = 8;  // largest score and sum of a query
   Tensor context = queries;
   if (shape.value_features > 0) context.channels = shape.heads * shape.value_features;
   const Tensor y = multiply(name, std::array{queries, keys, values}, tables, context);
@@ -799,11 +798,15 @@ GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, cons
   set_attention(workload_.graph[static_cast<std::size_t>(y.producer)], shape);
   layers_.back().kind = OperatorKind::kProduct;
   layers_.back().attention = shape;
-  if (y.needs_gradient) {
-    keep_for_backward(y, static_cast<std::size_t>(y.producer));
-    keep(Bytes{shape.batch * shape.heads * shape.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
-  }
+  keep_attention(y, shape);
   return y;
+}
+
+void GraphBuilder::keep_attention(const Tensor& y, const AttentionShape& shape) {
+  constexpr std::int64_t kBytesOfStatistics = 8;  // largest score and sum of a query
+  if (!y.needs_gradient) return;
+  keep_for_backward(y, static_cast<std::size_t>(y.producer));
+  keep(Bytes{shape.batch * shape.heads * shape.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
 }
 
 void GraphBuilder::set_attention(Operator& op, const AttentionShape& shape) const {
@@ -837,7 +840,6 @@ GraphBuilder::Tensor GraphBuilder::context_attention(const std::string& name, co
 
 GraphBuilder::Tensor GraphBuilder::ring_attention(const std::string& name, const Tensor& queries, const Tensor& keys,
                                                   const Tensor& values, const AttentionShape& shape) {
-  constexpr std::int64_t kBytesOfStatistics = 8;
   Layer layer{.type = Layer::Type::kRingAttention,
               .name = name,
               .kind = OperatorKind::kProduct,
@@ -870,11 +872,7 @@ GraphBuilder::Tensor GraphBuilder::ring_attention(const std::string& name, const
                       blocks);
   layer.forward = y.producer;
   register_value(y);
-  if (y.needs_gradient) {
-    const AttentionShape& all = *layer.attention;
-    keep_for_backward(y, static_cast<std::size_t>(y.producer));
-    keep(Bytes{all.batch * all.heads * all.queries * kBytesOfStatistics}, static_cast<std::size_t>(y.producer));
-  }
+  keep_attention(y, *layer.attention);
   const Tensor output = y;
   layers_.push_back(std::move(layer));
   return output;

@@ -410,6 +410,8 @@ class GraphBuilder {
                         const AttentionShape& shape);
   /// softmax(Q K^T) V of so many positions of each: a kernel, or one of several.
   void set_attention(Operator& op, const AttentionShape& shape) const;
+  /// Of its output for the backward pass: all of it, and two numbers of each query.
+  void keep_attention(const Tensor& y, const AttentionShape& shape);
   /// Its backward pass, of which `backward` has bytes and names.
   void set_attention_gradient(Operator& backward, const Operator& forward, const Tensor& output) const;
   /// What a GPU computes of the keys and values of the one so many steps before it in the ring.

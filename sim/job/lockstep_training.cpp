@@ -251,21 +251,9 @@ class LockstepTraining final : public ProgramSession {
     return fold;
   }
 
-  /// What workers may exchange: those that compute layers together more than sums and parts.
-  std::vector<CollectiveKind> kinds_among(const std::vector<int>& workers) const {
-    std::vector<CollectiveKind> kinds{CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
-                                      CollectiveKind::kReduceScatter};
-    const int first = workers.front();
-    if (grid_.along(Axis::kHeads, first) == workers || experts_.along(Axis::kExperts, first) == workers ||
-        experts_.along(Axis::kExpertMachines, first) == workers)
-      kinds.push_back(CollectiveKind::kAllToAll);
-    if (grid_.along(Axis::kPositions, first) == workers) kinds.push_back(CollectiveKind::kShift);
-    return kinds;
-  }
-
   /// Of workers that hold each layer together, whether one may run for all of them: they are on one machine, and no link of what
   /// another one sends to its data-parallel likes, or to the next stage, is a link of its own.
-  bool folds_split(const MachineFold& fold) {
+  bool folds_split(const MachineFold& fold, const ClusterStep& step) {
     if (!reductions_.folds_split) return false;
     for (const Machine& machine : cluster_.site.machines)
       if (machine.workers % grid_.degree(Axis::kTensor) != 0) return false;
@@ -277,14 +265,17 @@ class LockstepTraining final : public ProgramSession {
         return users.try_emplace(link, coordinate).first->second == coordinate;
       });
     };
-    for (const WorkerGroup& group : compiler_.strategy().groups()) {
+    for (std::size_t g = 0; g < step.groups.size(); ++g) {
+      const WorkerGroup& group = step.groups[g];
       const int first = group.workers.front();
       if (grid_.degree(Axis::kTensor) > 1 && grid_.along(Axis::kTensor, first) == group.workers) continue;
       const int coordinate = grid_.coordinate(first, Axis::kTensor);
       if (std::ranges::any_of(group.workers,
                               [&](int one) { return grid_.coordinate(one, Axis::kTensor) != coordinate; }))
         return false;  // as of experts, of which each is held by one of those that hold other layers together
-      for (const CollectiveKind kind : kinds_among(group.workers))
+      std::set<CollectiveKind> kinds = compiler_.kinds_of(step, g);
+      kinds.insert({CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter});
+      for (const CollectiveKind kind : kinds)
         for (const CollectiveMethod& method :
              collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network, kind))
           for (const CollectivePhase& phase : method.plan)
@@ -298,21 +289,28 @@ class LockstepTraining final : public ProgramSession {
     return true;
   }
 
-  /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each.
-  bool joins_gpus() {
-    const ModelDescription& model = scenario_.model;
-    if (!reductions_.joins_gpus || (model.expert_split.degree <= 1 && model.context.heads == 1)) return false;
-    const StrategyCompiler& strategy = compiler_.strategy();
+  /// A step of all workers, if a reduction asks what they exchange in it; or of none.
+  ClusterStep step_of_all() {
+    if (!reductions_.joins_gpus && !reductions_.folds_split) return {};
     std::vector<int> all;
-    for (const Worker& worker : workers_) {
-      const Machine& machine = cluster_.site.machines[static_cast<std::size_t>(worker.gpu.machine)];
-      const auto gpus = cluster_.network.topology().links_by_gpu(worker.gpu.machine);
-      if (gpus.empty() || machine.workers < 2 || static_cast<std::size_t>(machine.workers) != gpus.front().size() ||
-          strategy.alike(worker.index) != strategy.alike(worker.index - worker.gpu.gpu))
-        return false;
-      all.push_back(worker.index);
+    for (const Worker& worker : workers_) all.push_back(worker.index);
+    return compiler_.step(all);
+  }
+
+  /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each.
+  bool joins_gpus(const ClusterStep& step) {
+    if (!reductions_.joins_gpus) return false;
+    for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m) {
+      const auto links = cluster_.network.topology().links_by_gpu(static_cast<MachineIndex>(m));
+      const int workers = cluster_.site.machines[m].workers;
+      if (links.empty() || workers < 2 || static_cast<std::size_t>(workers) != links.front().size()) return false;
     }
-    return compiler_.gpus_are_alike(compiler_.step(all), cluster_.network);
+    const StrategyCompiler& strategy = compiler_.strategy();
+    return std::ranges::all_of(workers_,
+                               [&](const Worker& worker) {
+                                 return strategy.alike(worker.index) == strategy.alike(worker.index - worker.gpu.gpu);
+                               }) &&
+           compiler_.gpus_are_alike(step, cluster_.network);
   }
 
   /// One for each worker, or one that runs for several.
@@ -320,11 +318,12 @@ class LockstepTraining final : public ProgramSession {
     const bool has_one_of_group = reductions_.folds_workers;
     MachineFold fold = fold_of_machines();
     if (fold) cluster_.network.fold(fold);
-    if (joins_gpus()) {
+    const ClusterStep step = step_of_all();
+    if (joins_gpus(step)) {
       fold.alike = cluster_.site.machines.front().workers;
       fold.joins_gpus = true;
       cluster_.network.fold(fold);
-    } else if (folds_split(fold)) {
+    } else if (folds_split(fold, step)) {
       fold.alike = grid_.degree(Axis::kTensor);
       cluster_.network.fold(fold);
     }

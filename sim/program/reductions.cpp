@@ -67,7 +67,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                              rank_grid(scenario).degree(Axis::kReplica) == 1;
   reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
-  reductions.joins_gpus = are_alike && !copies_are_flows && scenario.groups.size() == 1 &&
+  const bool has_all_to_alls = scenario.model.expert_split.degree > 1 || scenario.model.context.heads > 1;
+  reductions.joins_gpus = are_alike && !copies_are_flows && has_all_to_alls && scenario.groups.size() == 1 &&
                           !scenario.has_changing_membership() && scenario.first_workers().gpus_per_worker == 1 &&
                           scenario.first_workers().machines_per_domain <= 1;
   if (are_alike && !has_one_group) reductions.fold = blocks_of_likes(scenario);

@@ -183,17 +183,14 @@ bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
       kinds.push_back(kind);
     }
   }
-  // By the connection, or by the group's number in programs, the kind, the method and the phase.
-  std::map<std::array<std::size_t, 4>, Crossings> all;
-  const auto of = [&](std::size_t number, std::size_t kind, std::size_t method, std::size_t phase) -> Crossings& {
-    return all.try_emplace({number, kind, method, phase}, network, first_like).first->second;
-  };
-  constexpr std::size_t kConnections = 1000;  // before the numbers of these
+  std::map<std::size_t, Crossings> by_connection;
+  std::map<std::array<std::size_t, 4>, Crossings> by_phase;  // the group's number in programs, kind, method, phase
   const auto stands = [&](Endpoint end) { return network.fold().stands(end.machine); };
   for (const WorkerStep& worker : step.workers) {
     if (!stands(site_.workers[at(worker.worker)].front())) continue;
     const std::vector<PathIndex> its = paths(worker.worker, network);
-    for (std::size_t i = 0; i < its.size(); ++i) of(kConnections + i, 0, 0, 0).add(its[i]);
+    for (std::size_t i = 0; i < its.size(); ++i)
+      by_connection.try_emplace(i, network, first_like).first->second.add(its[i]);
   }
   for (std::size_t g = 0; g < step.groups.size(); ++g) {
     const std::vector<int>& workers = step.groups[g].workers;
@@ -205,10 +202,14 @@ bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
       for (std::size_t m = 0; m < methods.size(); ++m)
         for (std::size_t p = 0; p < methods[m].plan.size(); ++p)
           for (const PathIndex edge : methods[m].plan[p].edges)
-            if (stands(network.source(edge))) of(number, static_cast<std::size_t>(kind), m, p).add(edge);
+            if (stands(network.source(edge))) {
+              const std::array place{number, static_cast<std::size_t>(kind), m, p};
+              by_phase.try_emplace(place, network, first_like).first->second.add(edge);
+            }
     }
   }
-  return std::ranges::all_of(all, [&](auto& one) { return one.second.are_alike(kinds); });
+  const auto are_alike = [&](auto& one) { return one.second.are_alike(kinds); };
+  return std::ranges::all_of(by_connection, are_alike) && std::ranges::all_of(by_phase, are_alike);
 }
 
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {

@@ -61,10 +61,10 @@ class StepCompiler {
   /// collectives, and by each connection, as much crosses the links of one as of another, from and to links of the same kinds. Then
   /// max-min sharing gives all of them the same rates, whatever else is under way.
   bool gpus_are_alike(const ClusterStep& step, Network& network);
-
- private:
   /// Of the group's collectives.
   std::set<CollectiveKind> kinds_of(const ClusterStep& step, std::size_t group);
+
+ private:
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
   using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/simulated.hpp"
@@ -90,6 +91,20 @@ inline Json small_transformer(int layers = 4) {
             {"fused_attention", true},
             {"dropout", false},
             {"head", "language_model"}}}};
+}
+
+/// `machines` with `gpus` each, on which the small transformer is trained with SGD by all-reduces, with more keys of these.
+inline Json small_training(int machines, int gpus, const Json& strategy, int layers = 4) {
+  Json scenario = timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}}, gpus);
+  scenario["workload"]["model"] = small_transformer(layers);
+  scenario["training"]["strategy"].update(strategy);
+  return scenario;
+}
+
+/// problem_of() the scenario with changes: {{"/training/strategy/overlap", "none"}, ..}.
+inline std::string problem_with(Json scenario, const std::vector<std::pair<std::string, Json>>& changes) {
+  for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
+  return problem_of(scenario);
 }
 
 /// time_s of a run, by default and exact.

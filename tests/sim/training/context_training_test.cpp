@@ -17,13 +17,7 @@ namespace rehearse {
 
 namespace {
 
-/// `machines` with `gpus` each, on which the small transformer is trained with SGD.
-Json with_context(int machines, int gpus, const Json& strategy, int layers = 4) {
-  Json scenario = test::timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}}, gpus);
-  scenario["workload"]["model"] = test::small_transformer(layers);
-  scenario["training"]["strategy"].update(strategy);
-  return scenario;
-}
+using test::small_training;
 
 const std::vector<Json>& splits() {
   static const std::vector<Json> all{{{"degree", 4}},
@@ -41,7 +35,7 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and gradients ov
     for (const int passes : {1, 3}) {
       CAPTURE(context.dump());
       const int workers = 8;
-      const Json json = with_context(workers, 1, {{"context", context}, {"accumulation_steps", passes}});
+      const Json json = small_training(workers, 1, {{"context", context}, {"accumulation_steps", passes}});
       const Scenario scenario = test::resolved(json);
       double bytes = as_double(scenario.workload.parameter_bytes()) * 2 * (workers - 1) / workers;
       const ContextSplit& of = scenario.model.context;
@@ -59,8 +53,8 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and gradients ov
 }
 
 TEST_CASE("a degree of one changes nothing") {
-  const Json plain = with_context(2, 2, Json::object());
-  CHECK(program_text(test::resolved(with_context(2, 2, {{"context", {{"degree", 1}}}}))) ==
+  const Json plain = small_training(2, 2, Json::object());
+  CHECK(program_text(test::resolved(small_training(2, 2, {{"context", {{"degree", 1}}}}))) ==
         program_text(test::resolved(plain)));
 }
 
@@ -68,14 +62,14 @@ TEST_CASE(
     "where messages take longer than blocks, a ring's steps last as long as its messages: three of keys and values") {
   const int c = 4, layers = 4;
   const auto time = [&](const char* nic) {
-    Json json = with_context(c, 1, {{"context", {{"degree", c}}}, {"overlap", "none"}}, layers);
+    Json json = small_training(c, 1, {{"context", {{"degree", c}}}, {"overlap", "none"}}, layers);
     json["cluster"]["groups"][0]["instance"]["nic"] = nic;
     return test::times_of(json);
   };
   const double gradients =
                    2.0 * (c - 1) / c *
                    as_double(
-                       test::resolved(with_context(c, 1, {{"context", {{"degree", c}}}})).workload.parameter_bytes()),
+                       test::resolved(small_training(c, 1, {{"context", {{"degree", c}}}})).workload.parameter_bytes()),
                keys_and_values = 2 * 32.0 / c * (64 / 8 * 4) * 4,  // positions, features of key-value heads, fp32
       bytes = layers * (c - 1) * 3 * keys_and_values + gradients;
   const test::Times fast = time("1GBps"), slow = time("0.25GBps");
@@ -84,7 +78,7 @@ TEST_CASE(
 }
 
 TEST_CASE("sharded states are shared by all that share samples or not") {
-  Json json = with_context(2, 4, {{"sharding", "parameters"}});
+  Json json = small_training(2, 4, {{"sharding", "parameters"}});
   const auto weights = [&] {
     const Scenario scenario = test::resolved(json);
     return gpu_memory(scenario, scenario.first_workers()).weights;
@@ -128,7 +122,7 @@ TEST_CASE("runs with reductions are exact: context, tensor, stages, sharding at 
     if (stages > 1) strategy["pipeline"] = {{"stages", stages}, {"microbatches", one_of(std::vector{1, 3})}};
     const int likes = machines * gpus / tensor / stages;
     if (strategy["sharding"] != "none" && likes > degree && rng.uniform() < 0.5) strategy["shard_group"] = degree;
-    Json scenario = with_context(machines, gpus, strategy, 4);
+    Json scenario = small_training(machines, gpus, strategy, 4);
     scenario["cluster"]["groups"][0]["instance"]["nics"] = one_of(std::vector{1, gpus});
     scenario["cluster"]["network"].update(
         one_of(std::vector<Json>{{{"topology", "star"}},
@@ -148,9 +142,7 @@ TEST_CASE("runs with reductions are exact: context, tensor, stages, sharding at 
 
 TEST_CASE("what cannot be split so is refused, with the nearest degree that can be") {
   const auto problem = [](const Json& context, const std::vector<std::pair<std::string, Json>>& changes = {}) {
-    Json scenario = with_context(4, 4, {{"context", context}});
-    for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
-    return test::problem_of(scenario);
+    return test::problem_with(small_training(4, 4, {{"context", context}}), changes);
   };
   const std::string at = "/training/strategy/context/", degree = at + "degree: expected ";
   CHECK(problem({{"degree", 3}}) ==

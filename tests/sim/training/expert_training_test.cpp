@@ -20,11 +20,9 @@ namespace {
 
 /// `machines` with `gpus` each, on which a small mixture of 8 experts is trained with SGD.
 Json with_experts(int machines, int gpus, const Json& strategy, int layers = 4) {
-  Json scenario = test::timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}}, gpus);
-  scenario["workload"]["model"] = test::small_transformer(layers);
+  Json scenario = test::small_training(machines, gpus, strategy, layers);
   scenario["workload"]["model"]["structure"].update(
       {{"experts", 8}, {"experts_per_token", 2}, {"grouped_experts", true}, {"vocabulary", 1024}});
-  scenario["training"]["strategy"].update(strategy);
   return scenario;
 }
 
@@ -164,9 +162,7 @@ TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, s
 
 TEST_CASE("experts that cannot be spread so are refused, with the nearest degree that can be") {
   const auto problem = [](const Json& experts, const std::vector<std::pair<std::string, Json>>& changes = {}) {
-    Json scenario = with_experts(4, 4, {{"experts", experts}});
-    for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
-    return test::problem_of(scenario);
+    return test::problem_with(with_experts(4, 4, {{"experts", experts}}), changes);
   };
   const std::string at = "/training/strategy/experts/", degree = at + "degree: expected ";
   CHECK(problem({{"degree", 3}}) ==

@@ -22,13 +22,7 @@ namespace {
 using test::exactly;
 using test::timed_scenario;
 
-/// `machines` with `gpus` each, on which the small transformer is trained with SGD.
-Json split(int machines, int gpus, const Json& strategy, int layers = 4) {
-  Json scenario = timed_scenario(machines, {{"4B"}}, {{"kind", "all_reduce"}}, gpus);
-  scenario["workload"]["model"] = test::small_transformer(layers);
-  scenario["training"]["strategy"].update(strategy);
-  return scenario;
-}
+using test::small_training;
 
 double bytes_sent(const Json& scenario) {
   const Json summary = test::simulated(scenario);
@@ -56,9 +50,9 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gr
       for (const int passes : {1, 3}) {
         CAPTURE(degree);
         const int workers = 8, data = workers / degree;
-        const Json json =
-            split(workers, 1,
-                  {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}}}, {"accumulation_steps", passes}});
+        const Json json = small_training(
+            workers, 1,
+            {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}}}, {"accumulation_steps", passes}});
         const Scenario scenario = test::resolved(json);
         const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
         // Rings cut what their size does not divide into pieces of at most one byte more.
@@ -70,11 +64,11 @@ TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gr
 }
 
 TEST_CASE("a degree of one, and an order of axes of which one alone is longer than one, change nothing") {
-  const Json plain = split(2, 2, Json::object());
+  const Json plain = small_training(2, 2, Json::object());
   for (const Json& strategy :
        {Json{{"tensor", {{"degree", 1}, {"sequence_parallel", true}}}}, Json{{"rank_order", "tensor_data_pipeline"}},
         Json{{"rank_order", "tensor_pipeline_data"}}, Json{{"rank_order", "megatron"}}})
-    CHECK(program_text(test::resolved(split(2, 2, strategy))) == program_text(test::resolved(plain)));
+    CHECK(program_text(test::resolved(small_training(2, 2, strategy))) == program_text(test::resolved(plain)));
 }
 
 TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
@@ -106,7 +100,7 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     const int likes = machines * gpus / degree / stages;
     if (strategy["sharding"] != "none" && likes % 2 == 0) strategy["shard_group"] = one_of(std::vector{2, likes});
     if (strategy.contains("shard_group") && likes % 4 == 0 && of_others.below(2) == 0) strategy["shard_group"] = 4;
-    Json scenario = split(machines, gpus, strategy, 8);
+    Json scenario = small_training(machines, gpus, strategy, 8);
     scenario["cluster"]["groups"][0]["instance"]["nics"] = one_of(std::vector{1, gpus});
     scenario["cluster"]["network"].update(
         one_of(std::vector<Json>{{{"topology", "star"}},
@@ -136,7 +130,7 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
 }
 
 TEST_CASE("workers of a layer whose GPUs share the way to the host are not folded: their samples share it, too") {
-  Json scenario = split(2, 8, {{"tensor", {{"degree", 4}}}});
+  Json scenario = small_training(2, 8, {{"tensor", {{"degree", 4}}}});
   scenario["workload"]["copies_input"] = true;
   scenario["workload"]["batch_per_worker"] = 512;
   scenario["cluster"]["groups"][0]["instance"] = "dgx-a100";
@@ -146,9 +140,9 @@ TEST_CASE("workers of a layer whose GPUs share the way to the host are not folde
 
 TEST_CASE("stages that are split pass on their parts of the positions") {
   for (const bool in_parts : {false, true}) {
-    const Json json = split(2, 4,
-                            {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
-                             {"pipeline", {{"stages", 2}, {"microbatches", 3}}}});
+    const Json json = small_training(2, 4,
+                                     {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
+                                      {"pipeline", {{"stages", 2}, {"microbatches", 3}}}});
     const Scenario scenario = test::resolved(json);
     const double token = 64 * 4, passed = 32 * token / (in_parts ? 4 : 1);
     CHECK(as_double(cut_into_stages(scenario).passed.front()) == exactly(passed));
@@ -157,9 +151,9 @@ TEST_CASE("stages that are split pass on their parts of the positions") {
 
 TEST_CASE("stages that scatter what they pass on send a part each, which the next ones gather") {
   const auto json = [](bool scatters, bool in_parts) {
-    return split(2, 4,
-                 {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
-                  {"pipeline", {{"stages", 2}, {"microbatches", 3}, {"scatter_gather", scatters}}}});
+    return small_training(2, 4,
+                          {{"tensor", {{"degree", 4}, {"sequence_parallel", in_parts}}},
+                           {"pipeline", {{"stages", 2}, {"microbatches", 3}, {"scatter_gather", scatters}}}});
   };
   const PipelineStages whole = cut_into_stages(test::resolved(json(false, false))),
                        scattered = cut_into_stages(test::resolved(json(true, false)));
@@ -196,11 +190,12 @@ TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
   for (const int tensor : {1, 2})
     for (const char* sharding : {"none", "optimizer"}) {
       const auto json = [&](const char* schedule) {
-        return split(2, 4,
-                     {{"tensor", {{"degree", tensor}, {"sequence_parallel", true}}},
-                      {"sharding", sharding},
-                      {"pipeline", {{"stages", 4}, {"microbatches", 6}, {"schedule", schedule}, {"cut", "layers"}}}},
-                     8);
+        return small_training(
+            2, 4,
+            {{"tensor", {{"degree", tensor}, {"sequence_parallel", true}}},
+             {"sharding", sharding},
+             {"pipeline", {{"stages", 4}, {"microbatches", 6}, {"schedule", schedule}, {"cut", "layers"}}}},
+            8);
       };
       const test::Times times = test::times_of(json("zb1p"));
       CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
@@ -211,19 +206,19 @@ TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
       };
       CHECK(kept("zb1p") >= kept("1f1b"));
     }
-  CHECK(test::problem_of(split(2, 2,
-                               {{"sharding", "parameters"},
-                                {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", "zb1p"}}}}))
+  CHECK(test::problem_of(small_training(2, 2,
+                                        {{"sharding", "parameters"},
+                                         {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", "zb1p"}}}}))
             .starts_with("/training/strategy/sharding: expected \"none\" or \"optimizer\" with \"zb1p\""));
 }
 
 TEST_CASE(
     "in a pipeline what stages wait for of their own layers' exchange is communication, not waiting for other stages") {
   const int microbatches = 15;
-  const Json json = split(4, 1,
-                          {{"tensor", {{"degree", 2}}},
-                           {"rank_order", "tensor_data_pipeline"},
-                           {"pipeline", {{"stages", 2}, {"microbatches", microbatches}, {"cut", "layers"}}}});
+  const Json json = small_training(4, 1,
+                                   {{"tensor", {{"degree", 2}}},
+                                    {"rank_order", "tensor_data_pipeline"},
+                                    {"pipeline", {{"stages", 2}, {"microbatches", microbatches}, {"cut", "layers"}}}});
   const Json summary = test::simulated(json);
   REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
   double bubble = 0, communication = 0;
@@ -237,7 +232,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") {
-  Json json = split(1, 4, {{"tensor", {{"degree", 1}}}});
+  Json json = small_training(1, 4, {{"tensor", {{"degree", 1}}}});
   json["workload"]["model"]["structure"]["vocabulary"] = 1024;
   const auto weights = [&](int degree) {
     json["training"]["strategy"]["tensor"]["degree"] = degree;
@@ -256,7 +251,7 @@ TEST_CASE("a GPU keeps its shards: states are those of 1 / t of what is split") 
 
 TEST_CASE("groups of unlike GPUs go at the slower one's pace, where each layer is on GPUs of one kind") {
   const auto machines = [](const std::vector<std::string>& rates) {
-    Json json = split(1, 4, {{"tensor", {{"degree", 2}}}, {"overlap", "none"}});
+    Json json = small_training(1, 4, {{"tensor", {{"degree", 2}}}, {"overlap", "none"}});
     const Json group = json["cluster"]["groups"][0];
     json["cluster"]["groups"] = Json::array();
     for (const std::string& rate : rates) {
@@ -276,7 +271,7 @@ TEST_CASE("groups of unlike GPUs go at the slower one's pace, where each layer i
 }
 
 TEST_CASE("a checkpoint has the parts of all workers that hold a layer together, and what all of them have once") {
-  Json json = split(1, 4, {{"tensor", {{"degree", 1}}}});
+  Json json = small_training(1, 4, {{"tensor", {{"degree", 1}}}});
   json["workload"]["model"]["structure"]["vocabulary"] = 1024;  // nothing is padded
   const Bytes whole = checkpoint_bytes(test::resolved(json));
   for (const int degree : {2, 4}) {
@@ -287,9 +282,7 @@ TEST_CASE("a checkpoint has the parts of all workers that hold a layer together,
 
 TEST_CASE("what cannot be split is refused, with the nearest degree that can be") {
   const auto problem = [](const Json& strategy, const std::vector<std::pair<std::string, Json>>& changes = {}) {
-    Json scenario = split(4, 4, strategy);
-    for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
-    return test::problem_of(scenario);
+    return test::problem_with(small_training(4, 4, strategy), changes);
   };
   const std::string degree = "/training/strategy/tensor/degree: expected ";
   CHECK(problem({{"tensor", {{"degree", 3}}}}) ==
@@ -318,7 +311,7 @@ TEST_CASE("a global batch says how many batches a step has") {
   for (const auto& [strategy, passes] :
        {std::pair{Json{{"global_batch", 32}}, 2}, std::pair{Json{{"global_batch", 8}, {"tensor", {{"degree", 4}}}}, 2},
         std::pair{Json{{"global_batch", 12}, {"tensor", {{"degree", 2}}}, {"pipeline", {{"stages", 2}}}}, 3}}) {
-    const Scenario scenario = test::resolved(split(4, 4, strategy));
+    const Scenario scenario = test::resolved(small_training(4, 4, strategy));
     CHECK(scenario.training.strategy.exchange.accumulation_steps == passes);
     CHECK(samples_per_update(scenario) == strategy["global_batch"].get<double>());
     // It stays what is stated: with twice as many workers each has half as many batches.
@@ -331,14 +324,14 @@ TEST_CASE("a global batch says how many batches a step has") {
   }
   const Json interleaved{{"global_batch", 20},
                          {"pipeline", {{"stages", 4}, {"chunks", 2}, {"schedule", "interleaved"}}}};
-  CHECK(test::problem_of(split(4, 4, interleaved, 8)) ==
+  CHECK(test::problem_of(small_training(4, 4, interleaved, 8)) ==
         "/training/strategy/global_batch: expected samples of a multiple of 4 with as many stages and \"interleaved\", "
         "such as 16 "
         "samples of 4 micro-batches; found 20");
 }
 
 TEST_CASE("words that are not split are not padded, and who asks for it is told") {
-  Json json = split(1, 4, {{"tensor", {{"degree", 1}, {"vocabulary_multiple", 128}}}});
+  Json json = small_training(1, 4, {{"tensor", {{"degree", 1}, {"vocabulary_multiple", 128}}}});
   CHECK(test::problem_of(json) ==
         "/training/strategy/tensor/vocabulary_multiple: expected a divisor of the 1000 words with a degree of 1, which "
         "pads "
