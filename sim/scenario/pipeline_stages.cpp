@@ -348,9 +348,7 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
         stages.updated[static_cast<std::size_t>(stage)] += as_double(held.bytes) * update_weight(scenario, held);
       }
   }
-  double all = 0;
-  for (const Variable& variable : workload.variables)
-    if (variable.is_trainable) all += as_double(variable.bytes) * update_weight(scenario, variable);
+  const double all = updated_bytes(scenario, workload.variables);
   for (double& updated : stages.updated) updated /= all;
   return stages;
 }

@@ -55,13 +55,8 @@ int StrategyKind::parts_of(const Scenario&, std::size_t) const { return 1; }
 /// The optimizer updates its part of the variables.
 void StrategyKind::divide(ComputePlan& plan, const Scenario& scenario) const {
   if (!divided_states().optimizer) return;
-  double updated = 0, all = 0;
-  for (const Variable& variable : scenario.workload.variables) {
-    if (!variable.is_trainable) continue;
-    updated += as_double(variable.bytes) * update_weight(scenario, variable);
-    all += as_double(variable.bytes);
-  }
-  const double share = updated / all / static_cast<double>(sharing_gpus(scenario));
+  const double updated = updated_bytes(scenario, scenario.workload.variables);
+  const double share = updated / as_double(scenario.workload.parameter_bytes()) / sharing_gpus(scenario);
   for (Seconds* part : {&plan.update, &plan.update_dispatch}) *part = *part * share;
 }
 

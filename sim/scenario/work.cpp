@@ -115,6 +115,13 @@ double update_weight(const Scenario& scenario, const Variable& variable) {
              : static_cast<double>(sharing_gpus(scenario)) / sharing_gpus_of_experts(scenario);
 }
 
+double updated_bytes(const Scenario& scenario, const std::vector<Variable>& variables) {
+  double sum = 0;
+  for (const Variable& variable : variables)
+    if (variable.is_trainable) sum += as_double(variable.bytes) * update_weight(scenario, variable);
+  return sum;
+}
+
 void rebuild_workloads(Scenario& scenario, const std::string& place) {
   const auto build = [&](int batch) { return build_workload(scenario.model, batch, scenario.precision, place); };
   for (Group& group : scenario.groups)

@@ -32,6 +32,8 @@ int sharing_gpus(const Scenario& scenario);
 int sharing_gpus_of_experts(const Scenario& scenario);
 /// What a GPU updates of the variable where the optimizer is sharded, by its share of the variables that all of them have.
 double update_weight(const Scenario& scenario, const Variable& variable);
+/// Bytes of those that are trained, each with its weight.
+double updated_bytes(const Scenario& scenario, const std::vector<Variable>& variables);
 
 /// Builds all workloads anew, once their model has changed. Throws InputError, which begins with `place`.
 void rebuild_workloads(Scenario& scenario, const std::string& place);

@@ -226,9 +226,10 @@ std::string split_text(const Scenario& scenario) {
       ++count;
     }
   std::array<char, 200> text{};
-  std::snprintf(text.data(), text.size(),
-                "each worker of those that compute layers together exchanges %.4g GB in %d collectives for each batch; ",
-                bytes / 1e9, count);
+  std::snprintf(
+      text.data(), text.size(),
+      "each worker of those that compute layers together exchanges %.4g GB in %d collectives for each batch; ",
+      bytes / 1e9, count);
   return text.data();
 }
 
