@@ -92,6 +92,11 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
     CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
               .find("hybrid sharding, among the GPUs of a group with replicas of it, has another name here: "
                     "\"shard_group\"") != std::string::npos);
+  for (const auto& [word, said] : {std::pair{"zb_h1", "has another name here: \"schedule\": \"zb1p\""},
+                                   {"dualpipe", "is not modelled: of those that split"}}) {
+    const Json strategy{{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", word}}}};
+    CHECK(refusal({{"/training/strategy", strategy.dump()}}).find(said) != std::string::npos);
+  }
   CHECK(refusal({{"/cluster/groups/1/count", "0"}}) ==
         "s.json: /cluster/groups/1/count: expected 1 to 20000 machines; found 0");
   CHECK(refusal({{"/cluster/groups/1/instance", "gce-custom-4"}}) ==
