@@ -528,6 +528,8 @@ void read_logged_job(const CsvRow& row, StudyRow& entry) {
   entry.logged_gpus = number("gpus");
 }
 
+constexpr std::size_t kMostRows = 100'000;  // whose scenarios take a second to make
+
 /// The study of one of its targets, with the table and whatever else is the same for all of them in `study`. Values are
 /// fitted to the first one.
 Study with_target(const JsonReader& json, const JsonReader& target, Study study, MeasurementFormat format) {
@@ -562,6 +564,9 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
       without_value.lines.push_back(row.line());
       continue;
     }
+    if (study.rows.size() == kMostRows)
+      row.fail(study.target_column, "expected at most " + std::to_string(kMostRows) +
+                                        " rows that are not excluded, as each is simulated");
     read_measured(row, unit, study.target_column, entry);
     if (format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
     entry.scenario = make_scenario(base.json, mappings, derivations, row_place, entry);

@@ -143,6 +143,8 @@ LARGE = [
     ("simumax-b200-context", "gpu_memory_allocated_bytes", False),
     ("dgx-cloud-context", None, False),
     ("dgx-cloud-experts", None, True),
+    ("mlperf-llm", None, False),
+    ("megatron-bridge", None, False),
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
     ("llm-foundry-fsdp", None, True),

@@ -152,6 +152,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.collective_dispatch = json.optional<Seconds>(
       "collective_dispatch", otherwise != nullptr ? otherwise->collective_dispatch : framework.dispatch);
   framework.accumulation = json.optional<double>("accumulation", framework.accumulation);
+  framework.accumulates_in_product = json.optional<bool>("accumulates_in_product", framework.accumulates_in_product);
   framework.dispatch_beside_pipeline =
       json.optional<Seconds>("dispatch_beside_pipeline", framework.dispatch_beside_pipeline);
   framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);

@@ -102,8 +102,12 @@ struct Framework {
   double fusion = 0;              // share of activations and sums that are part of the kernel before them
   Seconds collective_dispatch{};  // host time per collective within a layer
   /// Bytes of a parameter that are read and written, by a kernel for each variable, to add a batch's gradients to those of the
-  /// batches before: 6 in 16 bits, 10 if the sums are in fp32; 0: the product does so itself.
+  /// batches before: 6 in 16 bits, 10 if the sums are in fp32.
   double accumulation = 0;
+  /// The product that computes a gradient adds it to the sums itself, without a kernel: `accumulation` is then what its output
+  /// costs more than one in 16 bits: 6 (sums in fp32 read and written for 2 written). Source: Megatron-LM,
+  /// gradient_accumulation_fusion.
+  bool accumulates_in_product = false;
   /// Rate of fused attention by that of FlashAttention-2. FlashAttention takes about twice as long. Source: Dao,
   /// FlashAttention-2, ICLR 2024, section 4.1.
   double attention_rate = 1;

@@ -311,7 +311,8 @@ constexpr std::string_view kProfileCompute = R"json({
         "mixed_scalars": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "time of losses, layer normalisations, dropouts and GELU in mixed precision by that in fp16" },
         "fusion": { "type": "number", "minimum": 0, "maximum": 0.99, "default": 0, "description": "share of activations and sums that are part of the kernel before them" },
         "collective_dispatch": { "$ref": "#/$defs/time", "description": "of a collective within a layer; default: as a kernel's" },
-        "accumulation": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter that a kernel reads and writes to add a batch's gradients to those before; 0: the product does so itself" },
+        "accumulation": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter that a kernel reads and writes to add a batch's gradients to those before" },
+        "accumulates_in_product": { "type": "boolean", "default": false, "description": "the product adds its gradient to the sums itself, without a kernel: accumulation is what its output costs more than one in 16 bits" },
         "dispatch_beside_pipeline": { "$ref": "#/$defs/time", "default": "0s", "description": "host time of a collective within a layer besides collective_dispatch, for each of its GPUs, in a pipeline over several machines" },
         "memory": { "type": "object", "additionalProperties": false, "description": "of a GPU, otherwise than single operators in the precision of kernels keep it", "properties": {
           "kept_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "default": 1, "description": "by what operators keep" },

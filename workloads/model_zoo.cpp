@@ -8,6 +8,7 @@
 
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "workloads/overlapped_exchanges.hpp"
 #include "workloads/sizes.hpp"
 #include "workloads/window.hpp"
 
@@ -348,6 +349,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
       model.structure);
   Workload workload = graph.finish(outputs, model.has_fused_loss, model.has_composed_loss);
   if (workload.parameter_bytes() == Bytes{}) throw InputError{place + ": the model has no variable to train"};
+  if (model.split.is_asynchronous) return overlap_exchanges(std::move(workload), model.split.degree);
   return workload;
 }
 

@@ -92,6 +92,7 @@ struct Operator {
   bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
   bool is_fp8 = false;           // a product whose factors have 8 bits
   bool is_cast = false;          // to 8 bits, by the function that launches the product behind it
+  bool is_further_part = false;  // of a product or an exchange: the host has launched it with the first one
   bool serves_all_passes = false;  // a cast of weights, which all micro-batches of a step may use
   Bytes
       transposed{};  // of a cast, read and written besides where fp8 units take only sums that are contiguous in memory

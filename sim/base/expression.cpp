@@ -59,7 +59,7 @@ class ExpressionParser {
   }
 
   Expression parse() {
-    parse_or();
+    parse_choice();
     if (token_.kind != TokenKind::kEnd) fail("an operator or the end");
     return std::move(result_);
   }
@@ -89,7 +89,7 @@ class ExpressionParser {
       while (end < text_.size() && (is_pointer ? !ends_pointer(text_[end]) : is_name(text_[end]))) ++end;
       return take(TokenKind::kName, end);
     }
-    for (const std::string_view known : {"==", "!=", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "(", ")"})
+    for (const std::string_view known : {"==", "!=", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "(", ")", "?", ":"})
       if (text_.substr(at_).starts_with(known)) return take(TokenKind::kOperator, at_ + known.size());
     fail_at(at_, expects_value ? "a value" : "an operator");
   }
@@ -119,15 +119,27 @@ class ExpressionParser {
   void emit(Operation operation) { result_.instructions_.push_back({.operation = operation}); }
   void emit(ExpressionValue constant) { result_.instructions_.push_back({.constant = std::move(constant)}); }
 
-  void parse_or() {
+  void parse_choice() {
     if (++depth_ > kMostNested) fail("at most " + std::to_string(kMostNested) + " nested levels");
+    parse_or();
+    if (is_operator(token_, "?")) {
+      advance(true);
+      parse_choice();
+      if (!is_operator(token_, ":")) fail("\":\" and what it is otherwise");
+      advance(true);
+      parse_choice();
+      emit(Operation::kChoose);
+    }
+    --depth_;
+  }
+
+  void parse_or() {
     parse_and();
     while (is_word(token_, "or")) {
       advance(true);
       parse_and();
       emit(Operation::kOr);
     }
-    --depth_;
   }
 
   void parse_and() {
@@ -197,7 +209,7 @@ class ExpressionParser {
     }
     if (is_operator(token_, "(")) {
       advance(true);
-      parse_or();
+      parse_choice();
       if (!is_operator(token_, ")")) fail("\")\"");
       return advance(false);
     }
@@ -309,6 +321,15 @@ ExpressionValue Expression::evaluate(const std::function<ExpressionValue(const s
       if (condition) stack.back() = !*condition;
     } else if (instruction.operation == Operation::kNegate) {
       stack.back() = combine(Operation::kSubtract, 0.0, stack.back());  // -x is 0 - x
+    } else if (instruction.operation == Operation::kChoose) {
+      ExpressionValue otherwise = std::move(stack.back());
+      stack.pop_back();
+      ExpressionValue chosen = std::move(stack.back());
+      stack.pop_back();
+      const auto* condition = std::get_if<bool>(&stack.back());
+      if (!condition && stack.back().index() != 0)
+        throw InputError{in_quotes(text_, 200) + ": expected a condition before \"?\"; found " + kind_of(stack.back())};
+      if (condition) stack.back() = *condition ? std::move(chosen) : std::move(otherwise);
     } else {
       const ExpressionValue right = std::move(stack.back());
       stack.pop_back();

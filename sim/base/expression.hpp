@@ -5,6 +5,7 @@
 //   or, and, not          of conditions
 //   == != < <= > >=       numbers with numbers, texts with texts; = is ==
 //   + - * /  ( )          numbers
+//   pp == 1 ? 1 : vp      one of two values by a condition, which binds last
 //   12, 1.5e3, 'text', "text", true, false
 //   steps_per_s           letters, digits, _ and . : looked up by whoever evaluates
 //   /training/steps       a JSON pointer, up to a blank or one of ( ) < > = ! + * ; a / after a value divides
@@ -63,7 +64,8 @@ class Expression {
     kSubtract,
     kMultiply,
     kDivide,
-    kNegate
+    kNegate,
+    kChoose  // of three operands
   };
   struct Instruction {
     Operation operation = Operation::kConstant;

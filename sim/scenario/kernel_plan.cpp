@@ -239,6 +239,24 @@ KernelTime processor_time(const Operator& op, const KernelSetting& setting) {
           .launch = setting.framework.dispatch};
 }
 
+/// What it takes to add an operator's gradients to those of the batches before (Framework::accumulation).
+struct GradientSums {
+  double kernels = 0;
+  Seconds total{}, memory{}, launch{};
+};
+
+GradientSums sums_of(const Operator& op, const Workload& workload, const KernelSetting& setting) {
+  const double bytes = setting.framework.accumulation * static_cast<double>(workload.gradient_scalars(op));
+  if (bytes == 0 || setting.gpu.is_processor()) return {};
+  const kernels::StreamingValues& values = setting.values.elementwise;
+  const auto variables = static_cast<double>(op.produces_gradients.size());
+  const Seconds launch = kernels::launch_time(setting.gpu, values), memory{bytes / setting.gpu.bandwidth};
+  const Seconds total = variables * kernels::memory_time(bytes / variables, setting.gpu, values);
+  if (setting.framework.accumulates_in_product)
+    return {.kernels = 0, .total = std::max(total - variables * launch, memory), .memory = memory, .launch = {}};
+  return {.kernels = variables, .total = total, .memory = memory, .launch = variables * launch};
+}
+
 }  // namespace
 
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
@@ -280,28 +298,24 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
     if (op.exchange) {
-      plan.kernels.push_back(
-          plan_exchange(workload.graph, vertex, std::move(readers[vertex]), setting.framework.collective_dispatch));
+      const Seconds dispatch = op.is_further_part ? Seconds{} : setting.framework.collective_dispatch;
+      plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), dispatch));
       continue;
     }
     KernelTime time =
         op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
-    const auto sums = static_cast<double>(op.produces_gradients.size());
-    const double bytes = setting.framework.accumulation * static_cast<double>(workload.gradient_scalars(op));
-    const bool accumulates = bytes > 0 && !op.measured_time && !setting.gpu.is_processor();
-    if (accumulates) {
-      time.total += sums * kernels::memory_time(bytes / sums, setting.gpu, setting.values.elementwise);
-      time.memory += Seconds{bytes / setting.gpu.bandwidth};
-      time.launch += sums * kernels::launch_time(setting.gpu, setting.values.elementwise);
-    }
+    const GradientSums sums = op.measured_time ? GradientSums{} : sums_of(op, workload, setting);
+    time.total += sums.total;
+    time.memory += sums.memory;
+    time.launch += sums.launch;
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast;
+    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast && !op.is_further_part;
     plan.kernels.push_back(
         {static_cast<int>(vertex),
          time,
-         is_dispatched ? (kernels_of(op, setting) + (accumulates ? sums : 0)) * setting.framework.dispatch : Seconds{},
+         is_dispatched ? (kernels_of(op, setting) + sums.kernels) * setting.framework.dispatch : Seconds{},
          op.reads_variables,
          op.produces_gradients,
          {}});

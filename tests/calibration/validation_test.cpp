@@ -301,6 +301,25 @@ TEST_CASE("a unit is one of what the metric is in") {
   CHECK_THROWS_WITH_AS(scaled("steps_per_s", "s"), doctest::Contains("/target/unit: expected"), InputError);
 }
 
+TEST_CASE("a study has at most 100000 rows that are not excluded") {
+  const test::TemporaryFolder folder;
+  const auto with_rows = [&](int rows, const std::string& exclude) {
+    std::string text = "nic,measured\n";
+    for (int i = 0; i < rows; ++i) text += std::to_string(i) + ",1\n";
+    folder.write("data.csv", text);
+    return load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                       R"(/scenarios/cm-dare.json", "measurements": "data.csv",
+                    "columns": {"nic": "/cluster/groups/0/name"}, )" +
+                                                       exclude +
+                                                       R"("target": {"column": "measured", "metric": "steps_per_s"}})"))
+        .front()
+        .rows.size();
+  };
+  CHECK_THROWS_WITH_AS(with_rows(100'001, ""), doctest::Contains("data.csv:100002: column \"measured\": expected at most"),
+                       InputError);
+  CHECK(with_rows(100'002, R"("exclude": [{"where": "nic > 2", "reason": "x"}], )") == 3);
+}
+
 TEST_CASE("errors of other tools are read for the study and its metric") {
   const test::TemporaryFolder folder;
   folder.write("data.csv", "nic,speed\n3Gbps,1\n");

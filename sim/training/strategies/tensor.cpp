@@ -101,6 +101,7 @@ std::string schema_of_split() {
       "properties": {
         "degree": { "type": "integer", "minimum": 1, "description": "workers that hold each layer together; divides the workers, the heads, the key-value heads and the inner features of the model" },
         "sequence_parallel": { "type": "boolean", "default": false, "description": "between split products each worker has its part of the positions, too; the degree divides them" },
+        "asynchronous": { "type": "boolean", "default": false, "description": "with sequence_parallel: products run in as many parts as workers hold them together, beside the exchange of the next part (asynchronous tensor parallelism; tp_comm_overlap, async_tp)" },
         "vocabulary_multiple": { "type": "integer", "minimum": 1, "maximum": 65536, "default": 128, "description": "the table of words is padded so that each worker has a multiple of so many of its rows (Megatron-LM: make-vocab-size-divisible-by)" } } },
     "rank_order": { "enum": ["tensor_data_pipeline", "tensor_pipeline_data", "megatron", "deepspeed", "nanotron", "torchtitan"], "description": "all_reduce: axes along which consecutive workers stand, the fastest first, or who has them so; default: tensor_data_pipeline with \"tensor\" (Megatron-LM, DeepSpeed, nanotron, torchtitan), else tensor_pipeline_data" }
   } })json";
@@ -168,6 +169,9 @@ TensorSplit read_tensor(const JsonReader& json, Scenario& scenario, bool spreads
   json.expect(split.degree >= 1, "degree", "at least 1");
   split.has_sequence_parts = json.optional<bool>("sequence_parallel", false) && split.degree > 1;
   effective["sequence_parallel"] = split.has_sequence_parts;
+  split.is_asynchronous = json.optional<bool>("asynchronous", false) && split.degree > 1;
+  json.expect(!split.is_asynchronous || split.has_sequence_parts, "asynchronous",
+              "false without \"sequence_parallel\": an all-reduce is not cut into parts");
   split.vocabulary_multiple = json.optional<int>("vocabulary_multiple", split.vocabulary_multiple);
   json.expect(split.vocabulary_multiple >= 1 && split.vocabulary_multiple <= 65536, "vocabulary_multiple",
               "1 to 65536 rows");
@@ -214,7 +218,8 @@ std::vector<TensorSplit> more_split(const Scenario& scenario) {
 
 std::string title_of(const TensorSplit& split) {
   return "tensor parallel over " + std::to_string(split.degree) + " workers" +
-         (split.has_sequence_parts ? " with sequence parallelism" : "");
+         (split.has_sequence_parts ? " with sequence parallelism" : "") +
+         (split.is_asynchronous ? ", exchanges beside products" : "");
 }
 
 std::string split_text(const Scenario& scenario) {

@@ -82,6 +82,20 @@ TEST_CASE("without value there is no comparison, unless the other side decides")
   CHECK(std::isnan(number("-none")));
 }
 
+TEST_CASE("a condition chooses between two values, and binds last") {
+  CHECK(number("x == 6 ? 1 : 2") == 1);
+  CHECK(number("x < 6 or gpu == 'V100' ? 1 : 2 + 3") == 5);
+  CHECK(number("x > 7 ? 1 : x > 5 ? 2 : 3") == 2);
+  CHECK(number("x / (gpu == 'K80' ? 2 : 3) + 1") == 4);
+  CHECK(holds("(yes ? gpu : 'none') == 'K80'"));
+  CHECK(std::isnan(number("none > 1 ? 1 : 2")));
+  CHECK(number("yes ? x : x / 0") == 6);
+  CHECK(error_in("x ? 1 : 2").find("expected a condition before \"?\"; found a number") != std::string::npos);
+  CHECK(error_in("yes ? 1").find("expected \":\" and what it is otherwise; found the end") != std::string::npos);
+  CHECK(error_in("yes : 1").find("expected an operator or the end") != std::string::npos);
+  CHECK(error_in(std::string(200, '(') + "yes ? 1 : 2").find("at most 100 nested levels") != std::string::npos);
+}
+
 TEST_CASE("what makes no sense is refused with its place") {
   CHECK(error_in("") == "\"\": character 1: expected a number, a name, a pointer or \"(\"; found the end");
   CHECK(error_in("x >") == "\"x >\": character 4: expected a number, a name, a pointer or \"(\"; found the end");

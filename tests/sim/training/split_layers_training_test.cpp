@@ -37,7 +37,9 @@ double sent_in_layers(const Scenario& scenario, int passes) {
   double bytes = 0;
   for (const Operator& op : scenario.workload.graph)
     if (op.exchange)
-      bytes += as_double(op.exchange->bytes) * part * (op.exchange->kind == CollectiveKind::kAllReduce ? 2 : 1);
+      bytes += as_double(op.exchange->bytes) * (op.exchange->kind == CollectiveKind::kShift       ? 1
+                                                : op.exchange->kind == CollectiveKind::kAllReduce ? 2 * part
+                                                                                                  : part);
   const std::vector<bool> all(scenario.workload.variables.size(), true);
   return passes * bytes + 2 * part * as_double(partial_gradients(scenario, all));
 }
@@ -46,13 +48,14 @@ double sent_in_layers(const Scenario& scenario, int passes) {
 
 TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gradients once a step") {
   for (const int degree : {1, 2, 4})
-    for (const bool in_parts : {false, true})
+    for (const auto& [in_parts, asynchronous] : {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}})
       for (const int passes : {1, 3}) {
         CAPTURE(degree);
         const int workers = 8, data = workers / degree;
         const Json json = small_training(
             workers, 1,
-            {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}}}, {"accumulation_steps", passes}});
+            {{"tensor", {{"degree", degree}, {"sequence_parallel", in_parts}, {"asynchronous", asynchronous}}},
+             {"accumulation_steps", passes}});
         const Scenario scenario = test::resolved(json);
         const double gradients = as_double(scenario.workload.parameter_bytes()) * 2 * (data - 1) / data;
         // Rings cut what their size does not divide into pieces of at most one byte more.
@@ -73,7 +76,8 @@ TEST_CASE("a degree of one, and an order of axes of which one alone is longer th
 
 TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
   Rng rng{20, "split layers"}, of_messages{20, "messages between stages of split layers"},
-      of_others{20, "adapters, unlike GPUs and groups over machines of split layers"};
+      of_others{20, "adapters, unlike GPUs and groups over machines of split layers"},
+      of_exchanges{20, "exchanges beside products of split layers"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -85,6 +89,7 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     Json strategy{{"tensor", {{"degree", degree}, {"sequence_parallel", one_of(std::vector<bool>{false, true})}}},
                   {"rank_order", one_of(std::vector<std::string>{"tensor_data_pipeline", "tensor_pipeline_data"})},
                   {"sharding", one_of(std::vector<std::string>{"none", "optimizer", "gradients", "parameters"})}};
+    if (strategy["tensor"]["sequence_parallel"]) strategy["tensor"]["asynchronous"] = of_exchanges.below(2) == 0;
     const bool is_interleaved = stages > 1 && rng.uniform() < 0.3;
     const int microbatches = is_interleaved ? 2 * stages : one_of(std::vector{1, 3});
     if (stages > 1)
@@ -126,6 +131,26 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     ++runs;
     const test::Times times = test::times_of(scenario);
     CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("exchanges beside products are hidden as far as the products last, and cost what smaller products do") {
+  const auto simulated = [](int degree, bool asynchronous, const std::string& nic) {
+    Json scenario = small_training(
+        4, 1, {{"tensor", {{"degree", degree}, {"sequence_parallel", true}, {"asynchronous", asynchronous}}}});
+    scenario["cluster"]["groups"][0]["instance"]["nic"] = nic;
+    scenario["cluster"]["network"]["links"][0]["latency"] = "0s";
+    scenario["workload"]["batch_per_worker"] = 64;
+    return test::simulated(scenario);
+  };
+  for (const int degree : {2, 4}) {
+    const Json whole = simulated(degree, false, "20GBps"), parts = simulated(degree, true, "20GBps");
+    REQUIRE_MESSAGE(!parts.contains("error"), parts.dump());
+    CHECK(parts["iteration_time_s"].get<double>() < whole["iteration_time_s"].get<double>());
+    CHECK(parts["exposed_communication_s"].get<double>() < 0.95 * whole["exposed_communication_s"].get<double>());
+    // Where nothing is to be hidden, they only make kernels smaller.
+    CHECK(simulated(degree, true, "100TBps")["iteration_time_s"].get<double>() >
+          0.9999 * simulated(degree, false, "100TBps")["iteration_time_s"].get<double>());
   }
 }
 
@@ -328,6 +353,12 @@ TEST_CASE("a global batch says how many batches a step has") {
         "/training/strategy/global_batch: expected samples of a multiple of 4 with as many stages and \"interleaved\", "
         "such as 16 "
         "samples of 4 micro-batches; found 20");
+}
+
+TEST_CASE("exchanges are beside products only where positions are split") {
+  CHECK(test::problem_of(small_training(1, 4, {{"tensor", {{"degree", 2}, {"asynchronous", true}}}}))
+            .find("/training/strategy/tensor/asynchronous: expected false without \"sequence_parallel\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("words that are not split are not padded, and who asks for it is told") {
