@@ -49,7 +49,7 @@ std::string study_schema() {
       { "type": "object", "required": ["list"], "additionalProperties": false, "description": "numbers that blanks separate, 7 9 9 9", "properties": {
           "list": { "type": "string", "pattern": "^/", "description": "they go there as an array" } } },
       { "type": "object", "description": "by value of the column: new values by JSON pointer", "additionalProperties": { "type": "object", "propertyNames": { "pattern": "^/" } } }] } },
-    "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
+    "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8 or pp == 1 ? 1 : vp, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
     "target": { "description": "or a list: each is a study of its own, of the rows that have its value, and the first one is that which \"fit\" is about", "anyOf": [
       { "$ref": "#/$defs/target" }, { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/target" } }] },
     "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {

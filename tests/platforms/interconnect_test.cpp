@@ -103,7 +103,7 @@ class AllRings {
 TEST_CASE("every shipped interconnect can be read and has a source") {
   const Catalog catalog = shipped();
   const Json nobody;
-  CHECK(catalog.interconnect_names().size() == 20);
+  CHECK(catalog.interconnect_names().size() == 21);
   for (const std::string& name : catalog.interconnect_names()) {
     CAPTURE(name);
     const JsonReader entry = catalog.interconnect(name, JsonReader{nobody, "test"});
