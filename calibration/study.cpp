@@ -565,8 +565,8 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
       continue;
     }
     if (study.rows.size() == kMostRows)
-      row.fail(study.target_column, "expected at most " + std::to_string(kMostRows) +
-                                        " rows that are not excluded, as each is simulated");
+      row.fail(study.target_column,
+               "expected at most " + std::to_string(kMostRows) + " rows that are not excluded, as each is simulated");
     read_measured(row, unit, study.target_column, entry);
     if (format == MeasurementFormat::kTrainingLog) read_logged_job(row, entry);
     entry.scenario = make_scenario(base.json, mappings, derivations, row_place, entry);

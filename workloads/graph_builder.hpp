@@ -40,7 +40,7 @@ inline bool is_half(Precision precision) { return bytes_per_scalar(precision) ==
 struct TensorSplit {
   int degree = 1;
   bool has_sequence_parts = false;
-  bool is_asynchronous = false;  // exchanges run beside products (overlap_exchanges()); with sequence parts
+  bool is_asynchronous = false;   // exchanges run beside products (overlap_exchanges()); with sequence parts
   int vocabulary_multiple = 128;  // of each GPU's rows of a table of words; the table is padded to them
 
   bool operator==(const TensorSplit&) const = default;

@@ -64,7 +64,8 @@ class Rewriting {
 
   /// Whether all that the product reads besides stands before the exchange, or can stand there since it reads nothing.
   bool can_begin_at(std::size_t product, std::size_t exchange) const {
-    return std::ranges::all_of(reads_[product], [&](std::size_t read) { return read <= exchange || reads_[read].empty(); });
+    return std::ranges::all_of(reads_[product],
+                               [&](std::size_t read) { return read <= exchange || reads_[read].empty(); });
   }
 
   std::size_t write(std::size_t vertex, Operator part, const Vertices& reads) {

@@ -315,8 +315,8 @@ TEST_CASE("a study has at most 100000 rows that are not excluded") {
         .front()
         .rows.size();
   };
-  CHECK_THROWS_WITH_AS(with_rows(100'001, ""), doctest::Contains("data.csv:100002: column \"measured\": expected at most"),
-                       InputError);
+  CHECK_THROWS_WITH_AS(with_rows(100'001, ""),
+                       doctest::Contains("data.csv:100002: column \"measured\": expected at most"), InputError);
   CHECK(with_rows(100'002, R"("exclude": [{"where": "nic > 2", "reason": "x"}], )") == 3);
 }
 

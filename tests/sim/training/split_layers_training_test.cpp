@@ -48,7 +48,8 @@ double sent_in_layers(const Scenario& scenario, int passes) {
 
 TEST_CASE("what all send: the exchanges of layers in each pass, and shards of gradients once a step") {
   for (const int degree : {1, 2, 4})
-    for (const auto& [in_parts, asynchronous] : {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}})
+    for (const auto& [in_parts, asynchronous] :
+         {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}})
       for (const int passes : {1, 3}) {
         CAPTURE(degree);
         const int workers = 8, data = workers / degree;
