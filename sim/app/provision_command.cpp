@@ -8,6 +8,7 @@
 #include "sim/app/executor.hpp"
 #include "sim/app/output/provision_document.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/provision_goals.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
@@ -23,9 +24,10 @@ namespace {
 
 struct ProvisionCommand {
   CommonOptions common;
-  std::filesystem::path file;  // scenario or provision file
+  GoalCommand goal;
+  std::filesystem::path file;  // scenario or provision file; may be empty with --model
   std::string deadline;        // as typed
-  double target_loss = 0;
+  std::optional<double> target_loss;
   std::vector<std::string> overrides;   // "/pointer=value"
   std::vector<std::string> candidates;  // names; empty: all
   std::vector<std::string> quotas;      // "name=machines"
@@ -42,11 +44,10 @@ struct ProvisionCommand {
 
 /// What the user asks for, and has.
 void add_request_options(Options options, ProvisionCommand& command) {
-  options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision)")
-      .required();
-  options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min")
-      .required();
-  options.add_option("--target-loss", command.target_loss, "LOSS", "Training loss to be reached").required();
+  options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision); not needed with --model");
+  options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min");
+  options.add_option("--target-loss", command.target_loss, "LOSS",
+                     "Training loss to be reached by asynchronous servers: machines and their numbers are searched");
   options.add_repeatable(
       "--candidate", command.candidates, "NAME",
       "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
@@ -65,6 +66,7 @@ void add_request_options(Options options, ProvisionCommand& command) {
 
 void add_options(Options options, ProvisionCommand& command) {
   add_request_options(options, command);
+  add_goal_options(options, command.goal);
   options.add_option(
       "--takeover", command.takeover, "T",
       "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)");
@@ -112,7 +114,7 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
 ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline, std::optional<Seconds> takeover) {
   ProvisionRequest request = load_provision_request(command.file, command.overrides);
   request.deadline = deadline;
-  request.loss = command.target_loss;
+  request.loss = *command.target_loss;
   if (!(request.deadline > Seconds{}))
     throw InputError{"--deadline: expected a time above 0s; found " + to_text(request.deadline)};
   keep_candidates(request, command.candidates);
@@ -170,7 +172,38 @@ std::string describe_misses(const ProvisionCase& provision_case, const Provision
   return text;
 }
 
+/// Options that only one of the two kinds of questions has.
+void expect_none_of_servers(const ProvisionCommand& command) {
+  for (const char* option : {"--target-loss", "--candidate", "--quota", "--existing", "--current-loss", "--updates-done",
+                             "--takeover", "--price", "--plans"})
+    if (command.common.given.contains(option))
+      throw InputError{std::string{option} + ": expected none beside " +
+                       "--model, --gpus and other options of a search for the best way to train: it is about "
+                       "asynchronous servers and a loss"};
+}
+
+int run_search(const ProvisionCommand& command) {
+  expect_none_of_servers(command);
+  const bool is_exhaustive = command.planner == "exhaustive";
+  if (!is_exhaustive && command.planner != "ours")
+    throw InputError{"--planner: expected \"ours\" or \"exhaustive\" in a search for the best way to train; found " +
+                     in_quotes(command.planner)};
+  return run_goal(command.goal, {.common = command.common,
+                                 .file = command.file,
+                                 .overrides = command.overrides,
+                                 .deadline = command.deadline,
+                                 .confidence = command.confidence.value_or(0.95),
+                                 .runs = command.runs,
+                                 .is_exhaustive = is_exhaustive,
+                                 .max_run_time = command.max_run_time});
+}
+
 int run(const ProvisionCommand& command) {
+  if (has_goal(command.goal)) return run_search(command);
+  if (command.file.empty()) throw InputError{"SCENARIO is required, or --model with --gpus"};
+  if (!command.target_loss)
+    throw InputError{"--target-loss is required, of asynchronous servers; or --tokens, --samples or --epochs, for the best way to train"};
+  if (command.deadline.empty()) throw InputError{"--deadline is required"};
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Seconds deadline = read_seconds("--deadline", command.deadline).value();
   const auto takeover = read_seconds("--takeover", command.takeover);
