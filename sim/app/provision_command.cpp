@@ -44,7 +44,8 @@ struct ProvisionCommand {
 
 /// What the user asks for, and has.
 void add_request_options(Options options, ProvisionCommand& command) {
-  options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision); not needed with --model");
+  options.add_option("SCENARIO", command.file,
+                     "Scenario file, or provision file (rehearse schema provision); not needed with --model");
   options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min");
   options.add_option("--target-loss", command.target_loss, "LOSS",
                      "Training loss to be reached by asynchronous servers: machines and their numbers are searched");
@@ -174,8 +175,8 @@ std::string describe_misses(const ProvisionCase& provision_case, const Provision
 
 /// Options that only one of the two kinds of questions has.
 void expect_none_of_servers(const ProvisionCommand& command) {
-  for (const char* option : {"--target-loss", "--candidate", "--quota", "--existing", "--current-loss", "--updates-done",
-                             "--takeover", "--price", "--plans"})
+  for (const char* option : {"--target-loss", "--candidate", "--quota", "--existing", "--current-loss",
+                             "--updates-done", "--takeover", "--price", "--plans"})
     if (command.common.given.contains(option))
       throw InputError{std::string{option} + ": expected none beside " +
                        "--model, --gpus and other options of a search for the best way to train: it is about "
@@ -202,7 +203,9 @@ int run(const ProvisionCommand& command) {
   if (has_goal(command.goal)) return run_search(command);
   if (command.file.empty()) throw InputError{"SCENARIO is required, or --model with --gpus"};
   if (!command.target_loss)
-    throw InputError{"--target-loss is required, of asynchronous servers; or --tokens, --samples or --epochs, for the best way to train"};
+    throw InputError{
+        "--target-loss is required, of asynchronous servers; or --tokens, --samples or --epochs, for the best way to "
+        "train"};
   if (command.deadline.empty()) throw InputError{"--deadline is required"};
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Seconds deadline = read_seconds("--deadline", command.deadline).value();
@@ -260,12 +263,23 @@ int run(const ProvisionCommand& command) {
 CommandVerb provision_verb() {
   return make_verb<ProvisionCommand>(
       "provision",
-      "The cheapest machines that reach a loss by a deadline, within quotas: found by a closed form, checked by "
-      "simulation\n\n"
-      "Prints the answer, the frontier of cost, time and risk, and what other planners choose. Machines may be those "
-      "of "
-      "the scenario's groups of workers, or those of a provision file\n"
-      "Exit code 3 if no plan is in time with enough probability; the nearest misses are printed\n\n"
+      "The best way to train a model on given GPUs, or the cheapest machines that reach a loss by a deadline: found by "
+      "a "
+      "closed form, checked by simulation\n\n"
+      "With --tokens, --samples or --epochs: degrees of tensor, context, expert and pipeline parallelism, micro-batch, "
+      "recomputation and sharding on machines of the catalog, or on a scenario's own. Prints the best plan, the "
+      "frontier of "
+      "time and cost, why the next plans are slower, and what would make a faster one fit into memory. -o keeps "
+      "simulations, so that the same command goes on where it was ended\n"
+      "With --target-loss: asynchronous servers. Prints the answer, the frontier of cost, time and risk, and what "
+      "other "
+      "planners choose. Machines may be those of the scenario's groups of workers, or those of a provision file\n"
+      "Exit code 3 if no plan meets the goal; by how much it is missed is printed\n\n"
+      "Example: rehearse provision --model llama3_70b --tokens 1T --gpus 512 --gpu H100 --provider aws -o "
+      "results/llama\n"
+      "Example: rehearse provision --model resnet50 --samples 115M --max-gpus 64 --instance p3.2xlarge,p3.16xlarge "
+      "--deadline 10h\n"
+      "Example: rehearse provision scenarios/llama3-8b.json --tokens 300B --gpus 128 --budget 200kUSD\n"
       "Example: rehearse provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8 -o "
       "results/plans\n"
       "Example: rehearse provision scenarios/provision/resnet110.json --deadline 810s --target-loss 0.8 --current-loss "

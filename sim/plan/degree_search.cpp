@@ -40,12 +40,10 @@ Json& inlined(Json& place, const Find& find) {
 
 /// GPUs that hold whatever they have to: how long a pass takes does not depend on whether it fits. Returns what one really has.
 Bytes give_ample_memory(Json& group, const Catalog& catalog) {
-  Json& instance = inlined(group["instance"], [&](const std::string& name, const JsonReader& by) {
-    return catalog.instance(name, by);
-  });
-  Json& gpu = inlined(instance["accelerator"], [&](const std::string& name, const JsonReader& by) {
-    return catalog.accelerator(name, by);
-  });
+  Json& instance = inlined(group["instance"],
+                           [&](const std::string& name, const JsonReader& by) { return catalog.instance(name, by); });
+  Json& gpu = inlined(instance["accelerator"],
+                      [&](const std::string& name, const JsonReader& by) { return catalog.accelerator(name, by); });
   const Bytes memory = JsonReader{gpu, "search"}.required<Bytes>("memory");
   gpu["memory"] = "1PiB";
   return memory;
@@ -103,8 +101,10 @@ class Search {
     DegreeSpace space = degree_space(base, global_batch, algorithm);
     if (space.plans.empty())
       throw InputError{file_name_ + ": steps of " + std::to_string(global_batch) + " samples cannot be divided among " +
-                       std::to_string(result_.gpus) + " GPUs: expected a multiple of the workers that have samples of their own"};
-    for (Degrees& degrees : space.plans) result_.plans.push_back({.degrees = std::move(degrees), .summary = {}, .error = {}});
+                       std::to_string(result_.gpus) +
+                       " GPUs: expected a multiple of the workers that have samples of their own"};
+    for (Degrees& degrees : space.plans)
+      result_.plans.push_back({.degrees = std::move(degrees), .summary = {}, .error = {}});
     describe(base, plain);
   }
 
@@ -133,7 +133,9 @@ class Search {
         if (net->experts.is_grouped && net->experts.are_in(layer)) model.expert_parameters += experts_per_layer;
       model.expert_parameters = std::min(model.expert_parameters, model.parameters);
       // Of a mixture a token passes some of the experts only.
-      const double active = model.parameters - model.expert_parameters * (1 - static_cast<double>(net->experts.per_token) / std::max(1, net->experts.count));
+      const double active =
+          model.parameters -
+          model.expert_parameters * (1 - static_cast<double>(net->experts.per_token) / std::max(1, net->experts.count));
       const double blocks = active - words * (net->is_tied ? 1 : 2);
       if (blocks > 0) model.ends = words / (blocks / model.layers);
       model.parameters -= model.expert_parameters;
@@ -146,7 +148,8 @@ class Search {
       other["training"]["strategy"]["algorithm"] = algorithm;
       const Scenario scenario = read(other);
       model.near_s_per_B[algorithm] = all_reduce_s_per_byte(scenario, 1);
-      model.far_s_per_B[algorithm] = machines > 1 ? all_reduce_s_per_byte(scenario, machines) : model.near_s_per_B[algorithm];
+      model.far_s_per_B[algorithm] =
+          machines > 1 ? all_reduce_s_per_byte(scenario, machines) : model.near_s_per_B[algorithm];
     }
   }
 
@@ -175,10 +178,16 @@ class Search {
         pending.push_back(i);
     }
     const bool is_complete = means_.pool.run(
-        pending.size(), [&](std::size_t k) { return kSimulate.job(read(scenarios[pending[k]]), {{"has_revocations", false}}); },
+        pending.size(),
+        [&](std::size_t k) {
+          return kSimulate.job(read(scenarios[pending[k]]), {{"has_revocations", false}});
+        },
         [&](std::size_t k, const PooledRun& run) {
           const std::size_t i = pending[k];
-          StoredRun row{.name = scenarios[i].value("name", ""), .parameters = scenarios[i]["training"]["strategy"].dump(), .summary = {}, .error = {}};
+          StoredRun row{.name = scenarios[i].value("name", ""),
+                        .parameters = scenarios[i]["training"]["strategy"].dump(),
+                        .summary = {},
+                        .error = {}};
           (run.has_succeeded ? row.summary : row.error) = run.text;
           row.has_died = run.has_died;
           row.wall_s = run.wall_s;
@@ -196,16 +205,19 @@ class Search {
     Json scenario = scenario_;
     Json& group = workers_of(scenario);
     const int on_machine = result_.gpus / group.value("count", 1);
-    const int team = std::lcm(pass.tensor * pass.context, std::max(1, pass.experts) * (pass.has_sequence_parts ? 1 : pass.experts > 0 ? pass.tensor : 1));
+    const int team = std::lcm(pass.tensor * pass.context, std::max(1, pass.experts) * (pass.has_sequence_parts ? 1
+                                                                                       : pass.experts > 0 ? pass.tensor
+                                                                                                          : 1));
     const int machines = std::lcm(team, on_machine) / on_machine;
     group["count"] = machines;
     give_ample_memory(group, catalog_);
     const std::int64_t likes = machines * on_machine / (pass.tensor * pass.context);
     set_degrees(scenario, pass, likes * pass.microbatch * batches);
     scenario["name"] = "a pass: " + to_text(pass, machines * on_machine);
-    if (Json& network = scenario["cluster"]["network"]; network.contains("topology")) network["topology"] = "star";
-    for (const char* key : {"machines_per_leaf", "oversubscription", "uplinks", "machines_per_router", "routers_per_group", "local_rate", "global_rate", "dimensions", "link_rate"})
-      scenario["cluster"]["network"].erase(key);
+    if (Json& cluster = scenario["cluster"]; cluster.contains("network"))  // whose switches are made for all machines
+      for (const char* key : {"topology", "machines_per_leaf", "oversubscription", "uplinks", "machines_per_router",
+                              "routers_per_group", "local_rate", "global_rate", "dimensions", "link_rate"})
+        cluster["network"].erase(key);
     scenario["training"].erase("target");
     return scenario;
   }
@@ -242,7 +254,9 @@ class Search {
       plan.estimate_s = time == passes.end() ? std::numeric_limits<double>::infinity()
                                              : estimate_step(model_, plan.degrees, time->second);
     }
-    std::ranges::stable_sort(result_.plans, {}, [](const SearchedPlan& plan) { return std::pair{plan.estimate_s, plan.degrees}; });
+    std::ranges::stable_sort(result_.plans, {}, [](const SearchedPlan& plan) {
+      return std::pair{plan.estimate_s, plan.degrees};
+    });
   }
 
   bool fits_states(const Degrees& degrees) const { return least_state_bytes(model_, degrees) + reserved_ <= memory_; }
@@ -254,7 +268,7 @@ class Search {
   }
 
   void go_through() {
-    constexpr std::size_t kAtATime = 8;  // whatever the pool is, so that the result does not depend on it
+    constexpr std::size_t kAtATime = 8;     // whatever the pool is, so that the result does not depend on it
     std::map<Degrees, int> too_large_from;  // micro-batch, of plans but for it
     const auto without_batch = [](Degrees degrees) {
       degrees.microbatch = 0;
@@ -317,7 +331,8 @@ class Search {
       return std::tuple{!has_result, has_result ? plan.step_s : plan.estimate_s, plan.degrees};
     });
     for (const SearchedPlan& plan : result_.plans) {
-      std::size_t* const counts[] = {&result_.not_tried, &result_.too_large, &result_.without_result, &result_.simulated};
+      std::size_t* const counts[] = {&result_.not_tried, &result_.too_large, &result_.without_result,
+                                     &result_.simulated};
       ++*counts[static_cast<std::size_t>(plan.outcome)];
     }
   }
@@ -341,22 +356,26 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
   const double p = degrees.stages, v = degrees.chunks, t = degrees.tensor;
   const double sharing = sharing_workers(degrees, model.gpus);
   const auto m = static_cast<double>(microbatches(degrees, model.gpus, model.global_batch));
-  const double pieces = model.layers + model.ends;
+  const double pieces = 2 * (model.layers + model.ends);
   const double stage = p > 1 ? pass * std::ceil(pieces / (p * v)) * v / pieces : pass;
   const double bubble = (p - 1) / v * (degrees.splits_backward ? 1.0 / 3 : 1) * stage;
 
-  const double e = std::max(1, degrees.experts), expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
+  const double e = std::max(1, degrees.experts),
+               expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
   const double held = model.parameters / (t * p) + model.expert_parameters / (e * expert_tensor * p);
   const bool is_near = t * sharing <= model.island;
   const std::string& algorithm = degrees.algorithm;
-  const double rate = is_near ? model.near_s_per_B.at(algorithm) : model.far_s_per_B.at(algorithm) * std::min<double>(t, model.island);
-  const double reduced = sharing > 1 ? held * model.sent_bytes * rate : 0, gathered = sharing > 1 ? held * model.weight_bytes * rate / 2 : 0;
+  const double rate =
+      is_near ? model.near_s_per_B.at(algorithm) : model.far_s_per_B.at(algorithm) * std::min<double>(t, model.island);
+  const double reduced = sharing > 1 ? held * model.sent_bytes * rate : 0,
+               gathered = sharing > 1 ? held * model.weight_bytes * rate / 2 : 0;
   const double layer = std::min(1.0, p / model.layers), hidden = 2.0 / 3 * stage;
   const auto exposed = [&](double exchange) { return std::max(exchange * layer, exchange - hidden); };
   double exchange = 0;
   if (degrees.sharding == "none") exchange = exposed(reduced);
   if (degrees.sharding == "optimizer") exchange = exposed(reduced / 2) + gathered;
-  if (degrees.sharding == "gradients") exchange = (m - 1) * std::max(0.0, reduced / 2 - stage) + exposed(reduced / 2) + gathered;
+  if (degrees.sharding == "gradients")
+    exchange = (m - 1) * std::max(0.0, reduced / 2 - stage) + exposed(reduced / 2) + gathered;
   if (degrees.sharding == "parameters")
     exchange = (m - 1) * std::max(0.0, reduced / 2 + 2 * gathered - stage) + exposed(reduced / 2 + 2 * gathered);
   const double update = held * model.update_s / (degrees.sharding == "none" ? 1 : sharing);
@@ -365,7 +384,8 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
 
 double least_state_bytes(const EstimateInputs& model, const Degrees& degrees) {
   const double t = degrees.tensor, p = degrees.stages;
-  const double e = std::max(1, degrees.experts), expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
+  const double e = std::max(1, degrees.experts),
+               expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
   const bool has_spread = degrees.experts > 1;
   const auto of = [&](double parameters, double sharing) {
     const auto part = [&](double bytes, bool is_sharded) { return parameters * bytes / (is_sharded ? sharing : 1); };
@@ -374,13 +394,15 @@ double least_state_bytes(const EstimateInputs& model, const Degrees& degrees) {
            part(model.weight_bytes, degrees.sharding == "parameters");
   };
   const double dense = of(model.parameters / (t * p), model.gpus / (t * p));
-  return dense + of(model.expert_parameters / ((has_spread ? e * expert_tensor : t) * p), has_spread ? model.gpus / (p * e * expert_tensor) : model.gpus / (t * p));
+  return dense + of(model.expert_parameters / ((has_spread ? e * expert_tensor : t) * p),
+                    has_spread ? model.gpus / (p * e * expert_tensor) : model.gpus / (t * p));
 }
 
 const SearchedPlan* DegreeSearch::best_too_large() const {
   const SearchedPlan* best = nullptr;
   for (const SearchedPlan& plan : plans)
-    if (plan.outcome == PlanOutcome::kTooLarge && std::isfinite(plan.estimate_s) && plan.error.find(kMemoryExceeded) != std::string::npos &&
+    if (plan.outcome == PlanOutcome::kTooLarge && std::isfinite(plan.estimate_s) &&
+        plan.error.find(kMemoryExceeded) != std::string::npos &&
         (best == nullptr || plan.estimate_s < best->estimate_s))
       best = &plan;
   return best;

@@ -18,20 +18,21 @@ namespace rehearse {
 
 /// What decides how long a step takes by the closed form, besides the time of a pass, which the engine gives.
 struct EstimateInputs {
-  int gpus = 0, island = 0;        // of the cluster, and those that NVLink joins
-  std::int64_t global_batch = 0;   // samples of a step
-  double layers = 0, ends = 0;     // of the model; what its two ends take by what a layer takes
-  double parameters = 0, expert_parameters = 0;         // of the whole model, without experts, and theirs
-  double weight_bytes = 0, sent_bytes = 0;              // of a parameter: as stored, and of its gradient as sent
-  double gradient_bytes = 0, optimizer_bytes = 0;       // as held
-  double update_s = 0;                                  // of a parameter
-  std::map<std::string, double> near_s_per_B, far_s_per_B;  // of an all-reduce by this algorithm, on one machine and on all of them
+  int gpus = 0, island = 0;                        // of the cluster, and those that NVLink joins
+  std::int64_t global_batch = 0;                   // samples of a step
+  double layers = 0, ends = 0;                     // of the model; what its two ends take by what a layer takes
+  double parameters = 0, expert_parameters = 0;    // of the whole model, without experts, and theirs
+  double weight_bytes = 0, sent_bytes = 0;         // of a parameter: as stored, and of its gradient as sent
+  double gradient_bytes = 0, optimizer_bytes = 0;  // as held
+  double update_s = 0;                             // of a parameter
+  std::map<std::string, double> near_s_per_B,
+      far_s_per_B;  // of an all-reduce by this algorithm, on one machine and on all of them
 };
 
 /// Time of a step, in closed form, of a plan of which one worker that has the whole model takes `pass` for a micro-batch, forward and
 /// backward, with what is exchanged in it (simulated: see search_degrees()). With p stages, v chunks, m micro-batches, t and D workers
 /// that hold each layer together, and that have the same variables:
-///   stage = pass ceil((layers + ends) / (p v)) v / (layers + ends)
+///   stage = pass ceil(2 (layers + ends) / (p v)) v / (2 (layers + ends)), as stages are cut before attention and feed-forward parts
 ///   T = (m + b (p - 1) / v) stage + exposed exchange of gradients and variables + update
 ///   b = 1; 1/3 where the backward pass is split
 /// The exchange takes A(n), an all-reduce of n bytes among D, or half of it where parts are gathered or scattered. Of gradients it
@@ -44,8 +45,8 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
 double least_state_bytes(const EstimateInputs& model, const Degrees& degrees);
 
 enum class PlanOutcome {
-  kNotTried,   // its closed form is too slow to be worth a simulation
-  kTooLarge,   // for the memory of a GPU
+  kNotTried,       // its closed form is too slow to be worth a simulation
+  kTooLarge,       // for the memory of a GPU
   kWithoutResult,  // it cannot be trained so: what does not go together, or a simulation without result
   kSimulated,
 };
@@ -54,15 +55,16 @@ struct SearchedPlan {
   Degrees degrees;
   double estimate_s = 0;  // of a step, by the closed form
   PlanOutcome outcome = PlanOutcome::kNotTried;
-  double step_s = 0;  // simulated
+  double step_s = 0;    // simulated
   std::string summary;  // the same: JSON text of summary.json
-  std::string error;  // why there is none
+  std::string error;    // why there is none
 };
 
 struct DegreeSearch {
   int gpus = 0;
   std::int64_t global_batch = 0;
-  std::vector<SearchedPlan> plans;  // the simulated ones first, the fastest of them first; the others by their closed form
+  std::vector<SearchedPlan>
+      plans;  // the simulated ones first, the fastest of them first; the others by their closed form
   std::size_t simulated = 0, too_large = 0, without_result = 0, not_tried = 0;
   double least_ratio = 1;    // of simulated time by closed form, of all that were simulated
   bool is_complete = false;  // no plan that is left would be faster, if its ratio were that
@@ -83,8 +85,8 @@ struct SearchMeans {
 };
 
 struct DegreeOptions {
-  std::size_t least = 24;    // plans that fit are simulated at least, if there are so many
-  std::size_t most = 240;    // and at the most
+  std::size_t least = 24;      // plans that fit are simulated at least, if there are so many
+  std::size_t most = 240;      // and at the most
   bool is_exhaustive = false;  // all are
 };
 

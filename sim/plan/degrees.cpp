@@ -15,8 +15,8 @@ constexpr int kLongSequence = 16'384, kLeastPositions = 4096;
 /// What of a model bounds the degrees.
 struct ModelLimits {
   const Transformer* net = nullptr;
-  bool is_split = false;   // its layers may be held by several workers
-  int layers = 0;          // stages at the most
+  bool is_split = false;  // its layers may be held by several workers
+  int layers = 0;         // stages at the most
   bool has_experts = false;
 };
 
@@ -27,7 +27,8 @@ ModelLimits limits_of(const Scenario& scenario) {
   const Transformer& net = *limits.net;
   limits.layers = net.layers + net.decoder_layers;
   limits.has_experts = net.experts.count > 0 && net.experts.is_grouped;
-  limits.is_split = net.vocabulary > 0 && (net.head == Head::kLanguageModel || net.head == Head::kMaskedLanguageModel) &&
+  limits.is_split = net.vocabulary > 0 &&
+                    (net.head == Head::kLanguageModel || net.head == Head::kMaskedLanguageModel) &&
                     (net.experts.count == 0 || limits.has_experts) && net.disentangled_positions == 0;
   return limits;
 }
@@ -166,7 +167,8 @@ class Enumeration {
 };
 
 /// Keys of a strategy that mean nothing without sharding.
-constexpr std::array kKeysOfSharding{"reduce_scatter", "gather_bucket_size", "prefetched_units", "no_sync", "shard_group"};
+constexpr std::array kKeysOfSharding{"reduce_scatter", "gather_bucket_size", "prefetched_units", "no_sync",
+                                     "shard_group"};
 
 }  // namespace
 
@@ -188,7 +190,8 @@ std::int64_t microbatches(const Degrees& degrees, int gpus, std::int64_t global_
 void clear_degrees(Json& scenario) {
   scenario["workload"].erase("recompute");
   Json& strategy = scenario["training"]["strategy"];
-  for (const char* key : {"tensor", "context", "experts", "pipeline", "sharding", "global_batch", "accumulation_steps", "rank_order"})
+  for (const char* key :
+       {"tensor", "context", "experts", "pipeline", "sharding", "global_batch", "accumulation_steps", "rank_order"})
     strategy.erase(key);
   for (const char* key : kKeysOfSharding) strategy.erase(key);
 }

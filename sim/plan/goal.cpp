@@ -70,8 +70,8 @@ void check_names(const Catalog& catalog, const MachineFilter& filter) {
 }  // namespace
 
 std::string MachineChoice::text() const {
-  return std::to_string(count) + " x " + instance + (is_spot ? ", spot" : "") + " (" + std::to_string(gpus) + " " + gpu +
-         ")";
+  return std::to_string(count) + " x " + instance + (is_spot ? ", spot" : "") + " (" + std::to_string(gpus) + " " +
+         gpu + ")";
 }
 
 std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter) {
@@ -100,11 +100,14 @@ std::vector<MachineChoice> machine_choices(const Catalog& catalog, const Machine
   }
   for (const std::string& name : filter.providers)
     if (!providers.contains(name))
-      throw InputError{"--provider: " + unknown_name_message("provider", name, std::vector<std::string>{providers.begin(), providers.end()})};
+      throw InputError{
+          "--provider: " +
+          unknown_name_message("provider", name, std::vector<std::string>{providers.begin(), providers.end()})};
   if (!choices.empty()) return choices;
   if (sizes.empty())
-    throw InputError{"no machine of the catalogs is of these GPUs, instances, providers and markets and has a price: see "
-                     "rehearse list instances"};
+    throw InputError{
+        "no machine of the catalogs is of these GPUs, instances, providers and markets and has a price: see "
+        "rehearse list instances"};
   const int asked = filter.gpu_count.value_or(filter.most_gpus.value_or(0));
   throw InputError{(filter.gpu_count ? "--gpus: expected a multiple of the GPUs of a machine, "
                                      : "--max-gpus: expected at least the GPUs of a machine, ") +
@@ -150,12 +153,13 @@ Json scenario_of_model(const std::string& model, const MachineChoice& machines, 
                                 {"to", machines.region},
                                 {"latency", is_rdma ? "15us" : "50us"},
                                 {"source", "assumption for machines in one placement group"}});
-  return Json{{"format", 1},
-              {"name", model},
-              {"workload", {{"model", model}, {"batch_per_worker", 1}, {"optimizer", "adam"}, {"precision", precision}}},
-              {"cluster", {{"groups", Json::array({group})}, {"network", network}}},
-              {"training", {{"strategy", std::move(strategy)}, {"steps", 2}}},
-              {"calibration", "auto"}};
+  return Json{
+      {"format", 1},
+      {"name", model},
+      {"workload", {{"model", model}, {"batch_per_worker", 1}, {"optimizer", "adam"}, {"precision", precision}}},
+      {"cluster", {{"groups", Json::array({group})}, {"network", network}}},
+      {"training", {{"strategy", std::move(strategy)}, {"steps", 2}}},
+      {"calibration", "auto"}};
 }
 
 Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool has_revocations) {
@@ -170,7 +174,6 @@ Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool 
   }
   return scenario;
 }
-
 
 namespace {
 
@@ -187,9 +190,11 @@ Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, con
   plain["training"]["memory_check"] = "warn";
   const Scenario scenario = read_scenario(plain, candidate.file_name, catalog, {}, {.seeks_remedies = false});
   const bool is_transformer = std::holds_alternative<Transformer>(scenario.model.structure);
-  const double work = scenario.workload.training_flops().value() * goal.samples * (is_transformer ? 1 : kFewestOperations);
+  const double work =
+      scenario.workload.training_flops().value() * goal.samples * (is_transformer ? 1 : kFewestOperations);
   const Accelerator& gpu = *scenario.first_workers().accelerator;
-  const double peak = std::max(scenario.peak_of(gpu).value(), scenario.model.fp8 == Fp8::kNone ? 0 : gpu.peak_fp8.value());
+  const double peak =
+      std::max(scenario.peak_of(gpu).value(), scenario.model.fp8 == Fp8::kNone ? 0 : gpu.peak_fp8.value());
   return Seconds{work / (peak * candidate.gpus)};
 }
 
@@ -230,7 +235,8 @@ void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, co
   if (!read_scenario(scenario, plan.candidate.file_name, catalog).has_revocations()) return;
   const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
   plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
-      {scenario.dump()}, {goal.deadline.value_or(Seconds{kBeyondAll})}).front();
+                  {scenario.dump()}, {goal.deadline.value_or(Seconds{kBeyondAll})})
+                  .front();
   if (!plan.risk->error.empty()) return;
   plan.time_s = plan.risk->time_s.p50;
   plan.cost_usd = plan.risk->cost_usd.p50;
@@ -240,8 +246,8 @@ bool has_result(const GoalPlan& plan) { return plan.best() != nullptr && (!plan.
 
 bool meets(const GoalPlan& plan, const TrainingGoal& goal) {
   if (!has_result(plan)) return false;
-  const bool is_in_time = !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence
-                                                       : plan.time_s <= goal.deadline->value());
+  const bool is_in_time =
+      !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence : plan.time_s <= goal.deadline->value());
   return is_in_time && (!goal.budget_usd || (plan.cost_usd && *plan.cost_usd <= *goal.budget_usd));
 }
 
@@ -277,7 +283,10 @@ Json json_of(const Degrees& degrees) {
           {"experts", degrees.experts},
           {"stages", degrees.stages},
           {"chunks", degrees.chunks},
-          {"schedule", degrees.stages == 1 ? "none" : degrees.chunks > 1 ? "interleaved" : degrees.splits_backward ? "zb1p" : "1f1b"},
+          {"schedule", degrees.stages == 1       ? "none"
+                       : degrees.chunks > 1      ? "interleaved"
+                       : degrees.splits_backward ? "zb1p"
+                                                 : "1f1b"},
           {"microbatch", degrees.microbatch},
           {"recompute", degrees.recompute},
           {"sharding", degrees.sharding},
@@ -304,18 +313,30 @@ Json json_of(const GoalPlan& plan) {
   json["least_ratio"] = search.least_ratio;
   json["degrees"] = plan.best() ? json_of(plan.best()->degrees) : Json{};
   if (!plan.best()) return json;
+  json["plan"] = to_text(plan.best()->degrees, plan.candidate.gpus);
   json["step_s"] = plan.best()->step_s;
   json["time_s"] = plan.time_s;
   json["cost_usd"] = plan.cost_usd ? Json(*plan.cost_usd) : Json{};
   const Json summary = parse_json(plan.best()->summary, "summary");
-  for (const char* key : {"samples_per_s", "gpu_utilization", "gpu_memory_needed_B", "gpu_memory_available_B", "bottleneck"})
+  for (const char* key :
+       {"samples_per_s", "gpu_utilization", "gpu_memory_needed_B", "gpu_memory_available_B", "bottleneck"})
     if (summary.contains(key)) json[key] = summary[key];
+  constexpr std::size_t kMostNext = 5;
+  Json& next = json["next"] = Json::array();
+  for (std::size_t i = 1; i < std::min(search.simulated, kMostNext + 1); ++i) {
+    const SearchedPlan& other = search.plans[i];
+    next.push_back({{"plan", to_text(other.degrees, plan.candidate.gpus)},
+                    {"step_s", other.step_s},
+                    {"why", why_slower(summary, parse_json(other.summary, "summary"))}});
+  }
   if (plan.risk)
-    json["risk"] = {{"probability", plan.risk->probability},
-                    {"runs", plan.risk->runs},
-                    {"time_s", {{"p5", plan.risk->time_s.p5}, {"p50", plan.risk->time_s.p50}, {"p95", plan.risk->time_s.p95}}},
-                    {"cost_usd", {{"p5", plan.risk->cost_usd.p5}, {"p50", plan.risk->cost_usd.p50}, {"p95", plan.risk->cost_usd.p95}}},
-                    {"error", plan.risk->error.empty() ? Json{} : Json(plan.risk->error)}};
+    json["risk"] = {
+        {"probability", plan.risk->probability},
+        {"runs", plan.risk->runs},
+        {"time_s", {{"p5", plan.risk->time_s.p5}, {"p50", plan.risk->time_s.p50}, {"p95", plan.risk->time_s.p95}}},
+        {"cost_usd",
+         {{"p5", plan.risk->cost_usd.p5}, {"p50", plan.risk->cost_usd.p50}, {"p95", plan.risk->cost_usd.p95}}},
+        {"error", plan.risk->error.empty() ? Json{} : Json(plan.risk->error)}};
   return json;
 }
 
@@ -351,8 +372,9 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
     plan.left_out = why_left_out(plan, answer.plans, goal);
     if (!plan.left_out.empty()) continue;
     try {
-      plan.search = search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name), plan.candidate.file_name,
-                                   plan.candidate.global_batch, catalog, options.degrees, means);
+      plan.search =
+          search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name), plan.candidate.file_name,
+                         plan.candidate.global_batch, catalog, options.degrees, means);
       answer.is_complete = plan.search->has_time;
       if (plan.best() != nullptr) finish(plan, goal, catalog, options, means);
     } catch (const InputError& error) {
@@ -380,7 +402,8 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
                    plan.candidate.machines + ": " + each.error;
     for (const GoalPlan& plan : answer.plans)
       if (!plan.left_out.empty())
-        return "no machines are in question; the cheapest at their peak, " + plan.candidate.machines + ": " + plan.left_out;
+        return "no machines are in question; the cheapest at their peak, " + plan.candidate.machines + ": " +
+               plan.left_out;
     return "no plan has a result";
   }
   std::string text;
@@ -389,26 +412,29 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
     const double deadline = goal.deadline->value();
     if (fastest->risk)
       add("nothing is done within " + to_text(*goal.deadline) + " with a probability of " + to_text(goal.confidence) +
-          ": the fastest, " + fastest->candidate.machines + ", takes " + days_text(fastest->time_s) + ", in time with a probability of " +
-          to_text(fastest->risk->probability) + "; --deadline " + days_text(fastest->risk->time_s.p95) + " would do for 0.95");
+          ": the fastest, " + fastest->candidate.machines + ", takes " + days_text(fastest->time_s) +
+          ", in time with a probability of " + to_text(fastest->risk->probability) + "; --deadline " +
+          days_text(fastest->risk->time_s.p95) + " would do for 0.95");
     else if (fastest->time_s > deadline)
-      add("nothing is done within " + to_text(*goal.deadline) + ": the fastest, " + fastest->candidate.machines + ", takes " +
-          days_text(fastest->time_s) + ", " + days_text(fastest->time_s - deadline) + " more; --deadline " +
-          days_text(std::ceil(fastest->time_s)) + " would do, or about " +
+      add("nothing is done within " + to_text(*goal.deadline) + ": the fastest, " + fastest->candidate.machines +
+          ", takes " + days_text(fastest->time_s) + ", " + days_text(fastest->time_s - deadline) +
+          " more; --deadline " + days_text(std::ceil(fastest->time_s)) + " would do, or about " +
           std::to_string(std::llround(std::ceil(fastest->candidate.gpus * fastest->time_s / deadline))) +
           " such GPUs, if as many more were as much faster");
   }
   if (goal.budget_usd && cheapest != nullptr) {
     if (*cheapest->cost_usd > *goal.budget_usd)
-      add("nothing costs at most " + usd_text(*goal.budget_usd) + ": the cheapest, " + cheapest->candidate.machines + ", costs " +
-          usd_text(*cheapest->cost_usd) + ", " + usd_text(*cheapest->cost_usd - *goal.budget_usd) + " more; --budget " +
-          usd_text(std::ceil(*cheapest->cost_usd)) + " would do");
+      add("nothing costs at most " + usd_text(*goal.budget_usd) + ": the cheapest, " + cheapest->candidate.machines +
+          ", costs " + usd_text(*cheapest->cost_usd) + ", " + usd_text(*cheapest->cost_usd - *goal.budget_usd) +
+          " more; --budget " + usd_text(std::ceil(*cheapest->cost_usd)) + " would do");
     else if (text.empty())
       add("nothing is both in time and within the budget: the fastest, " + fastest->candidate.machines + ", takes " +
-          days_text(fastest->time_s) + (fastest->cost_usd ? " for " + usd_text(*fastest->cost_usd) : "") + ", the cheapest, " +
-          cheapest->candidate.machines + ", " + days_text(cheapest->time_s) + " for " + usd_text(*cheapest->cost_usd));
+          days_text(fastest->time_s) + (fastest->cost_usd ? " for " + usd_text(*fastest->cost_usd) : "") +
+          ", the cheapest, " + cheapest->candidate.machines + ", " + days_text(cheapest->time_s) + " for " +
+          usd_text(*cheapest->cost_usd));
   } else if (goal.budget_usd) {
-    add("no price of these machines is known, so that no budget can be kept: without --budget they are compared by time");
+    add("no price of these machines is known, so that no budget can be kept: without --budget they are compared by "
+        "time");
   }
   return text.empty() ? "no plan meets the goal" : text;
 }
@@ -427,18 +453,37 @@ Json to_json(const GoalAnswer& answer, const TrainingGoal& goal) {
 }
 
 std::string plans_csv(const GoalAnswer& answer) {
-  CsvWriter csv{{"machines", "gpus", "tensor", "sequence_parallel", "context", "experts", "stages", "chunks", "schedule",
-                 "microbatch", "recompute", "sharding", "algorithm", "estimated_step_s", "outcome", "step_s",
-                 "training_time_s", "training_cost_usd", "gpu_memory_needed_B", "why"}};
+  CsvWriter csv{{"machines",
+                 "gpus",
+                 "tensor",
+                 "sequence_parallel",
+                 "context",
+                 "experts",
+                 "stages",
+                 "chunks",
+                 "schedule",
+                 "microbatch",
+                 "recompute",
+                 "sharding",
+                 "algorithm",
+                 "estimated_step_s",
+                 "outcome",
+                 "step_s",
+                 "training_time_s",
+                 "training_cost_usd",
+                 "gpu_memory_needed_B",
+                 "why"}};
   for (const GoalPlan& plan : answer.plans) {
     if (!plan.search) continue;
     for (const SearchedPlan& each : plan.search->plans) {
       std::vector<CsvField> fields{plan.candidate.machines, plan.candidate.gpus};
-      for (const auto& [key, value] : json_of(each.degrees).items())
+      const Json degrees = json_of(each.degrees);
+      for (const auto& [key, value] : degrees.items())
         fields.emplace_back(value.is_string() ? value.get<std::string>() : value.dump());
       const Json summary = each.summary.empty() ? Json::object() : parse_json(each.summary, "summary");
       const auto number = [&](const char* key) {
-        return summary.contains(key) && summary[key].is_number() ? CsvField{summary[key].get<double>()} : CsvField{std::string{}};
+        return summary.contains(key) && summary[key].is_number() ? CsvField{summary[key].get<double>()}
+                                                                 : CsvField{std::string{}};
       };
       fields.emplace_back(each.estimate_s);
       fields.emplace_back(std::string{word_of(each.outcome)});

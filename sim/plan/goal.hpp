@@ -75,7 +75,7 @@ struct GoalPlan {
   std::optional<DegreeSearch> search;  // none: it was left out
   std::string left_out;                // why
   Seconds least_time{};                // of the arithmetic alone, at the peak of all GPUs
-  double time_s = 0;                   // of the whole training by its best plan; the median where machines may be taken away
+  double time_s = 0;  // of the whole training by its best plan; the median where machines may be taken away
   std::optional<double> cost_usd;
   std::optional<PlanRisk> risk;  // where machines may be taken away
   bool is_on_frontier = false;   // no other is faster and cheaper
