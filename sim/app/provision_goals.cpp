@@ -326,15 +326,18 @@ void print_details(const GoalPlan& plan, const Catalog& catalog) {
   constexpr std::size_t kMostNext = 5;
   const DegreeSearch& search = *plan.search;
   if (const Table table = next_table(plan, kMostNext); !table.rows.empty()) std::printf("\n%s", to_text(table).c_str());
-  std::printf(
-      "\n%zu plans: %zu simulated, %zu do not fit into memory, %zu cannot be trained so, %zu are slower by the closed "
-      "form",
-      search.plans.size(), search.simulated, search.too_large, search.without_result, search.not_tried);
-  if (search.simulated > 0 && search.not_tried > 0)
-    std::printf(", even if they took only %.2f of it, as the plan that it overestimates most", search.least_ratio);
+  std::printf("\n%zu plans: %zu simulated, %zu do not fit into memory, %zu cannot be trained so", search.plans.size(),
+              search.simulated, search.too_large, search.without_result);
+  if (!search.is_complete)
+    std::printf(", %zu come later by the closed form; some of these might be faster: --simulated %zu looks at more",
+                search.not_tried, 2 * search.simulated);
+  else if (search.not_tried > 0)
+    std::printf(", %zu are slower by the closed form%s", search.not_tried,
+                search.least_ratio < 1 ? (", even at " + number_text(100 * search.least_ratio, "%") +
+                                          " of it, which is the least that a simulated plan took")
+                                             .c_str()
+                                       : "");
   std::printf("\n");
-  if (!search.is_complete && search.has_time)
-    std::printf("some of these might be faster: --simulated %zu looks at more\n", 2 * search.simulated);
   if (const SearchedPlan* refused = search.best_too_large();
       refused != nullptr && search.best() != nullptr && refused->estimate_s < search.best()->estimate_s)
     std::printf("faster by the closed form, but too large: %s: %s\n",

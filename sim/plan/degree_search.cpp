@@ -113,6 +113,7 @@ class Search {
     const Group& group = base.first_workers();
     const int slots = optimizer_slots(base.optimizer);
     EstimateInputs& model = model_;
+    model.has_stages_first = scenario_["training"]["strategy"].value("rank_order", "") == "tensor_pipeline_data";
     model.gpus = result_.gpus;
     model.island = smallest_island(base);
     model.global_batch = result_.global_batch;
@@ -274,7 +275,7 @@ class Search {
       degrees.microbatch = 0;
       return degrees;
     };
-    double best = std::numeric_limits<double>::infinity(), least_ratio = std::numeric_limits<double>::infinity();
+    double best = std::numeric_limits<double>::infinity(), least_ratio = 1;
     std::size_t simulated = 0, next = 0;
     while (next < result_.plans.size()) {
       if (!options_.is_exhaustive && simulated >= options_.least) {
@@ -322,7 +323,7 @@ class Search {
 
   void finish(double least_ratio, bool is_complete) {
     result_.is_complete = is_complete;
-    if (std::isfinite(least_ratio)) result_.least_ratio = least_ratio;
+    result_.least_ratio = least_ratio;
   }
 
   void sort_result() {
@@ -363,10 +364,11 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
   const double e = std::max(1, degrees.experts),
                expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
   const double held = model.parameters / (t * p) + model.expert_parameters / (e * expert_tensor * p);
-  const bool is_near = t * sharing <= model.island;
+  const double stride = t * (model.has_stages_first ? p : 1);  // between workers that have the same variables
+  const bool is_near = stride * sharing <= model.island;
   const std::string& algorithm = degrees.algorithm;
-  const double rate =
-      is_near ? model.near_s_per_B.at(algorithm) : model.far_s_per_B.at(algorithm) * std::min<double>(t, model.island);
+  const double rate = is_near ? model.near_s_per_B.at(algorithm)
+                              : model.far_s_per_B.at(algorithm) * std::min<double>(stride, model.island);
   const double reduced = sharing > 1 ? held * model.sent_bytes * rate : 0,
                gathered = sharing > 1 ? held * model.weight_bytes * rate / 2 : 0;
   const double layer = std::min(1.0, p / model.layers), hidden = 2.0 / 3 * stage;

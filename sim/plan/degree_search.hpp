@@ -18,6 +18,7 @@ namespace rehearse {
 
 /// What decides how long a step takes by the closed form, besides the time of a pass, which the engine gives.
 struct EstimateInputs {
+  bool has_stages_first = false;                   // consecutive workers are stages, not data-parallel
   int gpus = 0, island = 0;                        // of the cluster, and those that NVLink joins
   std::int64_t global_batch = 0;                   // samples of a step
   double layers = 0, ends = 0;                     // of the model; what its two ends take by what a layer takes
@@ -66,7 +67,7 @@ struct DegreeSearch {
   std::vector<SearchedPlan>
       plans;  // the simulated ones first, the fastest of them first; the others by their closed form
   std::size_t simulated = 0, too_large = 0, without_result = 0, not_tried = 0;
-  double least_ratio = 1;    // of simulated time by closed form, of all that were simulated
+  double least_ratio = 1;    // of simulated time by closed form, of all that were simulated, at most 1
   bool is_complete = false;  // no plan that is left would be faster, if its ratio were that
   bool has_time = true;      // false: its limits have ended it
 
@@ -97,7 +98,7 @@ struct DegreeOptions {
 ///   2. Plans are sorted by estimate_step(). Those whose states alone do not fit are left out.
 ///   3. In this order, eight at a time, plans are read as `simulate` reads them, which refuses what does not fit (of two plans that differ
 ///      in the micro-batch alone the larger one needs more), and simulated, until there are `least`, and all others would be slower than the
-///      best even if they took as little time by their closed form as any that was simulated; or until there are `most`.
+///      best even if they took no more than their closed form, or as little of it as any that was simulated; or until there are `most`.
 /// So it is exact where the closed form is off by no more than it was for plans that were simulated. The same whatever pool it has.
 /// Throws InputError: the scenario is wrong, no plan can be made.
 DegreeSearch search_degrees(const Json& scenario, const std::string& file_name, std::int64_t global_batch,

@@ -205,7 +205,6 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
   Json& strategy = scenario["training"]["strategy"];
   if (!degrees.algorithm.empty()) strategy["algorithm"] = degrees.algorithm;
   strategy["global_batch"] = global_batch;
-  const bool is_split = degrees.tensor * degrees.context > 1;
   if (degrees.tensor > 1) {
     strategy["tensor"] = kept("tensor");
     strategy["tensor"]["degree"] = degrees.tensor;
@@ -228,7 +227,8 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
     pipeline["schedule"] = degrees.chunks > 1 ? "interleaved" : degrees.splits_backward ? "zb1p" : "1f1b";
     if (degrees.chunks > 1) pipeline["chunks"] = degrees.chunks;
   }
-  if (before.contains("rank_order") && (is_split || degrees.stages > 1)) strategy["rank_order"] = before["rank_order"];
+  // Consecutive workers have samples of their own, so that sums of gradients stay in a machine rather than what stages pass on.
+  if (degrees.stages > 1) strategy["rank_order"] = before.value("rank_order", "tensor_data_pipeline");
   if (degrees.sharding == "none") return;
   strategy["sharding"] = degrees.sharding;
   if (degrees.sharding != "optimizer") return;
