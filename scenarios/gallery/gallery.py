@@ -109,7 +109,7 @@ def experts(swept):
 def way_to_train(provision):
     answer = provision["answer"]
     plans = [answer, *answer["next"]]
-    return (f"{answer['plan']}: {answer['time_s'] / 86400:.0f} days for a trillion tokens, {answer['cost_usd'] / 1e6:.2f} million USD. "
+    return (f"{answer['plan']}: {answer['time_s'] / 86400:.0f} days for a trillion tokens, {answer['cost_usd'] / 1e6:.2f} million USD.\n"
             f"The next, {answer['next'][0]['plan']}, takes {100 * (answer['next'][0]['step_s'] / answer['step_s'] - 1):.1f} % longer.",
             [(f"{i + 1}.", plan["step_s"]) for i, plan in enumerate(plans)])
 
