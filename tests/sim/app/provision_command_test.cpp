@@ -135,7 +135,7 @@ TEST_CASE("a goal that nothing meets is told with what would meet it") {
   const Outcome late = rehearse_with(kSearch + "--gpus 2 --deadline 5min --quiet");
   CHECK(late.exit_code == 3);
   CHECK_MESSAGE(
-      late.err.starts_with("rehearse: nothing is done within 5min: the fastest, 2 x p3.2xlarge (2 V100), takes "),
+      late.err.starts_with("rehearse: nothing is done within 300s: the fastest, 2 x p3.2xlarge (2 V100), takes "),
       late.err);
   CHECK(late.err.find("; --deadline ") != std::string::npos);
   const Outcome poor = rehearse_with(kSearch + "--gpus 2 --budget 1USD --quiet");
