@@ -106,6 +106,14 @@ def experts(swept):
             [(degree, summary["samples_per_s"]) for degree, summary in fit.items()])
 
 
+def way_to_train(provision):
+    answer = provision["answer"]
+    plans = [answer, *answer["next"]]
+    return (f"{answer['plan']}: {answer['time_s'] / 86400:.0f} days for a trillion tokens, {answer['cost_usd'] / 1e6:.2f} million USD.\n"
+            f"The next, {answer['next'][0]['plan']}, takes {100 * (answer['next'][0]['step_s'] / answer['step_s'] - 1):.1f} % longer.",
+            [(f"{i + 1}.", plan["step_s"]) for i, plan in enumerate(plans)])
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -132,6 +140,8 @@ QUESTIONS = [
              ["sweep scenarios/llama3-8b.json --grid /training/strategy/tensor/degree=1,2,4,8 --set /training/steps=953675"], "sequences/s", degrees),
     Question("experts", "DeepSeek-V3 on 2,048 H100: how many tokens a second, with the experts of a layer over how many GPUs?",
              ["sweep scenarios/deepseek-v3.json --grid /training/strategy/experts/degree=8,32,64,128"], "sequences/s", experts),
+    Question("degrees", "Which degrees for Llama 3 70B on 512 H100?",
+             ["provision --model llama3_70b --tokens 1T --gpus 512 --instance p5.48xlarge"], "s of a step, of the best plans", way_to_train),
 ]
 
 
@@ -164,7 +174,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Twelve questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Thirteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

@@ -34,14 +34,14 @@ void Progress::update(std::int64_t done, std::int64_t total, const std::string& 
   last_ = now;
   const double spent = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done) / spent;
-  std::string line = std::to_string(done) + " of " + std::to_string(total) + " " + what_;
+  std::string line = std::to_string(done) + (total > 0 ? " of " + std::to_string(total) : "") + " " + what_;
   if (done > 0) {
     std::array<char, 64> speed{};
     std::snprintf(speed.data(), speed.size(), ", %.*f/s", rate < 10 ? 1 : 0, rate);
     line += speed.data();
   }
   if (!within.empty()) line += ", " + within;
-  share = std::max(share, static_cast<double>(done) / static_cast<double>(total));
+  if (total > 0) share = std::max(share, static_cast<double>(done) / static_cast<double>(total));
   if (share > 0) line += ", " + duration_text(spent * (1 / share - 1)) + " left";
   show(line + note_);
 }

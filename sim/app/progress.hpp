@@ -19,7 +19,8 @@ class Progress : private Pinned {
   Progress(std::string what, bool is_quiet);
   ~Progress() { clear(); }
   /// Says nothing during the first second. While the next one takes long `within` says what has been done of it, and
-  /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line.
+  /// `share`, if it is more than done / total, how much of the whole; before the first one both are needed for a line. A total of 0 is not
+  /// known.
   void update(std::int64_t done, std::int64_t total, const std::string& within = {}, double share = 0);
   /// Whether update() would say something now: for what takes time to find out.
   bool is_due() const { return !is_quiet_ && std::chrono::steady_clock::now() - last_ >= std::chrono::seconds{1}; }

@@ -8,6 +8,7 @@
 #include "sim/app/executor.hpp"
 #include "sim/app/output/provision_document.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/provision_goals.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/about.hpp"
@@ -23,9 +24,10 @@ namespace {
 
 struct ProvisionCommand {
   CommonOptions common;
-  std::filesystem::path file;  // scenario or provision file
+  GoalCommand goal;
+  std::filesystem::path file;  // scenario or provision file; may be empty with --model
   std::string deadline;        // as typed
-  double target_loss = 0;
+  std::optional<double> target_loss;
   std::vector<std::string> overrides;   // "/pointer=value"
   std::vector<std::string> candidates;  // names; empty: all
   std::vector<std::string> quotas;      // "name=machines"
@@ -42,11 +44,11 @@ struct ProvisionCommand {
 
 /// What the user asks for, and has.
 void add_request_options(Options options, ProvisionCommand& command) {
-  options.add_option("SCENARIO", command.file, "Scenario file, or provision file (rehearse schema provision)")
-      .required();
-  options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min")
-      .required();
-  options.add_option("--target-loss", command.target_loss, "LOSS", "Training loss to be reached").required();
+  options.add_option("SCENARIO", command.file,
+                     "Scenario file, or provision file (rehearse schema provision); not needed with --model");
+  options.add_option("--deadline", command.deadline, "T", "Time that the training may take from now on, such as 45min");
+  options.add_option("--target-loss", command.target_loss, "LOSS",
+                     "Training loss to be reached by asynchronous servers: machines and their numbers are searched");
   options.add_repeatable(
       "--candidate", command.candidates, "NAME",
       "Only this machine type; repeatable. An instance of the catalog that the file does not name is "
@@ -65,6 +67,7 @@ void add_request_options(Options options, ProvisionCommand& command) {
 
 void add_options(Options options, ProvisionCommand& command) {
   add_request_options(options, command);
+  add_goal_options(options, command.goal);
   options.add_option(
       "--takeover", command.takeover, "T",
       "Added to the time of plans that join new machines to existing ones (default: the file's, or 30s)");
@@ -112,7 +115,7 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
 ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline, std::optional<Seconds> takeover) {
   ProvisionRequest request = load_provision_request(command.file, command.overrides);
   request.deadline = deadline;
-  request.loss = command.target_loss;
+  request.loss = *command.target_loss;
   if (!(request.deadline > Seconds{}))
     throw InputError{"--deadline: expected a time above 0s; found " + to_text(request.deadline)};
   keep_candidates(request, command.candidates);
@@ -170,7 +173,40 @@ std::string describe_misses(const ProvisionCase& provision_case, const Provision
   return text;
 }
 
+/// Options that only one of the two kinds of questions has.
+void expect_none_of_servers(const ProvisionCommand& command) {
+  for (const char* option : {"--target-loss", "--candidate", "--quota", "--existing", "--current-loss",
+                             "--updates-done", "--takeover", "--price", "--plans"})
+    if (command.common.given.contains(option))
+      throw InputError{std::string{option} + ": expected none beside " +
+                       "--model, --gpus and other options of a search for the best way to train: it is about "
+                       "asynchronous servers and a loss"};
+}
+
+int run_search(const ProvisionCommand& command) {
+  expect_none_of_servers(command);
+  const bool is_exhaustive = command.planner == "exhaustive";
+  if (!is_exhaustive && command.planner != "ours")
+    throw InputError{"--planner: expected \"ours\" or \"exhaustive\" in a search for the best way to train; found " +
+                     in_quotes(command.planner)};
+  return run_goal(command.goal, {.common = command.common,
+                                 .file = command.file,
+                                 .overrides = command.overrides,
+                                 .deadline = command.deadline,
+                                 .confidence = command.confidence.value_or(0.95),
+                                 .runs = command.runs,
+                                 .is_exhaustive = is_exhaustive,
+                                 .max_run_time = command.max_run_time});
+}
+
 int run(const ProvisionCommand& command) {
+  if (has_goal(command.goal)) return run_search(command);
+  if (command.file.empty()) throw InputError{"SCENARIO is required, or --model with --gpus"};
+  if (!command.target_loss)
+    throw InputError{
+        "--target-loss is required, of asynchronous servers; or --tokens, --samples or --epochs, for the best way to "
+        "train"};
+  if (command.deadline.empty()) throw InputError{"--deadline is required"};
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Seconds deadline = read_seconds("--deadline", command.deadline).value();
   const auto takeover = read_seconds("--takeover", command.takeover);
@@ -227,12 +263,23 @@ int run(const ProvisionCommand& command) {
 CommandVerb provision_verb() {
   return make_verb<ProvisionCommand>(
       "provision",
-      "The cheapest machines that reach a loss by a deadline, within quotas: found by a closed form, checked by "
-      "simulation\n\n"
-      "Prints the answer, the frontier of cost, time and risk, and what other planners choose. Machines may be those "
-      "of "
-      "the scenario's groups of workers, or those of a provision file\n"
-      "Exit code 3 if no plan is in time with enough probability; the nearest misses are printed\n\n"
+      "The best way to train a model on given GPUs, or the cheapest machines that reach a loss by a deadline: found by "
+      "a "
+      "closed form, checked by simulation\n\n"
+      "With --tokens, --samples or --epochs: degrees of tensor, context, expert and pipeline parallelism, micro-batch, "
+      "recomputation and sharding on machines of the catalog, or on a scenario's own. Prints the best plan, the "
+      "frontier of "
+      "time and cost, why the next plans are slower, and what would make a faster one fit into memory. -o keeps "
+      "simulations, so that the same command goes on where it was ended\n"
+      "With --target-loss: asynchronous servers. Prints the answer, the frontier of cost, time and risk, and what "
+      "other "
+      "planners choose. Machines may be those of the scenario's groups of workers, or those of a provision file\n"
+      "Exit code 3 if no plan meets the goal; by how much it is missed is printed\n\n"
+      "Example: rehearse provision --model llama3_70b --tokens 1T --gpus 512 --gpu H100 --provider aws -o "
+      "results/llama\n"
+      "Example: rehearse provision --model resnet50 --samples 115M --max-gpus 64 --instance p3.2xlarge,p3.16xlarge "
+      "--deadline 10h\n"
+      "Example: rehearse provision scenarios/llama3-8b.json --tokens 300B --gpus 128 --budget 200kUSD\n"
       "Example: rehearse provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8 -o "
       "results/plans\n"
       "Example: rehearse provision scenarios/provision/resnet110.json --deadline 810s --target-loss 0.8 --current-loss "

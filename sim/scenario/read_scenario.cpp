@@ -133,7 +133,7 @@ JsonReader resolve(const JsonReader& value, Json& effective, std::string& name, 
 }
 
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
-                       const JsonOrigins& origins) {
+                       const JsonOrigins& origins, const ReadOptions& options) {
   const JsonReader root{json, file_name, "", &origins};
   root.begin_file(scenario_schema);
   Scenario scenario;
@@ -153,7 +153,7 @@ Scenario read_scenario(const Json& json, const std::string& file_name, const Cat
   read_calibration(root, catalog, scenario, effective["calibration"]);
   read_output(root, scenario.output, effective["output"]);
   root.reject_unknown_keys();
-  check_fits(scenario, root);
+  check_fits(scenario, root, options);
   warn_about(scenario, pool_origins, cluster.has("start"));
   scenario.effective = to_json_text(effective);
   return scenario;

@@ -310,10 +310,17 @@ Seconds time_with_checkpoints(const Scenario& scenario, double updates, double s
 /// Start-up times of the machines of `group`. None if the profile does not have them.
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
+/// The error of a training that needs more memory than GPUs have, behind the place of the group.
+inline constexpr std::string_view kMemoryExceeded = "GPU memory exceeded";
+
+struct ReadOptions {
+  bool seeks_remedies = true;  // that error says what would fit, which takes several times as long as all the rest
+};
+
 /// Reads, checks and resolves a scenario. `file_name` is where `json` came from: paths and errors refer to it, but for
 /// what `origins` says that others have set. Throws InputError; NoResultError if a GPU's memory is too small.
 Scenario read_scenario(const Json& json, const std::string& file_name, const Catalog& catalog,
-                       const JsonOrigins& origins = {});
+                       const JsonOrigins& origins = {}, const ReadOptions& options = {});
 
 /// Where `pointer` leads into what a name stands for (/calibration/host/dispatch), puts the object itself in the name's
 /// place, so that the pointer can be set. Throws as read_scenario().

@@ -23,23 +23,27 @@ void check_topology(const Scenario& scenario, const JsonReader& root) {
   }
 }
 
-void check_memory(Scenario& scenario) {
+std::string remedies_text(const Scenario& scenario, const Group& group) {
+  const std::string remedies = what_would_fit(scenario, group);
+  return (remedies.empty() ? "none of these alone would fit: a smaller batch, recomputation, sharding, tensor "
+                             "parallelism, more machines; not tried: several of them together, pipelines"
+                           : "would fit: " + remedies) +
+         "; " + std::string{kUnmodelledRemedies};
+}
+
+void check_memory(Scenario& scenario, const ReadOptions& options) {
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     const Accelerator& gpu = *group.accelerator;
     const GpuMemory memory = gpu_memory(scenario, group);
     const Bytes needed = memory.total();
     if (needed > gpu.memory) {
-      const std::string remedies = what_would_fit(scenario, group), moment = describe_moment(memory);
-      const std::string exceeded = "GPU memory exceeded: group " + in_quotes(group.name) + " needs " +
+      const std::string moment = describe_moment(memory);
+      const std::string exceeded = std::string{kMemoryExceeded} + ": group " + in_quotes(group.name) + " needs " +
                                    gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) +
                                    ": " + gibibytes(needed - gpu.memory) + " too much (" + describe_parts(memory) +
-                                   (moment.empty() ? "" : "; " + moment) + "); " +
-                                   (remedies.empty() ? "none of these alone would fit: a smaller batch, recomputation, "
-                                                       "sharding, tensor parallelism, more machines; "
-                                                       "not tried: several of them together, pipelines"
-                                                     : "would fit: " + remedies) +
-                                   "; " + std::string{kUnmodelledRemedies};
+                                   (moment.empty() ? "" : "; " + moment) + ")" +
+                                   (options.seeks_remedies ? "; " + remedies_text(scenario, group) : "");
       if (scenario.training.memory_check == MemoryCheck::kRefuse)
         throw NoResultError{group.place + ": " + exceeded + scenario.set_by};
       scenario.warnings.push_back(exceeded);
@@ -77,10 +81,10 @@ void check_shares(Scenario& scenario, const JsonReader& root) {
 
 }  // namespace
 
-void check_fits(Scenario& scenario, const JsonReader& root) {
+void check_fits(Scenario& scenario, const JsonReader& root, const ReadOptions& options) {
   scenario.training.strategy.kind->check(scenario, root.child("training").child("strategy"));
   check_topology(scenario, root);
-  check_memory(scenario);
+  check_memory(scenario, options);
   check_shares(scenario, root);
 }
 

@@ -104,4 +104,67 @@ TEST_CASE("mistakes on the command line") {
                 "/workload: expected \"convergence\"");
 }
 
+namespace {
+
+const std::string kSearch =
+    "provision --model resnet50 --samples 1M --instance p3.2xlarge --global-batch 128 --calibration kernels ";
+
+}  // namespace
+
+TEST_CASE("the best way to train is printed and written, the same whatever -j, and its scenario gives its time") {
+  const TemporaryFolder one, two;
+  const std::string arguments = kSearch + "--max-gpus 2 --quiet ";
+  const Outcome outcome = rehearse_with(arguments + "-j 1 -o " + one.path.string());
+  CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+  CHECK(outcome.out.starts_with("resnet50 on "));
+  for (const char* text : {"=>", "because of", "plans: ", "rehearse simulate "})
+    CHECK(outcome.out.find(text) != std::string::npos);
+  (void)rehearse_with(arguments + "-j 2 -o " + two.path.string());
+  for (const char* file : {"summary.json", "plans.csv", "plan.json"})
+    CHECK(read_file(one.path / file, kMiB) == read_file(two.path / file, kMiB));
+  const Json summary = load_json_file(one.path / "summary.json");
+  const Json run =
+      parse_json(rehearse_with("simulate " + (one.path / "plan.json").string() + " --json --quiet").out, "run");
+  CHECK(run["training_time_s"] == summary["answer"]["time_s"]);
+  CHECK(run["training_cost_usd"] == summary["answer"]["cost_usd"]);
+  // A second call takes what the first has kept.
+  CHECK(rehearse_with(arguments + "--json -o " + one.path.string()).out == read_file(one.path / "summary.json", kMiB));
+}
+
+TEST_CASE("a goal that nothing meets is told with what would meet it") {
+  const Outcome late = rehearse_with(kSearch + "--gpus 2 --deadline 5min --quiet");
+  CHECK(late.exit_code == 3);
+  CHECK_MESSAGE(
+      late.err.starts_with("rehearse: nothing is done within 300s: the fastest, 2 x p3.2xlarge (2 V100), takes "),
+      late.err);
+  CHECK(late.err.find("; --deadline ") != std::string::npos);
+  const Outcome poor = rehearse_with(kSearch + "--gpus 2 --budget 1USD --quiet");
+  CHECK(poor.exit_code == 3);
+  CHECK_MESSAGE(poor.err.starts_with("rehearse: nothing costs at most 1 USD: the cheapest, "), poor.err);
+}
+
+TEST_CASE("mistakes of who searches for the best way to train") {
+  check_refused("provision", 2, "SCENARIO is required, or --model with --gpus");
+  check_refused("provision " + kFile + " --deadline 1h", 2, "--target-loss is required");
+  check_refused("provision --model resnet50 --samples 1M", 2, "expected --gpus or --max-gpus");
+  check_refused("provision --model resnet5 --samples 1M --gpus 8", 2, "unknown model \"resnet5\"");
+  check_refused(kSearch + "--gpus 2 --epochs 3", 2, "expected one of --tokens, --samples and --epochs");
+  check_refused("provision --model resnet50 --instance p3.2xlarge --gpus 2", 2,
+                "expected one of --tokens, --samples and --epochs");
+  check_refused("provision --model resnet50 --tokens 1M --instance p3.2xlarge --gpus 2", 2,
+                "--tokens: expected --samples of model \"resnet50\"");
+  check_refused("provision --model resnet50 --epochs 3 --instance p3.2xlarge --gpus 2", 2,
+                "--epochs: expected the size of the data set");
+  check_refused("provision --model resnet50 --samples 1Q --instance p3.2xlarge --gpus 2", 2,
+                "--samples: expected a number from 1 to 1e15");
+  check_refused(kSearch + "--gpus 3", 2, "steps of 128 samples cannot be divided among 3 GPUs");
+  check_refused(kSearch + "--gpus 2 --budget 100", 2, "--budget: expected an amount with its currency");
+  check_refused(kSearch + "--gpus 2 --market cheap", 2, "--market: unknown market \"cheap\"");
+  check_refused(kSearch + "--gpus 2 --max-gpus 4", 2, "--max-gpus: expected none beside --gpus");
+  check_refused(kSearch + "--gpus 2 --target-loss 1", 2, "--target-loss: expected none beside");
+  check_refused(kSearch + "--gpus 2 --planner cm-dare+", 2, "--planner: expected \"ours\" or \"exhaustive\"");
+  check_refused("provision " + kRoot + "/scenarios/cm-dare.json --samples 1M --gpus 2", 2,
+                "expected one group of workers");
+}
+
 }  // namespace rehearse

@@ -1,0 +1,497 @@
+#include "sim/app/provision_goals.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "calibration/parameter_uncertainty.hpp"
+#include "sim/app/executor.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/setup.hpp"
+#include "sim/base/about.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/output_folder.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/plan/goal.hpp"
+#include "sim/scenario/work.hpp"
+
+namespace rehearse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Samples of a step where neither options nor a scenario say it: four million tokens, or so many images.
+constexpr double kUsualTokens = 1 << 22;
+constexpr std::int64_t kUsualSamples = 1024;
+
+/// "1T", "15.6 T", "300B", "1e12", "122070313": k, M, B or G, and T are powers of 1000.
+double read_count(const std::string& option, const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::string_view unit{rest, static_cast<std::size_t>(end - rest)};
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  constexpr std::array kUnits{Named{"", 1.0},  Named{"k", 1e3}, Named{"M", 1e6},
+                              Named{"B", 1e9}, Named{"G", 1e9}, Named{"T", 1e12}};
+  const auto found = std::ranges::find(kUnits, unit, [](const auto& known) { return std::string_view{known.name}; });
+  constexpr double kMost = 1e15;
+  if (error != std::errc{} || found == kUnits.end() || !(number * found->value >= 1 && number * found->value <= kMost))
+    throw InputError{option + ": expected a number from 1 to 1e15, such as 300B or 1.5T; found " + in_quotes(text)};
+  return number * found->value;
+}
+
+/// "2000USD", "1.5M USD".
+double read_budget(const std::string& text) {
+  constexpr std::string_view kUnit = "USD";
+  std::string amount = text;
+  const bool has_unit = amount.ends_with(kUnit);
+  if (has_unit) amount.resize(amount.size() - kUnit.size());
+  while (amount.ends_with(' ')) amount.pop_back();
+  try {
+    if (has_unit) return read_count("--budget", amount);
+  } catch (const InputError&) {}
+  throw InputError{"--budget: expected an amount with its currency, such as 2000USD or 1.5MUSD; found " +
+                   in_quotes(text)};
+}
+
+MachineFilter read_filter(const GoalCommand& goal) {
+  MachineFilter filter{.gpus = goal.gpus_named,
+                       .instances = goal.instances,
+                       .providers = goal.providers,
+                       .gpu_count = goal.gpus,
+                       .most_gpus = goal.most_gpus};
+  if (!goal.markets.empty()) filter.are_spot.clear();
+  for (std::string market : goal.markets) {
+    std::ranges::replace(market, '_', '-');
+    if (market != "spot" && market != "on-demand")
+      throw InputError{"--market: " +
+                       unknown_name_message("market", market, std::vector<std::string>{"on-demand", "spot"})};
+    filter.are_spot.push_back(market == "spot");
+  }
+  return filter;
+}
+
+bool names_machines(const GoalCommand& goal) {
+  return !goal.gpus_named.empty() || !goal.instances.empty() || !goal.providers.empty() || !goal.markets.empty();
+}
+
+/// A scenario before its degrees: where it came from, and what it is.
+struct Basis {
+  Json scenario;
+  std::string file_name;
+};
+
+/// Sets what options say, below the scenario's own values.
+void apply_options(Json& scenario, const GoalCommand& goal, const GoalQuestion& question, const Catalog& catalog,
+                   const std::string& file_name) {
+  std::vector<std::string> overrides;
+  if (!goal.precision.empty()) overrides.push_back("/workload/precision=" + goal.precision);
+  if (!goal.optimizer.empty()) overrides.push_back("/workload/optimizer=" + goal.optimizer);
+  if (!goal.calibration.empty()) overrides.push_back("/calibration=" + goal.calibration);
+  if (goal.sequence) overrides.push_back("/workload/model/structure/sequence_length=" + std::to_string(*goal.sequence));
+  overrides.insert(overrides.end(), question.overrides.begin(), question.overrides.end());
+  JsonOrigins origins;
+  scenario["training"]["memory_check"] = "warn";  // of a plan that nobody has chosen
+  override_scenario(scenario, file_name, overrides, catalog, origins);
+}
+
+/// Whether the model is a transformer, and how many positions a sample has; 0: none.
+int positions_of(const Scenario& scenario) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  return net == nullptr ? 0 : net->sequence_length;
+}
+
+/// The plainest training of the scenario, whatever memory it takes.
+Scenario read_plain(Json scenario, const std::string& file_name, const Catalog& catalog) {
+  clear_degrees(scenario);
+  scenario["workload"]["batch_per_worker"] = 1;
+  scenario["training"]["memory_check"] = "warn";
+  return read_scenario(scenario, file_name, catalog, {}, {.seeks_remedies = false});
+}
+
+double samples_of(const GoalCommand& goal, const Json& scenario, const Scenario& plain) {
+  const int stated = (goal.tokens.empty() ? 0 : 1) + (goal.samples.empty() ? 0 : 1) + (goal.epochs ? 1 : 0);
+  if (stated != 1) throw InputError{"expected one of --tokens, --samples and --epochs, the size of the training"};
+  if (!goal.samples.empty()) return std::ceil(read_count("--samples", goal.samples));
+  if (goal.epochs) {
+    const Json* all = json_pointer_find(scenario, "/workload/samples_per_epoch");
+    if (all == nullptr)
+      throw InputError{
+          "--epochs: expected the size of the data set, which no scenario states: --set /workload/samples_per_epoch=N"};
+    return std::ceil(*goal.epochs * all->get<double>());
+  }
+  const int positions = positions_of(plain);
+  if (positions == 0)
+    throw InputError{"--tokens: expected --samples of model " + in_quotes(plain.model.name) + ", which reads no words"};
+  return std::ceil(read_count("--tokens", goal.tokens) / positions);
+}
+
+std::int64_t global_batch_of(const GoalCommand& goal, const Json& scenario, const Scenario& plain) {
+  if (goal.global_batch) return *goal.global_batch;
+  if (const Json* stated = json_pointer_find(scenario, "/training/strategy/global_batch"))
+    return stated->get<std::int64_t>();
+  const int positions = positions_of(plain);
+  if (positions == 0) return kUsualSamples;
+  return std::max<std::int64_t>(1, std::int64_t{1} << std::lround(std::log2(kUsualTokens / positions)));
+}
+
+/// A question with all that it takes, once it is read.
+struct Prepared {
+  std::vector<GoalCandidate> candidates;
+  TrainingGoal goal;
+  std::string model;
+  std::int64_t global_batch = 0;
+  int positions = 0;
+  bool has_assumed_batch = false;
+};
+
+Basis basis_for(const GoalCommand& goal, const GoalQuestion& question, const MachineChoice* machines,
+                const Catalog& catalog) {
+  if (question.file.empty()) return {scenario_of_model(goal.model, *machines, catalog), "--model " + goal.model};
+  Basis basis{load_json_file(question.file), question.file.string()};
+  if (!goal.model.empty()) basis.scenario["workload"]["model"] = goal.model;
+  Json& group = only_workers(basis.scenario, basis.file_name);
+  if (machines != nullptr) set_machines(group, *machines);
+  return basis;
+}
+
+/// The scenario's own machines, or so many of them.
+MachineChoice own_machines(const Scenario& plain, const GoalCommand& goal) {
+  const Group& group = plain.first_workers();
+  MachineChoice own{.instance = group.instance.name,
+                    .count = group.count,
+                    .is_spot = group.market == Market::kSpot,
+                    .gpus = 0,
+                    .gpu = group.accelerator->name,
+                    .usd_per_hour = {},
+                    .region = group.region};
+  const int each = group.instance.accelerators;
+  if (goal.gpus) {
+    if (*goal.gpus % each != 0)
+      throw InputError{"--gpus: expected a multiple of the " + std::to_string(each) + " GPUs of a " + own.instance +
+                       "; found " + std::to_string(*goal.gpus)};
+    own.count = *goal.gpus / each;
+  }
+  own.gpus = own.count * each;
+  own.usd_per_hour = plain.costs.usd_per_hour(group.instance, own.is_spot, group.zone, Seconds{}, Seconds{});
+  return own;
+}
+
+void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machines, const GoalCommand& goal,
+                   const Scenario& plain) {
+  prepared.goal.samples = samples_of(goal, basis.scenario, plain);
+  prepared.global_batch = global_batch_of(goal, basis.scenario, plain);
+  prepared.model = plain.model.name;
+  prepared.positions = positions_of(plain);
+  Json& training = basis.scenario["training"];
+  for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
+    training.erase(key);
+  training["steps"] = 2;
+  training["warmup_steps"] = 0;
+  training["target"] = {{"samples", prepared.goal.samples}};
+  prepared.candidates.push_back(
+      {.machines = machines.text(),
+       .scenario = basis.scenario.dump(),
+       .file_name = basis.file_name,
+       .global_batch = prepared.global_batch,
+       .gpus = machines.gpus,
+       .usd_per_hour = machines.usd_per_hour ? std::optional{*machines.usd_per_hour * machines.count} : std::nullopt});
+}
+
+Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Catalog& catalog) {
+  if (question.file.empty() && goal.model.empty())
+    throw InputError{"expected a scenario, or --model (rehearse list models)"};
+  if (goal.gpus && goal.most_gpus) throw InputError{"--max-gpus: expected none beside --gpus"};
+  Prepared prepared;
+  prepared.goal.deadline = read_seconds("--deadline", question.deadline);
+  if (prepared.goal.deadline && !(*prepared.goal.deadline > Seconds{}))
+    throw InputError{"--deadline: expected a time above 0s; found " + to_text(*prepared.goal.deadline)};
+  if (!goal.budget.empty()) prepared.goal.budget_usd = read_budget(goal.budget);
+  prepared.goal.confidence = question.confidence;
+  const bool is_own = !question.file.empty() && !names_machines(goal) && !goal.most_gpus;
+  if (is_own) {
+    Basis basis = basis_for(goal, question, nullptr, catalog);
+    apply_options(basis.scenario, goal, question, catalog, basis.file_name);
+    Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
+    const MachineChoice own = own_machines(plain, goal);
+    only_workers(basis.scenario, basis.file_name)["count"] = own.count;
+    add_candidate(prepared, std::move(basis), own, goal, plain);
+  } else {
+    if (!goal.gpus && !goal.most_gpus) throw InputError{"expected --gpus or --max-gpus: how many GPUs may be rented"};
+    for (const MachineChoice& machines : machine_choices(catalog, read_filter(goal))) {
+      Basis basis = basis_for(goal, question, &machines, catalog);
+      apply_options(basis.scenario, goal, question, catalog, basis.file_name);
+      const Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
+      add_candidate(prepared, std::move(basis), machines, goal, plain);
+    }
+  }
+  prepared.has_assumed_batch = !goal.global_batch && question.file.empty();
+  return prepared;
+}
+
+// What is printed
+
+std::string number_text(double value, const char* unit) {
+  std::array<char, 60> text{};
+  std::snprintf(text.data(), text.size(), "%.3g %s", value, unit);
+  return text.data();
+}
+
+std::string usd_text(double usd) {
+  return usd >= 1e6   ? number_text(usd / 1e6, "million USD")
+         : usd >= 1e4 ? number_text(usd / 1e3, "thousand USD")
+                      : number_text(usd, "USD");
+}
+
+/// "21.6 d", "3.2 h": of a training.
+std::string long_time_text(double seconds) {
+  if (seconds >= 2 * 86400) return number_text(seconds / 86400, "days");
+  if (seconds >= 2 * 3600) return number_text(seconds / 3600, "h");
+  return seconds >= 120 ? number_text(seconds / 60, "min") : number_text(seconds, "s");
+}
+
+Table frontier_table(const GoalAnswer& answer) {
+  Table table{.header = {"", "machines", "plan", "time", "cost", "plans", "simulated", "do not fit"}, .rows = {}};
+  bool has_risk = false;
+  for (const GoalPlan& plan : answer.plans) has_risk |= plan.risk.has_value();
+  if (has_risk) table.header.emplace_back("in time");
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < answer.plans.size(); ++i)
+    if (answer.plans[i].best() != nullptr) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return answer.plans[i].time_s; });
+  for (const std::size_t i : order) {
+    const GoalPlan& plan = answer.plans[i];
+    const DegreeSearch& search = *plan.search;
+    table.rows.push_back({answer.answer == i    ? "=>"
+                          : plan.is_on_frontier ? "*"
+                                                : "",
+                          plan.candidate.machines, to_text(plan.best()->degrees, plan.candidate.gpus),
+                          long_time_text(plan.time_s), plan.cost_usd ? usd_text(*plan.cost_usd) : "-",
+                          std::to_string(search.plans.size()), std::to_string(search.simulated),
+                          std::to_string(search.too_large)});
+    if (has_risk) table.rows.back().push_back(plan.risk ? number_text(100 * plan.risk->probability, "%") : "-");
+  }
+  return table;
+}
+
+/// The next plans on the same machines, and what each loses by.
+Table next_table(const GoalPlan& plan, std::size_t most) {
+  Table table{.header = {"next", "step", "slower", "because of"}, .rows = {}};
+  const std::vector<SearchedPlan>& plans = plan.search->plans;
+  const Json best = parse_json(plans.front().summary, "summary");
+  for (std::size_t i = 1; i < std::min(plan.search->simulated, most + 1); ++i) {
+    const Json other = parse_json(plans[i].summary, "summary");
+    table.rows.push_back({to_text(plans[i].degrees, plan.candidate.gpus), number_text(plans[i].step_s, "s"),
+                          number_text(100 * (plans[i].step_s / plans.front().step_s - 1), "%"),
+                          why_slower(best, other)});
+  }
+  return table;
+}
+
+std::string sentence_of(const Prepared& prepared, const GoalPlan& plan,
+                        const std::optional<std::pair<double, double>>& interval) {
+  const Json summary = parse_json(plan.best()->summary, "summary");
+  std::string text = prepared.model + " on " + plan.candidate.machines + ": " +
+                     to_text(plan.best()->degrees, plan.candidate.gpus) + ": ";
+  text += plan.risk ? long_time_text(plan.time_s) + " (" + long_time_text(plan.risk->time_s.p5) + " to " +
+                          long_time_text(plan.risk->time_s.p95) + " in nine of ten runs)"
+                    : long_time_text(plan.time_s);
+  if (interval && !plan.risk)
+    text += " (" + long_time_text(plan.time_s * interval->first) + " to " +
+            long_time_text(plan.time_s * interval->second) + ", 90 %)";
+  if (plan.cost_usd) text += ", " + usd_text(*plan.cost_usd);
+  text += ", a step of " + number_text(plan.best()->step_s, "s");
+  if (prepared.positions > 0)
+    text += ", " + number_text(summary["samples_per_s"].get<double>() * prepared.positions / 1e3, "thousand tokens/s");
+  text += ", GPUs busy " + number_text(100 * summary["gpu_utilization"].get<double>(), "%");
+  return text;
+}
+
+/// What the best plan that did not fit needs, as `simulate` says it, and what would make it fit.
+std::string refusal_of(const GoalPlan& plan, const SearchedPlan& refused, const Catalog& catalog) {
+  try {
+    (void)read_scenario(plan_scenario(plan.candidate, refused.degrees, false), plan.candidate.file_name, catalog);
+  } catch (const NoResultError& error) { return error.what(); }
+  return {};
+}
+
+void print_details(const GoalPlan& plan, const Catalog& catalog) {
+  constexpr std::size_t kMostNext = 5;
+  const DegreeSearch& search = *plan.search;
+  if (const Table table = next_table(plan, kMostNext); !table.rows.empty()) std::printf("\n%s", to_text(table).c_str());
+  std::printf("\n%zu plans: %zu simulated, %zu do not fit into memory, %zu cannot be trained so", search.plans.size(),
+              search.simulated, search.too_large, search.without_result);
+  if (!search.is_complete)
+    std::printf(", %zu come later by the closed form; some of these might be faster: --simulated %zu looks at more",
+                search.not_tried, 2 * search.simulated);
+  else if (search.not_tried > 0)
+    std::printf(", %zu are slower by the closed form%s", search.not_tried,
+                search.least_ratio < 1 ? (", even at " + number_text(100 * search.least_ratio, "%") +
+                                          " of it, which is the least that a simulated plan took")
+                                             .c_str()
+                                       : "");
+  std::printf("\n");
+  if (const SearchedPlan* refused = search.best_too_large();
+      refused != nullptr && search.best() != nullptr && refused->estimate_s < search.best()->estimate_s)
+    std::printf("faster by the closed form, but too large: %s: %s\n",
+                to_text(refused->degrees, plan.candidate.gpus).c_str(), refusal_of(plan, *refused, catalog).c_str());
+}
+
+void print_left_out(const GoalAnswer& answer) {
+  for (const GoalPlan& plan : answer.plans)
+    if (!plan.left_out.empty())
+      std::printf("left out: %s: %s\n", plan.candidate.machines.c_str(), shortened(plan.left_out, 200).c_str());
+}
+
+/// Times of the best plan by the 90 % interval of its speed.
+std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, const GoalQuestion& question,
+                                                     const Catalog& catalog) {
+  const Scenario scenario =
+      read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
+  const double spread = has_uncertain_values(scenario)
+                            ? speed_uncertainty(scenario, pool_of(question.common), {}, question.common.budget)
+                            : 0;
+  const auto [low, high] = scenario.profile.uncertainty.interval(spread);
+  if (!(low > 0) || low == high) return {};
+  return std::pair{1 / high, 1 / low};
+}
+
+/// What a user should know: of the best plan's scenario, once each.
+void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& question, const Catalog& catalog) {
+  if (question.common.is_quiet) return;
+  if (prepared.has_assumed_batch)
+    std::fprintf(stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
+                 static_cast<long long>(prepared.global_batch),
+                 prepared.positions > 0 ? (" of " + std::to_string(prepared.positions) + " tokens").c_str() : "");
+  const Scenario scenario =
+      read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
+  for (const std::string& warning : scenario.warnings)
+    std::fprintf(stderr, "rehearse: warning: %s\n", shortened(warning, 500).c_str());
+  const Group& group = scenario.first_workers();
+  if (group.market == Market::kSpot && !scenario.has_revocations())
+    std::fprintf(stderr,
+                 "rehearse: warning: spot machines are taken never to be revoked, as no spot_pool says when they are "
+                 "(rehearse list spot_pools)\n");
+}
+
+std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json) {
+  OutputFolder files{folder};
+  files.write("summary.json", json);
+  files.write("plans.csv", plans_csv(answer));
+  if (answer.answer) {
+    const GoalPlan& plan = answer.plans[*answer.answer];
+    files.write("plan.json", to_json_text(plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value())));
+  }
+  files.commit();
+  return files.names();
+}
+
+}  // namespace
+
+void add_goal_options(Options options, GoalCommand& goal) {
+  options.add_option("--model", goal.model, "MODEL",
+                     "Model to train (rehearse list models), in place of the scenario's");
+  options.add_option("--tokens", goal.tokens, "N",
+                     "Tokens to train on, such as 300B or 1.5T; searches for the best way to train, as all options "
+                     "below but --set do");
+  options.add_option("--samples", goal.samples, "N", "Samples to train on, such as 90M");
+  options.add_option("--epochs", goal.epochs, "N",
+                     "Passes through the data set, of samples_per_epoch in the scenario's workload");
+  options.add_option("--gpus", goal.gpus, "N", "GPUs of the cluster").range(1, 100'000);
+  options
+      .add_option("--max-gpus", goal.most_gpus, "N",
+                  "At most so many GPUs: clusters of 1, 2, 4 and more machines are compared")
+      .range(1, 100'000);
+  options
+      .add_option("--gpu", goal.gpus_named, "NAME,...",
+                  "Machines of the catalog with these GPUs, such as H100,A100 (rehearse list gpus)")
+      .delimiter(',');
+  options.add_option("--instance", goal.instances, "NAME,...", "These machines (rehearse list instances)")
+      .delimiter(',');
+  options.add_option("--provider", goal.providers, "NAME,...", "Machines of aws, gce or azure").delimiter(',');
+  options.add_option("--market", goal.markets, "NAME,...", "Prices: on-demand (default) or spot").delimiter(',');
+  options.add_option("--budget", goal.budget, "AMOUNT",
+                     "Most that the training may cost, such as 20kUSD: the fastest within it");
+  options
+      .add_option("--global-batch", goal.global_batch, "N",
+                  "Samples of a step, the same of all plans (default: the scenario's; else about 4 million tokens, or "
+                  "1024 samples)")
+      .range(1, 10'000'000);
+  options.add_option("--sequence", goal.sequence, "N", "Tokens of a sample, in place of the model's")
+      .range(1, 10'000'000);
+  options.add_option("--precision", goal.precision, "NAME",
+                     "fp32, tf32, fp16 or bf16 (default with --model: 16 bits where GPUs have units for them)");
+  options.add_option("--optimizer", goal.optimizer, "NAME", "sgd, momentum or adam (default with --model: adam)");
+  options.add_option("--calibration", goal.calibration, "NAME",
+                     "Profile that says what costs how much (rehearse list profiles; default with --model: auto)");
+  options.add_count("--simulated", goal.most_simulated, 1, 100'000,
+                    "Simulate at most so many plans on each set of machines (default: 240)");
+}
+
+bool has_goal(const GoalCommand& goal) {
+  return !goal.model.empty() || !goal.tokens.empty() || !goal.samples.empty() || goal.epochs || goal.gpus ||
+         goal.most_gpus || names_machines(goal) || !goal.budget.empty() || goal.global_batch || goal.sequence ||
+         !goal.precision.empty() || !goal.optimizer.empty() || !goal.calibration.empty() || goal.most_simulated;
+}
+
+int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
+  const CommonOptions& common = question.common;
+  const auto max_run_time = read_max_run_time(question.max_run_time);
+  const Catalog catalog = load_catalog(common);
+  const Prepared prepared = prepare(goal, question, catalog);
+  const auto made = make_folder(common.output);
+  if (made) require_complete(*common.output);
+  ResultStore store = common.output ? ResultStore::open(*common.output / "results.sqlite") : ResultStore::temporary();
+  Progress progress{"simulations", common.is_quiet};
+  const SearchMeans means{.pool = pool_of(common),
+                          .store = store,
+                          .program = program_identity(),
+                          .limits = {.is_stopped = common.budget.asked(),
+                                     .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt},
+                          .on_done = [&](std::size_t done) { progress.update(static_cast<std::int64_t>(done), 0); }};
+  GoalOptions options{.degrees = {.is_exhaustive = question.is_exhaustive},
+                      .runs = static_cast<std::size_t>(question.runs)};
+  if (goal.most_simulated) {
+    options.degrees.most = static_cast<std::size_t>(*goal.most_simulated);
+    options.degrees.least = std::min(options.degrees.least, options.degrees.most);
+  }
+  const GoalAnswer answer = search_goal(prepared.candidates, prepared.goal, catalog, options, means);
+  progress.clear();
+  const std::string json = to_json_text(to_json(answer, prepared.goal));
+  std::vector<std::string> written;
+  if (common.output) written = write_results(*common.output, answer, json);
+  if (common.prints_json) {
+    std::fputs(json.c_str(), stdout);
+  } else {
+    if (answer.answer) {
+      const GoalPlan& plan = answer.plans[*answer.answer];
+      if (answer.is_complete) warn(plan, prepared, question, catalog);
+      std::printf("%s\n\n",
+                  sentence_of(prepared, plan, answer.is_complete ? interval_of(plan, question, catalog) : std::nullopt)
+                      .c_str());
+    }
+    if (const Table table = frontier_table(answer); !table.rows.empty())
+      std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
+    if (answer.answer && answer.is_complete) print_details(answer.plans[*answer.answer], catalog);
+    print_left_out(answer);
+    if (answer.answer && common.output) std::printf("\nrehearse simulate %s\n", (*common.output / "plan.json").c_str());
+    std::fflush(stdout);
+  }
+  if (common.output) say_written(common, *common.output, written);
+  if (!answer.is_complete)
+    end_early(common.budget, common.output
+                                 ? "what was found is kept in " + (*common.output / "results.sqlite").string() +
+                                       "; the same command goes on there"
+                                 : "-o DIR would have kept what was found");
+  if (!answer.answer) throw NoResultError{miss_in_words(answer, prepared.goal)};
+  return kSuccess;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,499 @@
+#include "sim/plan/goal.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/find_model.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+namespace {
+
+JsonReader asked_by_option(const std::string& option) {
+  static const Json nothing = Json::object();
+  return JsonReader{nothing, option};
+}
+
+/// The price that holds anywhere, or else that of the first region that has one.
+std::pair<std::optional<double>, std::string> price_of(const Instance& instance, bool is_spot) {
+  if (const auto any = is_spot ? instance.usd_per_hour_spot : instance.usd_per_hour_on_demand) return {any, {}};
+  for (const RegionalPrice& price : instance.prices)
+    if (price.is_spot == is_spot) return {price.usd_per_hour, price.regions.front()};
+  return {};
+}
+
+/// A region of the provider's, for links between its machines.
+std::string home_of(const std::string& provider) {
+  if (provider == "aws") return "us-east-1";
+  if (provider == "gce") return "us-central1";
+  if (provider == "azure") return "eastus";
+  return "room";
+}
+
+std::vector<int> counts_of(const MachineFilter& filter, int gpus_each) {
+  if (filter.gpu_count)
+    return *filter.gpu_count % gpus_each == 0 ? std::vector{*filter.gpu_count / gpus_each} : std::vector<int>{};
+  std::vector<int> counts;
+  const int most = *filter.most_gpus / gpus_each;
+  for (int count = 1; count < most; count *= 2) counts.push_back(count);
+  if (most > 0) counts.push_back(most);
+  return counts;
+}
+
+bool is_named(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
+/// Whether the GPU is one of those that are asked for.
+bool is_board(const std::vector<std::string>& asked, const std::string& gpu) {
+  return asked.empty() || std::ranges::any_of(asked, [&](const std::string& name) {
+           return gpu == name || gpu.starts_with(name + " ");
+         });
+}
+
+void check_names(const Catalog& catalog, const MachineFilter& filter) {
+  const std::vector<std::string> gpus = catalog.accelerator_names();
+  for (const std::string& name : filter.gpus)
+    if (std::ranges::none_of(gpus, [&](const std::string& gpu) { return is_board({name}, gpu); }))
+      throw InputError{"--gpu: " + unknown_name_message("GPU", name, gpus)};
+  for (const std::string& name : filter.instances) (void)catalog.instance(name, asked_by_option("--instance"));
+}
+
+}  // namespace
+
+std::string MachineChoice::text() const {
+  return std::to_string(count) + " x " + instance + (is_spot ? ", spot" : "") + " (" + std::to_string(gpus) + " " +
+         gpu + ")";
+}
+
+std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter) {
+  check_names(catalog, filter);
+  std::vector<MachineChoice> choices;
+  std::set<std::string> providers, sizes;
+  for (const std::string& name : catalog.instance_names()) {
+    const Instance instance = read_instance(name, catalog.instance(name, asked_by_option("--instance")));
+    if (!instance.provider.empty()) providers.insert(instance.provider);
+    if (instance.accelerators == 0 || !is_named(filter.instances, name) || !is_board(filter.gpus, instance.accelerator))
+      continue;
+    if (!filter.providers.empty() && !is_named(filter.providers, instance.provider)) continue;
+    for (const bool is_spot : filter.are_spot) {
+      const auto [usd, region] = price_of(instance, is_spot);
+      if (!usd && filter.instances.empty()) continue;
+      sizes.insert(std::to_string(instance.accelerators));
+      for (const int count : counts_of(filter, instance.accelerators))
+        choices.push_back({.instance = name,
+                           .count = count,
+                           .is_spot = is_spot,
+                           .gpus = count * instance.accelerators,
+                           .gpu = instance.accelerator,
+                           .usd_per_hour = usd,
+                           .region = region.empty() ? home_of(instance.provider) : region});
+    }
+  }
+  for (const std::string& name : filter.providers)
+    if (!providers.contains(name))
+      throw InputError{
+          "--provider: " +
+          unknown_name_message("provider", name, std::vector<std::string>{providers.begin(), providers.end()})};
+  if (!choices.empty()) return choices;
+  if (sizes.empty())
+    throw InputError{
+        "no machine of the catalogs is of these GPUs, instances, providers and markets and has a price: see "
+        "rehearse list instances"};
+  const int asked = filter.gpu_count.value_or(filter.most_gpus.value_or(0));
+  throw InputError{(filter.gpu_count ? "--gpus: expected a multiple of the GPUs of a machine, "
+                                     : "--max-gpus: expected at least the GPUs of a machine, ") +
+                   joined(sizes, " or ") + "; found " + std::to_string(asked)};
+}
+
+Json& only_workers(Json& scenario, const std::string& file_name) {
+  Json& groups = scenario["cluster"]["groups"];
+  if (groups.size() != 1 || groups[0].value("role", "") != "worker")
+    throw InputError{file_name + ": /cluster/groups: expected one group of workers; found " +
+                     std::to_string(groups.size()) +
+                     " groups: degrees are searched for alike machines without servers"};
+  return groups[0];
+}
+
+void set_machines(Json& group, const MachineChoice& machines) {
+  group["instance"] = machines.instance;
+  group["count"] = machines.count;
+  if (!group.contains("region")) group["region"] = machines.region;
+  if (machines.is_spot)
+    group["market"] = "spot";
+  else
+    group.erase("market");
+}
+
+Json scenario_of_model(const std::string& model, const MachineChoice& machines, const Catalog& catalog) {
+  const JsonReader by = asked_by_option("--model");
+  const Instance instance = read_instance(machines.instance, catalog.instance(machines.instance, by));
+  const Accelerator gpu = read_accelerator(machines.gpu, catalog.accelerator(machines.gpu, by));
+  const char* precision = gpu.peak_bf16 > FlopsPerSecond{} ? "bf16" : gpu.peak_fp16 > gpu.peak_fp32 ? "fp16" : "fp32";
+  const FoundModel found = find_model(model, by, catalog);
+  const Json* family = json_pointer_find(found.json.value(), "/structure/family");
+  Json strategy{{"kind", "all_reduce"}, {"algorithm", "library"}};
+  if (family != nullptr && *family == "transformer" && std::string_view{precision} != "fp32")
+    strategy["gradient_precision"] = "fp32";
+  Json group{{"name", "machines"}, {"role", "worker"}};
+  set_machines(group, machines);
+  Json network = Json::object();
+  const bool is_known = catalog.region_link(machines.region, machines.region) != nullptr;
+  const bool is_rdma = instance.transport == NetworkTransport::kRdma;
+  if (machines.count > 1 && (is_rdma || !is_known))
+    network["links"].push_back({{"from", machines.region},
+                                {"to", machines.region},
+                                {"latency", is_rdma ? "15us" : "50us"},
+                                {"source", "assumption for machines in one placement group"}});
+  return Json{
+      {"format", 1},
+      {"name", model},
+      {"workload", {{"model", model}, {"batch_per_worker", 1}, {"optimizer", "adam"}, {"precision", precision}}},
+      {"cluster", {{"groups", Json::array({group})}, {"network", network}}},
+      {"training", {{"strategy", std::move(strategy)}, {"steps", 2}}},
+      {"calibration", "auto"}};
+}
+
+Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool has_revocations) {
+  Json scenario = parse_json(candidate.scenario, candidate.file_name);
+  set_degrees(scenario, degrees, candidate.global_batch);
+  Json& training = scenario["training"];
+  const Json samples = training["target"]["samples"];
+  scenario["name"] = candidate.machines + ": " + to_text(degrees, candidate.gpus);
+  if (has_revocations) {
+    for (const char* key : {"steps", "target", "warmup_steps"}) training.erase(key);
+    training["samples"] = samples;
+  }
+  return scenario;
+}
+
+namespace {
+
+constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
+
+/// Products of convolutions take fewer operations by Winograd's algorithm than are counted: 2.25 of 3 x 3 ones.
+constexpr double kFewestOperations = 1 / 2.25;
+
+/// What the candidate takes and costs at the least: the arithmetic of the training at the peak of all of its GPUs.
+Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, const Catalog& catalog) {
+  Json plain = parse_json(candidate.scenario, candidate.file_name);
+  clear_degrees(plain);
+  plain["workload"]["batch_per_worker"] = 1;
+  plain["training"]["memory_check"] = "warn";
+  const Scenario scenario = read_scenario(plain, candidate.file_name, catalog, {}, {.seeks_remedies = false});
+  const bool is_transformer = std::holds_alternative<Transformer>(scenario.model.structure);
+  const double work =
+      scenario.workload.training_flops().value() * goal.samples * (is_transformer ? 1 : kFewestOperations);
+  const Accelerator& gpu = *scenario.first_workers().accelerator;
+  const double peak =
+      std::max(scenario.peak_of(gpu).value(), scenario.model.fp8 == Fp8::kNone ? 0 : gpu.peak_fp8.value());
+  return Seconds{work / (peak * candidate.gpus)};
+}
+
+std::optional<double> cost_of(const GoalCandidate& candidate, double time_s) {
+  return candidate.usd_per_hour ? std::optional{*candidate.usd_per_hour * time_s / 3600} : std::nullopt;
+}
+
+std::string usd_text(double usd) { return to_text(std::round(usd)) + " USD"; }
+
+std::string days_text(double seconds) {
+  const double unit = seconds >= 2 * 86'400 ? 86'400 : seconds >= 2 * 3600 ? 3600 : 60;
+  const char* word = unit == 86'400 ? "d" : unit == 3600 ? "h" : "min";
+  return to_text(std::round(seconds / unit * 100) / 100) + word;
+}
+
+/// Why a candidate need not be searched; empty: it has to be.
+std::string why_left_out(const GoalPlan& plan, const std::vector<GoalPlan>& others, const TrainingGoal& goal) {
+  const double least = plan.least_time.value();
+  const auto cost = cost_of(plan.candidate, least);
+  if (goal.deadline && least > goal.deadline->value())
+    return "at the peak of its GPUs the arithmetic alone takes " + days_text(least);
+  if (goal.budget_usd && cost && *cost > *goal.budget_usd)
+    return "at the peak of its GPUs the arithmetic alone costs " + usd_text(*cost);
+  for (const GoalPlan& other : others)
+    if (other.best() != nullptr && cost && other.cost_usd && other.time_s <= least && *other.cost_usd <= *cost)
+      return other.candidate.machines + " are faster and cheaper than its arithmetic at the peak of its GPUs";
+  return {};
+}
+
+/// Runs the whole training where machines may be taken away; otherwise what the simulated step says.
+void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, const GoalOptions& options,
+            const SearchMeans& means) {
+  const SearchedPlan& best = *plan.best();
+  const Json summary = parse_json(best.summary, "summary");
+  plan.time_s = summary["training_time_s"].get<double>();
+  if (summary["training_cost_usd"].is_number()) plan.cost_usd = summary["training_cost_usd"].get<double>();
+  const Json scenario = plan_scenario(plan.candidate, best.degrees, true);
+  if (!read_scenario(scenario, plan.candidate.file_name, catalog).has_revocations()) return;
+  const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
+  plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
+                  {scenario.dump()}, {goal.deadline.value_or(Seconds{kBeyondAll})})
+                  .front();
+  if (!plan.risk->error.empty()) return;
+  plan.time_s = plan.risk->time_s.p50;
+  plan.cost_usd = plan.risk->cost_usd.p50;
+}
+
+bool has_result(const GoalPlan& plan) { return plan.best() != nullptr && (!plan.risk || plan.risk->error.empty()); }
+
+bool meets(const GoalPlan& plan, const TrainingGoal& goal) {
+  if (!has_result(plan)) return false;
+  const bool is_in_time =
+      !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence : plan.time_s <= goal.deadline->value());
+  return is_in_time && (!goal.budget_usd || (plan.cost_usd && *plan.cost_usd <= *goal.budget_usd));
+}
+
+/// The smaller the better.
+std::pair<double, double> rank(const GoalPlan& plan, const TrainingGoal& goal) {
+  const double cost = plan.cost_usd.value_or(kBeyondAll);
+  return goal.budget_usd && !goal.deadline ? std::pair{plan.time_s, cost} : std::pair{cost, plan.time_s};
+}
+
+void choose(GoalAnswer& answer, const TrainingGoal& goal) {
+  for (std::size_t i = 0; i < answer.plans.size(); ++i) {
+    GoalPlan& plan = answer.plans[i];
+    if (!has_result(plan)) continue;
+    plan.is_on_frontier = std::ranges::none_of(answer.plans, [&](const GoalPlan& other) {
+      const double own_cost = plan.cost_usd.value_or(kBeyondAll), its_cost = other.cost_usd.value_or(kBeyondAll);
+      return &other != &plan && has_result(other) && other.time_s <= plan.time_s && its_cost <= own_cost &&
+             std::pair{other.time_s, its_cost} != std::pair{plan.time_s, own_cost};
+    });
+    if (meets(plan, goal) && (!answer.answer || rank(plan, goal) < rank(answer.plans[*answer.answer], goal)))
+      answer.answer = i;
+  }
+}
+
+const char* word_of(PlanOutcome outcome) {
+  constexpr const char* kWords[] = {"not simulated", "too large", "without result", "simulated"};
+  return kWords[static_cast<std::size_t>(outcome)];
+}
+
+Json json_of(const Degrees& degrees) {
+  return {{"tensor", degrees.tensor},
+          {"sequence_parallel", degrees.has_sequence_parts},
+          {"context", degrees.context},
+          {"experts", degrees.experts},
+          {"stages", degrees.stages},
+          {"chunks", degrees.chunks},
+          {"schedule", degrees.stages == 1       ? "none"
+                       : degrees.chunks > 1      ? "interleaved"
+                       : degrees.splits_backward ? "zb1p"
+                                                 : "1f1b"},
+          {"microbatch", degrees.microbatch},
+          {"recompute", degrees.recompute},
+          {"sharding", degrees.sharding},
+          {"algorithm", degrees.algorithm}};
+}
+
+Json json_of(const GoalPlan& plan) {
+  Json json{{"machines", plan.candidate.machines},
+            {"gpus", plan.candidate.gpus},
+            {"usd_per_hour", plan.candidate.usd_per_hour ? Json(*plan.candidate.usd_per_hour) : Json{}},
+            {"least_time_s", plan.least_time.value()},
+            {"is_on_frontier", plan.is_on_frontier}};
+  if (!plan.search) {
+    json["left_out"] = plan.left_out;
+    return json;
+  }
+  const DegreeSearch& search = *plan.search;
+  json["plans"] = search.plans.size();
+  json["simulated"] = search.simulated;
+  json["too_large"] = search.too_large;
+  json["without_result"] = search.without_result;
+  json["not_simulated"] = search.not_tried;
+  json["is_complete"] = search.is_complete;
+  json["least_ratio"] = search.least_ratio;
+  json["degrees"] = plan.best() ? json_of(plan.best()->degrees) : Json{};
+  if (!plan.best()) return json;
+  json["plan"] = to_text(plan.best()->degrees, plan.candidate.gpus);
+  json["step_s"] = plan.best()->step_s;
+  json["time_s"] = plan.time_s;
+  json["cost_usd"] = plan.cost_usd ? Json(*plan.cost_usd) : Json{};
+  const Json summary = parse_json(plan.best()->summary, "summary");
+  for (const char* key :
+       {"samples_per_s", "gpu_utilization", "gpu_memory_needed_B", "gpu_memory_available_B", "bottleneck"})
+    if (summary.contains(key)) json[key] = summary[key];
+  constexpr std::size_t kMostNext = 5;
+  Json& next = json["next"] = Json::array();
+  for (std::size_t i = 1; i < std::min(search.simulated, kMostNext + 1); ++i) {
+    const SearchedPlan& other = search.plans[i];
+    next.push_back({{"plan", to_text(other.degrees, plan.candidate.gpus)},
+                    {"step_s", other.step_s},
+                    {"why", why_slower(summary, parse_json(other.summary, "summary"))}});
+  }
+  if (plan.risk)
+    json["risk"] = {
+        {"probability", plan.risk->probability},
+        {"runs", plan.risk->runs},
+        {"time_s", {{"p5", plan.risk->time_s.p5}, {"p50", plan.risk->time_s.p50}, {"p95", plan.risk->time_s.p95}}},
+        {"cost_usd",
+         {{"p5", plan.risk->cost_usd.p5}, {"p50", plan.risk->cost_usd.p50}, {"p95", plan.risk->cost_usd.p95}}},
+        {"error", plan.risk->error.empty() ? Json{} : Json(plan.risk->error)}};
+  return json;
+}
+
+}  // namespace
+
+GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const TrainingGoal& goal, const Catalog& catalog,
+                       const GoalOptions& options, const SearchMeans& means) {
+  GoalAnswer answer;
+  std::string first_error;
+  for (const GoalCandidate& candidate : candidates) {
+    GoalPlan plan{.candidate = candidate, .search = {}, .left_out = {}, .risk = {}};
+    try {
+      plan.least_time = least_time(candidate, goal, catalog);
+    } catch (const InputError& error) {
+      if (candidates.size() == 1) throw;
+      plan.left_out = error.what();
+      if (first_error.empty()) first_error = error.what();
+    }
+    answer.plans.push_back(std::move(plan));
+  }
+  if (std::ranges::all_of(answer.plans, [](const GoalPlan& plan) { return !plan.left_out.empty(); }))
+    throw InputError{first_error};
+  std::ranges::stable_sort(answer.plans, {}, [&](const GoalPlan& plan) {
+    const double least = plan.least_time.value();
+    return std::pair{cost_of(plan.candidate, least).value_or(kBeyondAll), least};
+  });
+  for (GoalPlan& plan : answer.plans) {
+    if (!plan.left_out.empty()) continue;
+    if (!answer.is_complete) {
+      plan.left_out = "the search was ended before";
+      continue;
+    }
+    plan.left_out = why_left_out(plan, answer.plans, goal);
+    if (!plan.left_out.empty()) continue;
+    try {
+      plan.search =
+          search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name), plan.candidate.file_name,
+                         plan.candidate.global_batch, catalog, options.degrees, means);
+      answer.is_complete = plan.search->has_time;
+      if (plan.best() != nullptr) finish(plan, goal, catalog, options, means);
+    } catch (const InputError& error) {
+      if (candidates.size() == 1) throw;
+      plan.left_out = error.what();
+    } catch (const ProvisionStopped&) { answer.is_complete = false; }
+  }
+  choose(answer, goal);
+  return answer;
+}
+
+std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
+  const GoalPlan *fastest = nullptr, *cheapest = nullptr;
+  for (const GoalPlan& plan : answer.plans) {
+    if (!has_result(plan)) continue;
+    if (fastest == nullptr || plan.time_s < fastest->time_s) fastest = &plan;
+    if (plan.cost_usd && (cheapest == nullptr || *plan.cost_usd < *cheapest->cost_usd)) cheapest = &plan;
+  }
+  if (fastest == nullptr) {
+    for (const GoalPlan& plan : answer.plans)
+      if (plan.search)
+        for (const SearchedPlan& each : plan.search->plans)
+          if (!each.error.empty() && each.outcome != PlanOutcome::kNotTried)
+            return "no plan has a result; the first, " + to_text(each.degrees, plan.candidate.gpus) + " on " +
+                   plan.candidate.machines + ": " + each.error;
+    for (const GoalPlan& plan : answer.plans)
+      if (!plan.left_out.empty())
+        return "no machines are in question; the cheapest at their peak, " + plan.candidate.machines + ": " +
+               plan.left_out;
+    return "no plan has a result";
+  }
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (goal.deadline) {
+    const double deadline = goal.deadline->value();
+    if (fastest->risk)
+      add("nothing is done within " + to_text(*goal.deadline) + " with a probability of " + to_text(goal.confidence) +
+          ": the fastest, " + fastest->candidate.machines + ", takes " + days_text(fastest->time_s) +
+          ", in time with a probability of " + to_text(fastest->risk->probability) + "; --deadline " +
+          days_text(fastest->risk->time_s.p95) + " would do for 0.95");
+    else if (fastest->time_s > deadline)
+      add("nothing is done within " + to_text(*goal.deadline) + ": the fastest, " + fastest->candidate.machines +
+          ", takes " + days_text(fastest->time_s) + ", " + days_text(fastest->time_s - deadline) +
+          " more; --deadline " + days_text(std::ceil(fastest->time_s)) + " would do, or about " +
+          std::to_string(std::llround(std::ceil(fastest->candidate.gpus * fastest->time_s / deadline))) +
+          " such GPUs, if as many more were as much faster");
+  }
+  if (goal.budget_usd && cheapest != nullptr) {
+    if (*cheapest->cost_usd > *goal.budget_usd)
+      add("nothing costs at most " + usd_text(*goal.budget_usd) + ": the cheapest, " + cheapest->candidate.machines +
+          ", costs " + usd_text(*cheapest->cost_usd) + ", " + usd_text(*cheapest->cost_usd - *goal.budget_usd) +
+          " more; --budget " + usd_text(std::ceil(*cheapest->cost_usd)) + " would do");
+    else if (text.empty())
+      add("nothing is both in time and within the budget: the fastest, " + fastest->candidate.machines + ", takes " +
+          days_text(fastest->time_s) + (fastest->cost_usd ? " for " + usd_text(*fastest->cost_usd) : "") +
+          ", the cheapest, " + cheapest->candidate.machines + ", " + days_text(cheapest->time_s) + " for " +
+          usd_text(*cheapest->cost_usd));
+  } else if (goal.budget_usd) {
+    add("no price of these machines is known, so that no budget can be kept: without --budget they are compared by "
+        "time");
+  }
+  return text.empty() ? "no plan meets the goal" : text;
+}
+
+Json to_json(const GoalAnswer& answer, const TrainingGoal& goal) {
+  Json candidates = Json::array();
+  for (const GoalPlan& plan : answer.plans) candidates.push_back(json_of(plan));
+  return {{"format", 1},
+          {"samples", goal.samples},
+          {"deadline_s", goal.deadline ? Json(goal.deadline->value()) : Json{}},
+          {"budget_usd", goal.budget_usd ? Json(*goal.budget_usd) : Json{}},
+          {"confidence", goal.confidence},
+          {"is_complete", answer.is_complete},
+          {"answer", answer.answer ? json_of(answer.plans[*answer.answer]) : Json{}},
+          {"candidates", std::move(candidates)}};
+}
+
+std::string plans_csv(const GoalAnswer& answer) {
+  CsvWriter csv{{"machines",
+                 "gpus",
+                 "tensor",
+                 "sequence_parallel",
+                 "context",
+                 "experts",
+                 "stages",
+                 "chunks",
+                 "schedule",
+                 "microbatch",
+                 "recompute",
+                 "sharding",
+                 "algorithm",
+                 "estimated_step_s",
+                 "outcome",
+                 "step_s",
+                 "training_time_s",
+                 "training_cost_usd",
+                 "gpu_memory_needed_B",
+                 "why"}};
+  for (const GoalPlan& plan : answer.plans) {
+    if (!plan.search) continue;
+    for (const SearchedPlan& each : plan.search->plans) {
+      std::vector<CsvField> fields{plan.candidate.machines, plan.candidate.gpus};
+      const Json degrees = json_of(each.degrees);
+      for (const auto& [key, value] : degrees.items())
+        fields.emplace_back(value.is_string() ? value.get<std::string>() : value.dump());
+      const Json summary = each.summary.empty() ? Json::object() : parse_json(each.summary, "summary");
+      const auto number = [&](const char* key) {
+        return summary.contains(key) && summary[key].is_number() ? CsvField{summary[key].get<double>()}
+                                                                 : CsvField{std::string{}};
+      };
+      fields.emplace_back(each.estimate_s);
+      fields.emplace_back(std::string{word_of(each.outcome)});
+      for (const char* key : {"iteration_time_s", "training_time_s", "training_cost_usd", "gpu_memory_needed_B"})
+        fields.push_back(number(key));
+      fields.emplace_back(each.error);
+      csv.row(fields);
+    }
+  }
+  return csv.text();
+}
+
+}  // namespace rehearse

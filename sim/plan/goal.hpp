@@ -1,0 +1,115 @@
+#pragma once
+// "Train this model on so much, on machines of the catalog, by then or for so much": machines that may be rented, the best way to train
+// on each (degree_search.hpp), and which of them meets the goal for the least.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/degree_search.hpp"
+#include "sim/plan/plan_risk.hpp"
+
+namespace rehearse {
+
+/// Which machines may be rented. Lists that are empty allow all.
+struct MachineFilter {
+  std::vector<std::string> gpus;       // "A100" is also "A100 80GB" and other boards whose names begin so
+  std::vector<std::string> instances;  // these need no price
+  std::vector<std::string> providers;  // "aws", "gce", "azure"
+  std::vector<bool> are_spot{false};   // markets
+  std::optional<int> gpu_count;        // of a cluster: so many,
+  std::optional<int> most_gpus;        // or powers of two of machines, and as many as there may be
+};
+
+/// So many machines of a type.
+struct MachineChoice {
+  std::string instance;
+  int count = 1;
+  bool is_spot = false;
+  int gpus = 0;
+  std::string gpu;                     // its name
+  std::optional<double> usd_per_hour;  // of a machine
+  std::string region;                  // where it costs that
+
+  /// "64 x p5.48xlarge (512 H100)", "8 x p3.2xlarge, spot (8 V100)".
+  std::string text() const;
+};
+
+/// Those of the catalog, in the order of its names. Machines without a price are left out unless they are named. Throws InputError, which
+/// names the option: an unknown name, no machine.
+std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter);
+
+/// The only group of workers of a scenario (JSON); InputError if there are others, or servers.
+Json& only_workers(Json& scenario, const std::string& file_name);
+
+/// The group (JSON of a scenario) is these machines from now on.
+void set_machines(Json& group, const MachineChoice& machines);
+
+/// A scenario (JSON) that trains the model of this name, or file, on the machines: Adam and 16 bits where GPUs have matrix units for it,
+/// gradients of transformers added up in fp32, the library's all-reduces; machines are in one placement group.
+Json scenario_of_model(const std::string& model, const MachineChoice& machines, const Catalog& catalog);
+
+struct TrainingGoal {
+  double samples = 0;  // of the whole training
+  std::optional<Seconds> deadline;
+  std::optional<double> budget_usd;
+  double confidence = 0.95;  // of being in time, where machines may be taken away
+};
+
+/// Machines, and the training on them as a scenario (JSON) without degrees.
+struct GoalCandidate {
+  std::string machines;  // in words
+  std::string scenario;  // JSON text
+  std::string file_name;
+  std::int64_t global_batch = 0;
+  int gpus = 0;
+  std::optional<double> usd_per_hour;  // of all machines
+};
+
+/// What came of a candidate.
+struct GoalPlan {
+  GoalCandidate candidate;
+  std::optional<DegreeSearch> search;  // none: it was left out
+  std::string left_out;                // why
+  Seconds least_time{};                // of the arithmetic alone, at the peak of all GPUs
+  double time_s = 0;  // of the whole training by its best plan; the median where machines may be taken away
+  std::optional<double> cost_usd;
+  std::optional<PlanRisk> risk;  // where machines may be taken away
+  bool is_on_frontier = false;   // no other is faster and cheaper
+
+  const SearchedPlan* best() const { return search ? search->best() : nullptr; }
+};
+
+struct GoalAnswer {
+  std::vector<GoalPlan> plans;        // in the order in which they were looked at: by the least cost that they can have
+  std::optional<std::size_t> answer;  // none: the goal is missed
+  bool is_complete = true;            // false: the limits have ended the search
+};
+
+struct GoalOptions {
+  DegreeOptions degrees;
+  std::size_t runs = 200;  // of each best plan whose machines may be taken away
+};
+
+/// Searches each candidate, those first that may be the cheapest. A candidate is left out if its arithmetic alone, at the peak of its
+/// GPUs, takes longer than the deadline or costs more than the budget, or if one that has been searched is faster and cheaper than that.
+/// The answer is the cheapest in time; with a budget and no deadline the fastest within it; of machines without a price the fastest.
+/// Once the limits of `means` are over what was found so far is returned. Throws InputError if no candidate can be read.
+GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const TrainingGoal& goal, const Catalog& catalog,
+                       const GoalOptions& options, const SearchMeans& means);
+
+/// The scenario (JSON) of a plan of a candidate, as `simulate` reads it: a few steps, and the whole training as their target; or all of
+/// it, where machines may be taken away.
+Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool has_revocations);
+
+/// By how much the best misses the goal, and what would meet it: one line.
+std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal);
+
+/// summary.json, version 1, and plans.csv: a row for each plan of each candidate that was looked at.
+Json to_json(const GoalAnswer& answer, const TrainingGoal& goal);
+std::string plans_csv(const GoalAnswer& answer);
+
+}  // namespace rehearse
