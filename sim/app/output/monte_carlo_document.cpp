@@ -188,8 +188,13 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
     document.headlines.emplace_back("cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD");
   }
   if (deadline) document.headlines.emplace_back("in time", percent_text(probability_by(result, *deadline)));
+  document.verdict = "Half of the runs end within " + number(time.p50 / 3600) + " h, nine of ten between " +
+                     number(time.p5 / 3600) + " and " + number(time.p95 / 3600) + " h";
+  if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";
+  document.verdict += ".";
+  document.overview.push_back(distributions(result, deadline));
+  document.overview.back().is_wide = true;
   document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});
-  document.sections.push_back(distributions(result, deadline));
   for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));
   document.sections.push_back(memberships(scenario, result));
   std::vector<std::string> warnings = scenario.warnings;

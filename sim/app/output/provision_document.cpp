@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -180,7 +181,17 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
       document.headlines.emplace_back("at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD");
   }
 
-  document.sections.push_back(frontier_of(provision_case, result));
+  document.verdict = result.answer
+                         ? "Cheapest in time: " + plan_in_words(provision_case, result.plans[*result.answer]) + "."
+                         : "No machines are in time.";
+  Section frontier = frontier_of(provision_case, result);
+  document.overview.push_back({.title = "Cost, time and risk",
+                               .paragraphs = {},
+                               .tables = {},
+                               .figures = std::exchange(frontier.figures, {}),
+                               .is_wide = true});
+  frontier.title = "Plans";
+  document.sections.push_back(std::move(frontier));
   document.sections.push_back(
       {.title = "Planners",
        .paragraphs = {"Plans whose weighted batch or number of workers lies outside of what the loss model was fitted "

@@ -45,12 +45,6 @@ constexpr std::array kShortParts{Named{"worker_gpu", "kernels"},
                                  Named{"checkpoint", "checkpoints"},
                                  Named{"stopped", "standing still"}};
 
-std::string short_part(const std::string& part) {
-  for (const auto& [name, words] : kShortParts)
-    if (part == name) return words;
-  return part;
-}
-
 /// Kernels by what they compute.
 const char* class_of(OperatorKind kind) {
   switch (kind) {
@@ -628,6 +622,12 @@ Table events_of(const RunRecord& record) {
 }
 
 }  // namespace
+
+std::string short_part(const std::string& part) {
+  for (const auto& [name, words] : kShortParts)
+    if (part == name) return words;
+  return part;
+}
 
 Document run_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
                       const MemoryCurves& memory) {

@@ -1,6 +1,8 @@
 #pragma once
 // The report of one run.
 
+#include <string>
+
 #include "sim/app/output/document.hpp"
 #include "sim/record/memory_curve.hpp"
 #include "sim/record/run_record.hpp"
@@ -13,5 +15,8 @@ namespace rehearse {
 /// memory. Then one step as lanes, utilization, kernels, accuracy, tables. The recorder must have kept activity.
 Document run_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
                       const MemoryCurves& memory);
+
+/// What a part of the step (StepPart::part) is called where there is little room: "exposed communication".
+std::string short_part(const std::string& part);
 
 }  // namespace rehearse

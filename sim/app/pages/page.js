@@ -107,7 +107,7 @@ function plot(figure, width, c) {
   const hasOnlyPoints = figure.series.every(series => series.points);
   const low = Math.min(...values), high = Math.max(...values);
   // Lengths from zero can be compared; values that lie close to each other far from it cannot be seen then.
-  const fits = figure.logarithmic || hasOnlyPoints || low > 0.7 * high;
+  const fits = figure.logarithmic || hasOnlyPoints || (low > 0.7 * high && high - low > 0.02 * high && figure.y !== '%');
   const count = Math.max(0, ...figure.series.map(series => series.x.length));
   const type = figure.logarithmic ? 'log' : 'value';
   const series = figure.series.map((of, i) => ({
@@ -125,9 +125,9 @@ function plot(figure, width, c) {
   const bottom = (series.length > 1 ? 26 : 4) + (hasSlider ? 26 : 0);
   return {...option, series,
     legend: {...option.legend, show: series.length > 1},
-    grid: {left: 8, right: 18, top: 28, bottom: bottom + 20, outerBoundsMode: 'same', outerBounds: {left: 4, right: 8, top: 24, bottom}},
+    grid: {left: 8, right: 18, top: 28, bottom: bottom + 20, outerBounds: {left: 4, right: 8, top: 24, bottom}},
     xAxis: axis(c, {type, scale: true, name: figure.x, nameLocation: 'middle', nameGap: 24}),
-    yAxis: axis(c, {type, scale: fits, name: figure.y, nameLocation: 'end', nameGap: 10, nameTextStyle: {color: c.soft, align: 'left', padding: [0, 0, 0, -30]}}),
+    yAxis: axis(c, {type, scale: fits, max: figure.y === '%' && high <= 100 ? 100 : null, name: figure.y, nameLocation: 'end', nameGap: 10, nameTextStyle: {color: c.soft, align: 'left', padding: [0, 0, 0, -30]}}),
     tooltip: {...option.tooltip, trigger: hasOnlyPoints ? 'item' : 'axis', axisPointer: {lineStyle: {color: c.soft}},
       formatter: of => { const items = [of].flat(); return (hasOnlyPoints ? '' : `${escaped(figure.x)} ${number(items[0].value[0])}<br>`) +
         items.map(item => `${item.marker}${escaped(item.seriesName)}: ${hasOnlyPoints ? number(item.value[0]) + ' → ' : ''}${number(item.value[1])}`).join('<br>'); }},
@@ -141,7 +141,7 @@ function heat(figure, width, c) {
   const option = base(c, figure);
   const room = (width - 120) / figure.columns.length;
   return {...option, legend: {show: false},
-    grid: {left: 8, right: 16, top: 28, bottom: 56, outerBoundsMode: 'same', outerBounds: {left: 4, right: 8, top: 24, bottom: 40}},
+    grid: {left: 8, right: 16, top: 28, bottom: 56, outerBounds: {left: 4, right: 8, top: 24, bottom: 40}},
     xAxis: categories(c, figure.columns, {name: figure.x, nameLocation: 'middle', nameGap: 24}),
     yAxis: categories(c, figure.rows, {name: figure.y, inverse: true, nameLocation: 'start', nameTextStyle: {color: c.soft, align: 'left', padding: [0, 0, 0, -30]}}),
     visualMap: {type: 'continuous', min: Math.min(...values), max: Math.max(...values), orient: 'horizontal', left: 0, bottom: 0, itemHeight: 120, itemWidth: 10,
@@ -157,7 +157,7 @@ function bars(figure, width, c) {
   const x = {splitLine: {show: false}, axisLabel: {color: c.soft, hideOverlap: true, formatter: v => withUnit(v, figure.unit)}};
   if (isList(figure))
     return {...option, legend: {show: false},
-      grid: {left: 8, right: 76, top: 2, bottom: 2, outerBoundsMode: 'same', outerBounds: {left: 0, right: 70, top: 0, bottom: 0}},
+      grid: {left: 8, right: 76, top: 2, bottom: 2, outerBounds: {left: 0, right: 70, top: 0, bottom: 0}},
       xAxis: {type: 'value', show: false}, yAxis: categories(c, figure.bars.map(bar => bar.name), {inverse: true, axisLine: {show: false}, axisLabel: {color: c.text, interval: 0, width: 150, overflow: 'truncate'}}),
       tooltip: {...option.tooltip, formatter: item => `${escaped(item.data.note || item.name)}: <b>${escaped(withUnit(item.value, figure.unit))}</b>`},
       series: [{type: 'bar', barMaxWidth: 16, data: figure.bars.map(bar => bar.parts[0]), itemStyle: {color: c.palette[0]}, label: {show: true, position: 'right', color: c.text, formatter: item => withUnit(+item.value.toPrecision(3), figure.unit)}}]};
@@ -173,7 +173,7 @@ function bars(figure, width, c) {
     const family = all.find(part => part.name === name).family || name;
     const shade = inFamily[family] = (inFamily[family] ?? -1) + 1;
     return {name, type: 'bar', stack: 'all', barMaxWidth: 34, barMinWidth: 26,
-      itemStyle: {borderColor: c.page, borderWidth: 1, color: mixed(c.palette[families.indexOf(family) % 8], c.page, Math.min(.5, .14 * shade))},
+      itemStyle: {borderColor: c.page, borderWidth: 1, color: mixed(c.palette[name === 'rest' || name === 'measured' ? 7 : families.indexOf(family) % 7], c.page, Math.min(.5, .14 * shade))},
       data: figure.bars.map((bar, i) => { const part = bar.parts.find(one => one.name === name); return part ? {...part, share: part.value / totals[i]} : null; }),
       label: {show: true, color: '#fff', textBorderColor: 'rgba(0,0,0,.6)', textBorderWidth: 2, fontSize: 12.5,
         formatter: item => { const pixels = item.data ? room * item.data.value / longest : 0;
@@ -183,7 +183,7 @@ function bars(figure, width, c) {
   });
   return {...option, series, legend: {...option.legend, type: width < 600 ? 'scroll' : 'plain'},
     aria: {...option.aria, decal: {show: true, decals: kDecals}},
-    grid: {left: 0, right: 16, top: 2, bottom: 44, outerBoundsMode: 'same', outerBounds: {left: 0, right: 0, top: 2, bottom: 24}},
+    grid: {left: 0, right: 16, top: 2, bottom: 44, outerBounds: {left: 0, right: 0, top: 2, bottom: 24}},
     xAxis: axis(c, {type: 'value', max: longest, ...x, axisLabel: {...x.axisLabel, showMaxLabel: false}}),
     yAxis: categories(c, figure.bars.map(bar => bar.name), {inverse: true, show: !isOne, axisLine: {show: false}, axisLabel: {color: c.text, width: 150, overflow: 'break', interval: 0}}),
     tooltip: {...option.tooltip, formatter: item => `${item.marker}${escaped(item.seriesName)}<br><b>${escaped(withUnit(item.value, figure.unit))}</b>, ${percent(item.data.share)}${item.data.note && item.data.note !== item.seriesName ? '<br>' + escaped(item.data.note) : ''}`}};
@@ -221,13 +221,13 @@ function waterfall(figure, width, c) {
   const signed = sign => item => item.value === null ? '' : `${sign}${withUnit(item.value, figure.unit)}`;
   const bar = (name, data, colour, sign) => ({name, type: 'bar', stack: 'all', data, itemStyle: {color: colour}, barMaxWidth: 26,
     label: {show: true, position: 'right', color: c.text, formatter: signed(sign)}});
-  return {...option, aria: {...option.aria, decal: {show: true, decals: kDecals}},
+  return {...option,
     legend: {...option.legend, data: ['more', 'less'].filter((_, i) => figure.changes.some(change => (change[1] > 0) === (i === 0)))},
-    grid: {left: 8, right: 90, top: 4, bottom: 46, outerBoundsMode: 'same', outerBounds: {left: 4, right: 80, top: 2, bottom: 24}},
+    grid: {left: 8, right: 90, top: 4, bottom: 46, outerBounds: {left: 4, right: 80, top: 2, bottom: 24}},
     xAxis: axis(c, {type: 'value', axisLabel: {color: c.soft, hideOverlap: true, formatter: v => withUnit(v, figure.unit)}}),
     yAxis: categories(c, names, {inverse: true, axisLabel: {width: Math.min(220, width / 3), overflow: 'break'}}),
     tooltip: {...option.tooltip, formatter: item => `${escaped(item.name)}: ${escaped(withUnit(item.value, figure.unit))}`},
-    series: [{type: 'bar', stack: 'all', data: gap, itemStyle: {color: 'transparent', decal: 'none'}, silent: true, tooltip: {show: false}},
+    series: [{type: 'bar', stack: 'all', data: gap, itemStyle: {color: 'transparent'}, silent: true, tooltip: {show: false}},
              bar('value', ends, c.palette[7], ''), bar('more', up, c.palette[1], '+'), bar('less', down, c.palette[2], '−')]};
 }
 
@@ -241,7 +241,7 @@ function lanes(figure, width, c) {
     return {type: 'rect', shape: area, style: {fill: api.visual('color')}};
   };
   return {...option,
-    grid: {left: 8, right: 16, top: 4, bottom: 74, outerBoundsMode: 'same', outerBounds: {left: 4, right: 12, top: 2, bottom: 48}},
+    grid: {left: 8, right: 16, top: 4, bottom: 74, outerBounds: {left: 4, right: 12, top: 2, bottom: 48}},
     xAxis: axis(c, {type: 'value', min: 0, max: figure.length, axisLabel: {color: c.soft, hideOverlap: true, formatter: v => withUnit(v, figure.unit)}}),
     yAxis: categories(c, figure.lanes, {inverse: true, axisLabel: {width: Math.min(170, width / 3), overflow: 'truncate', interval: 0}}),
     dataZoom: [{type: 'inside', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: 'shift', filterMode: 'weakFilter'},
