@@ -163,8 +163,10 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
     document.headlines.push_back(
         {"a million samples", short_text(*usd) + " USD", short_text(*simulated.usd_per_hour) + " USD/h"});
   Bars bars{.title = "", .unit = "ms", .bars = {{"simulated", {}}, {"measured", {}}}};
+  constexpr double kSeen = 0.002;  // of the step
   for (const Json& part : simulated.step_parts)
-    bars.bars[0].parts.push_back({short_part(part["part"]), part["time_s"].get<double>() * 1e3, part["what"]});
+    if (part["share"].get<double>() > kSeen)
+      bars.bars[0].parts.push_back({short_part(part["part"]), part["time_s"].get<double>() * 1e3, part["what"]});
   bars.bars[1].parts.push_back({"measured", measured_step * 1e3});
   document.overview.push_back({.title = "One step",
                                .paragraphs = {diagnosis.verdict + "."},

@@ -138,10 +138,12 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
                     .headlines = {},
                     .sections = {}};
   if (ratio > 0) {
-    document.verdict = std::abs(ratio - 1) < 1e-9 ? "B makes as many steps a second as A"
-                                                  : "B makes " + signed_percent(ratio - 1) + " steps a second";
-    if (!diff.mechanisms.empty() && diff.mechanisms.front().speed)
-      document.verdict += "; most comes from " + diff.mechanisms.front().name;
+    const bool is_as_fast = std::abs(ratio - 1) < 1e-9;
+    document.verdict = is_as_fast ? "B makes as many steps a second as A"
+                                  : "B makes " + signed_percent(std::abs(ratio - 1)).substr(1) +
+                                        (ratio > 1 ? " more" : " fewer") + " steps a second than A";
+    if (!is_as_fast && !diff.mechanisms.empty() && diff.mechanisms.front().speed)
+      document.verdict += "; what changes it most: " + diff.mechanisms.front().name;
     document.verdict += ".";
     document.headlines = {
         {"step of A", short_time_text(diff.a.iteration_time_s), short_text(diff.a.steps_per_s) + " steps/s"},
@@ -160,8 +162,10 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
                  .to_name = "B",
                  .from = diff.a.*of * scale,
                  .changes = {}};
+  constexpr double kRounding = 1e-9;
   for (const MechanismEffect& effect : diff.mechanisms)
-    if (effect.speed) fall.changes.emplace_back(effect.name, ((*effect.speed).*of - diff.a.*of) * scale);
+    if (effect.speed && std::abs((*effect.speed).*of / diff.a.*of - 1) > kRounding)
+      fall.changes.emplace_back(effect.name, ((*effect.speed).*of - diff.a.*of) * scale);
   if (diff.interaction) fall.changes.emplace_back("together beyond the sum", (*diff.interaction).*of * scale);
   if (diff.interaction && !fall.changes.empty())
     document.overview.push_back(

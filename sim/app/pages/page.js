@@ -33,7 +33,7 @@ function element(tag, attributes = {}, ...children) {
 
 // ---- Tables ----
 
-const kNumber = /^[<>=~±+\-−*\s]*\d/;
+const kNumber = /^[<>=~±+\-−\s]*\d[\d.,]*(e[+-]?\d+)?(?=$|[ %])/;
 const valueOf = cell => parseFloat(cell.replace(/^[<>=~±+*\s]+/, '').replace('−', '-'));
 
 /// Rows of text; a click on a heading sorts by it.
@@ -125,7 +125,7 @@ function plot(figure, width, c) {
   const bottom = (series.length > 1 ? 26 : 4) + (hasSlider ? 26 : 0);
   return {...option, series,
     legend: {...option.legend, show: series.length > 1},
-    grid: {left: 8, right: 18, top: 28, bottom: bottom + 20, outerBounds: {left: 4, right: 8, top: 24, bottom}},
+    grid: {left: 8, right: 18, top: 24, bottom: bottom + 20, outerBounds: {left: 4, right: 8, top: 2, bottom}},
     xAxis: axis(c, {type, scale: true, name: figure.x, nameLocation: 'middle', nameGap: 24}),
     yAxis: axis(c, {type, scale: fits, max: figure.y === '%' && high <= 100 ? 100 : null, name: figure.y, nameLocation: 'end', nameGap: 10, nameTextStyle: {color: c.soft, align: 'left', padding: [0, 0, 0, -30]}}),
     tooltip: {...option.tooltip, trigger: hasOnlyPoints ? 'item' : 'axis', axisPointer: {lineStyle: {color: c.soft}},
@@ -141,7 +141,7 @@ function heat(figure, width, c) {
   const option = base(c, figure);
   const room = (width - 120) / figure.columns.length;
   return {...option, legend: {show: false},
-    grid: {left: 8, right: 16, top: 28, bottom: 56, outerBounds: {left: 4, right: 8, top: 24, bottom: 40}},
+    grid: {left: 8, right: 16, top: 24, bottom: 56, outerBounds: {left: 4, right: 8, top: 2, bottom: 30}},
     xAxis: categories(c, figure.columns, {name: figure.x, nameLocation: 'middle', nameGap: 24}),
     yAxis: categories(c, figure.rows, {name: figure.y, inverse: true, nameLocation: 'start', nameTextStyle: {color: c.soft, align: 'left', padding: [0, 0, 0, -30]}}),
     visualMap: {type: 'continuous', min: Math.min(...values), max: Math.max(...values), orient: 'horizontal', left: 0, bottom: 0, itemHeight: 120, itemWidth: 10,
@@ -299,14 +299,17 @@ const clusterHeight = (figure, width) => kNetworkPart + (Math.ceil(figure.groups
 /// One line for each row over axes; coloured by the last one.
 function parallel(figure, width, c) {
   const option = base(c, figure);
-  const isNumber = figure.axes.map((_, i) => figure.rows.every(row => typeof row[i] === 'number' || row[i] === null));
   const last = figure.axes.length - 1;
+  // A few numbers, such as counts of machines, are steps with nothing between them.
+  const distinct = figure.axes.map((_, i) => [...new Set(figure.rows.map(row => row[i]))]);
+  const isOfNumbers = figure.axes.map((_, i) => distinct[i].every(value => typeof value === 'number' || value === null));
+  const isNumber = isOfNumbers.map((is, i) => is && (i === last || distinct[i].length > 12));
   const values = figure.rows.map(row => row[last]).filter(value => value !== null);
   return {...option, legend: {show: false},
-    parallel: {left: 40, right: 80, top: 36, bottom: 20},
+    parallel: {left: 60, right: 80, top: 30, bottom: 14},
     parallelAxis: figure.axes.map((name, dim) => ({dim, name: shortened(name, Math.max(8, Math.floor(width / figure.axes.length / 7))), nameTextStyle: {color: c.text}, axisLine: {lineStyle: {color: c.soft}},
       axisLabel: {color: c.soft, formatter: isNumber[dim] ? number : name => shortened(String(name), 16)},
-      ...(isNumber[dim] ? {type: 'value', scale: true} : {type: 'category', data: [...new Set(figure.rows.map(row => String(row[dim])))]})})),
+      ...(isNumber[dim] ? {type: 'value', scale: true} : {type: 'category', data: (isOfNumbers[dim] ? distinct[dim].sort((a, b) => a - b) : distinct[dim]).map(String)})})),
     visualMap: {show: false, dimension: last, min: Math.min(...values), max: Math.max(...values), inRange: {color: [c.palette[7], c.palette[0], c.palette[1]]}},
     tooltip: {...option.tooltip, formatter: item => figure.axes.map((name, i) => `${escaped(name)}: ${escaped(typeof item.value[i] === 'number' ? number(item.value[i]) : item.value[i])}`).join('<br>')},
     series: [{type: 'parallel', data: figure.rows.map(row => row.map((value, i) => isNumber[i] ? value : String(value))), lineStyle: {width: 1.6, opacity: .6}, smooth: false}]};
