@@ -70,9 +70,9 @@ class Pages(unittest.TestCase):
                 self.assertEqual(self.browser.complaints(), [])
                 shown = self.browser.evaluate(
                     "({width: document.documentElement.scrollWidth, kinds: [...document.querySelectorAll('.chart')].map(e => e.dataset.kind), "
-                    "empty: [...document.querySelectorAll('.chart')].filter(e => !e.querySelector('svg path')).length, "
+                    "empty: [...document.querySelectorAll('.chart')].filter(e => !e.querySelector('svg path, canvas')).length, "
                     "named: [...document.querySelectorAll('.chart')].every(e => e.getAttribute('aria-label')), "
-                    "wide: [...document.querySelectorAll('.chart')].filter(e => e.querySelector('svg').clientWidth > e.clientWidth + 1).length, "
+                    "wide: [...document.querySelectorAll('.chart')].filter(e => e.querySelector('svg, canvas').clientWidth > e.clientWidth + 1).length, "
                     "heading: document.querySelector('h1').textContent, title: document.title})")
                 self.assertLessEqual(shown["width"], width)
                 self.assertEqual(shown["empty"], 0)

@@ -210,8 +210,11 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
   std::vector<KeyNumber> headlines{
       {"speed", short_text(summary.samples_per_s) + " samples/s", range(summary.samples_per_s, true, short_text)},
       {"step", short_time_text(step), range(step, false, short_time_text)},
-      {"GPUs busy", share_text(summary.gpu_utilization),
-       "waiting " + short_time_text(summary.exposed_communication.value()) + " a step"}};
+      {"GPUs busy", share_text(summary.gpu_utilization), "in the steady state"},
+      {"waiting in a step", short_time_text(summary.exposed_communication.value()),
+       scenario.training.strategy.is_synchronous()
+           ? short_time_text(summary.wait_for_slowest.value()) + " for the slowest"
+           : "staleness " + display(summary.staleness_mean) + ", at most " + std::to_string(summary.staleness_max)}};
   if (const auto& target = summary.to_target) {
     headlines.push_back({"time to the target", short_time_text(target->time.value()),
                          range(target->time.value(), false, short_time_text)});
@@ -226,9 +229,6 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
   const Group& fullest = fullest_group(scenario);
   headlines.push_back({"memory of a GPU", gibibytes(gpu_memory_needed(scenario, fullest)),
                        "of " + gibibytes(fullest.accelerator->memory)});
-  if (!scenario.training.strategy.is_synchronous())
-    headlines.push_back({"staleness", display(summary.staleness_mean) + " updates",
-                         "at most " + std::to_string(summary.staleness_max)});
   return headlines;
 }
 
@@ -667,12 +667,14 @@ Document run_document(const Scenario& scenario, const RunRecord& record, const S
                                  .tables = {},
                                  .figures = {lanes_of(scenario, record, gpus, step)}});
     if (Plot roofline = roofline_of(scenario, record, gpus[0].gpu, step); !roofline.series.empty())
-      document.sections.push_back({.title = "Kernels",
-                                   .paragraphs = {"Of " + gpus[0].name +
-                                                  ". Below the slope a kernel waits for device "
-                                                  "memory, below the level for arithmetic."},
-                                   .tables = {},
-                                   .figures = {std::move(roofline)}});
+      document.sections.push_back(
+          {.title = "Kernels",
+           .paragraphs = {"Of " + gpus[0].name +
+                          ". Below the slope a kernel waits for device "
+                          "memory, below the level for arithmetic. Convolutions that "
+                          "Winograd's method computes with fewer multiplications may lie above."},
+           .tables = {},
+           .figures = {std::move(roofline)}});
   }
   if (Section utilization = utilization_of(scenario, record, summary); !utilization.figures.empty())
     document.sections.push_back(std::move(utilization));

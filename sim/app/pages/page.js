@@ -315,7 +315,8 @@ function parallel(figure, width, c) {
     series: [{type: 'parallel', data: figure.rows.map(row => row.map((value, i) => isNumber[i] ? value : String(value))), lineStyle: {width: 1.6, opacity: .6}, smooth: false}]};
 }
 
-/// Options, height in pixels at a width, the same numbers as a table (header, rows), and whether it takes the whole row.
+/// Options, height in pixels at a width, the same numbers as a table (header, rows), and whether it takes the whole row. Thousands of
+/// rectangles are drawn faster on a canvas.
 const kinds = {
   plot: {make: plot, height: () => 290, numbers: f => [['series', f.x || 'x', f.y || 'y'], f.series.flatMap(s => s.x.map((x, i) => [s.name, number(x), number(s.y[i])]))]},
   heat: {make: heat, height: f => 96 + Math.min(34, Math.max(18, 620 / f.rows.length)) * f.rows.length,
@@ -324,7 +325,7 @@ const kinds = {
          numbers: f => [['', 'part', f.unit], f.bars.flatMap(bar => bar.parts.map(part => [bar.name, part.name, number(part.value)]))]},
   waterfall: {make: waterfall, height: f => 66 + 34 * (f.changes.length + 2), isWide: () => true,
               numbers: f => [['', f.unit], [[f.from_name, number(f.from)], ...f.changes.map(([name, change]) => [name, number(change)])]]},
-  lanes: {make: lanes, height: f => 86 + 24 * f.lanes.length, isWide: () => true,
+  lanes: {make: lanes, renderer: 'canvas', height: f => 86 + 24 * f.lanes.length, isWide: () => true,
           numbers: f => [['lane', 'work', 'name', `from, ${f.unit}`, `to, ${f.unit}`], f.spans.map(s => [f.lanes[s[0]], f.classes[s[1]], f.names[s[4]], number(s[2]), number(s[3])])]},
   cluster: {make: cluster, height: clusterHeight,
             numbers: f => [['machines', 'count', 'GPUs', 'GPU busy', 'link', 'link busy'], f.groups.map(g => [g.name, String(g.count), String(g.gpus), g.gpus ? percent(g.gpu_busy) : '', g.link, percent(g.load)])]},
@@ -378,24 +379,25 @@ function draw(of) {
   of.box.style.height = `${height}px`;
   of.width = width;
   if (of.chart) of.chart.resize({width, height});
-  else of.chart = echarts.init(of.box, null, {renderer: 'svg', width, height});
+  else of.chart = echarts.init(of.box, null, {renderer: of.kind.renderer ?? 'svg', width, height});
   of.chart.setOption(of.kind.make(of.figure, width, colours()), true);
 }
 
 build();
-// What is on the first screen is drawn at once, the rest when it comes near.
-const watcher = new IntersectionObserver(entries => {
-  for (const entry of entries)
-    if (entry.isIntersecting) {
-      const of = charts.find(chart => chart.box === entry.target);
-      watcher.unobserve(entry.target);
-      if (!of.chart) draw(of);
-    }
-}, {rootMargin: '400px'});
-for (const of of charts) {
-  of.box.style.height = `${of.kind.height(of.figure, of.box.clientWidth)}px`;
-  watcher.observe(of.box);
-}
+// The words can be read while the library behind this script loads. What is on the first screen is drawn then, the rest when it
+// comes near.
+addEventListener('DOMContentLoaded', () => {
+  const watcher = new IntersectionObserver(entries => {
+    for (const entry of entries)
+      if (entry.isIntersecting) {
+        const of = charts.find(chart => chart.box === entry.target);
+        watcher.unobserve(entry.target);
+        if (!of.chart) draw(of);
+      }
+  }, {rootMargin: '300px'});
+  charts.forEach(of => watcher.observe(of.box));
+});
+for (const of of charts) of.box.style.height = `${of.kind.height(of.figure, of.box.clientWidth)}px`;
 let waiting = 0;
 addEventListener('resize', () => {
   cancelAnimationFrame(waiting);
