@@ -106,7 +106,7 @@ class Pages(unittest.TestCase):
         given = json.loads(text)
         given["name"] = HOSTILE
         for group in given["cluster"]["groups"]:
-            group["name"] = HOSTILE
+            group["name"] = HOSTILE[:90]
         path = os.path.join(self.folder.name, "hostile.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(given, file)
