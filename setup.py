@@ -14,7 +14,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("REHEARSE_BUILD", ROOT / "build"))
-DATA = ["platforms/catalog", "workloads/models", "calibration/profiles", "calibration/data", "scenarios"]
+DATA = ["platforms/catalog", "workloads/models", "calibration/profiles", "calibration/data", "scenarios", "sim/app/pages"]
 
 
 class Package(build_py):

@@ -9,7 +9,7 @@ declare -A packages=(
                nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
   [predictor]="libtorch-dev libopenblas0-pthread libxgboost-dev"
   [python]="python3-dev pybind11-dev python3-pip python3-setuptools python3-wheel python3-venv"
-  [tests]="doctest-dev python3 python3-yaml parallel clang-tidy clang-format iproute2 iptables ethtool procps"
+  [tests]="doctest-dev chromium python3 python3-yaml parallel clang-tidy clang-format iproute2 iptables ethtool procps"
   [distribution]="python3 help2man dpkg-dev file"
 )
 declare -A option=([predictor]=REHEARSE_PREDICTOR [python]=REHEARSE_PYTHON [tests]=BUILD_TESTING)

@@ -210,8 +210,8 @@ void append(CsvWriter& csv, const Dataset& dataset, const std::vector<std::size_
 }
 
 /// Predicted against labelled, a plot for each metric.
-std::vector<Plot> scatter_of(const Dataset& dataset, const Part& part, const Values& values) {
-  std::vector<Plot> plots;
+std::vector<Figure> scatter_of(const Dataset& dataset, const Part& part, const Values& values) {
+  std::vector<Figure> plots;
   for (std::size_t l = 0; l < dataset.labels.size(); ++l) {
     Series series{.name = to_text(part.origin), .is_points = true};
     for (std::size_t i = 0; i < part.samples.size(); ++i) {
@@ -221,11 +221,11 @@ std::vector<Plot> scatter_of(const Dataset& dataset, const Part& part, const Val
       series.y.push_back(values[i][l]);
     }
     if (!series.x.empty())
-      plots.push_back({.title = dataset.labels[l],
-                       .x_label = "label",
-                       .y_label = "predicted",
-                       .series = {std::move(series)},
-                       .has_diagonal = true});
+      plots.push_back(Plot{.title = dataset.labels[l],
+                           .x_label = "label",
+                           .y_label = "predicted",
+                           .series = {std::move(series)},
+                           .has_diagonal = true});
   }
   return plots;
 }
@@ -518,7 +518,7 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
                                             table_of(part.predictors(), &Contender::by_setting, "setting")}});
     for (const Contender& contender : part.predictors())
       document.sections.push_back({.title = "Predictions of " + contender.name + " against " + origin + " labels",
-                                   .plots = scatter_of(dataset, part, contender.values)});
+                                   .figures = scatter_of(dataset, part, contender.values)});
   }
   return document;
 }

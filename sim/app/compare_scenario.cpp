@@ -160,7 +160,7 @@ int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_
                 render_html({.title = "Predicted, simulated and measured",
                              .subtitle = command.common.command_line,
                              .headlines = {},
-                             .sections = {{.title = title, .paragraphs = warnings, .tables = {table}, .plots = {}}}}));
+                             .sections = {{.title = title, .paragraphs = warnings, .tables = {table}}}}));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }

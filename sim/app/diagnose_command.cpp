@@ -7,6 +7,8 @@
 #include "calibration/job_log.hpp"
 #include "calibration/study.hpp"
 #include "sim/app/executor.hpp"
+#include "sim/app/output/document.hpp"
+#include "sim/app/output/run_document.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
@@ -59,7 +61,7 @@ void add_options(Options options, DiagnoseCommand& command) {
                   "Beside --measured-samples-per-s or --measured: samples per second of one GPU alone")
       .check(is_positive);
   add_work_options(options, command.common, "Print diagnosis.json instead of text",
-                   "Write diagnosis.json here (default: write nothing)");
+                   "Write diagnosis.json and, of one size, diagnosis.html here (default: write nothing)");
 }
 
 /// A remedy that makes a sample dearer by more than this buys its gain.
@@ -123,6 +125,84 @@ void print(const Diagnosis& diagnosis) {
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   print_remedies(diagnosis);
+}
+
+constexpr std::array kFindings{Named{"something else slows it", Finding::kSlower},
+                               Named{"the simulation explains it", Finding::kExplained},
+                               Named{"the interval holds it, but it may be something else", Finding::kUndecided},
+                               Named{"the simulation is too slow", Finding::kFaster}};
+
+std::string signed_percent_of(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
+  return text.data();
+}
+
+/// What was measured beside the parts of the simulated step, what may explain the gap, and remedies with gain and cost.
+Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
+  const ClusterSpeed& simulated = diagnosis.simulated;
+  const double measured_step = simulated.iteration_time_s * simulated.steps_per_s / diagnosis.measured;
+  Document document{.title = scenario.value("name", std::string{"diagnosis"}),
+                    .subtitle = "a measured speed against the simulated one",
+                    .headlines = {{"measured", short_text(diagnosis.measured_samples_per_s) + " samples/s",
+                                   short_text(diagnosis.measured) + " steps/s"},
+                                  {"simulated", short_text(simulated.samples_per_s) + " samples/s",
+                                   short_text(simulated.steps_per_s) + " steps/s"}},
+                    .sections = {},
+                    .verdict = "Measured " + against_simulated(diagnosis.measured / simulated.steps_per_s) + ": " +
+                               name_in(kFindings, diagnosis.finding) + "."};
+  if (diagnosis.interval)
+    document.headlines.back().range +=
+        "; " + short_text(diagnosis.interval->first) + " to " + short_text(diagnosis.interval->second);
+  document.headlines.push_back(
+      {"difference", signed_percent_of(diagnosis.measured / simulated.steps_per_s - 1), "measured over simulated"});
+  if (diagnosis.by_addition)
+    document.headlines.push_back(
+        {"workers alone", short_text(*diagnosis.by_addition) + " steps/s", "each without the others"});
+  if (const auto usd = simulated.usd_per_million_samples())
+    document.headlines.push_back(
+        {"a million samples", short_text(*usd) + " USD", short_text(*simulated.usd_per_hour) + " USD/h"});
+  Bars bars{.title = "", .unit = "ms", .bars = {{"simulated", {}}, {"measured", {}}}};
+  constexpr double kSeen = 0.002;  // of the step
+  for (const Json& part : simulated.step_parts)
+    if (part["share"].get<double>() > kSeen)
+      bars.bars[0].parts.push_back({short_part(part["part"]), part["time_s"].get<double>() * 1e3, part["what"]});
+  bars.bars[1].parts.push_back({"measured", measured_step * 1e3});
+  document.overview.push_back({.title = "One step",
+                               .paragraphs = {diagnosis.verdict + "."},
+                               .tables = {},
+                               .figures = {std::move(bars)},
+                               .is_wide = true});
+  Table remedies{.header = {"remedy", "samples/s", "USD a sample"}, .rows = {}};
+  Section all{
+      .title = "Remedies",
+      .paragraphs = {"Each is simulated, by itself; --set takes what stands behind it."},
+      .tables = {Table{.header = {"remedy", "steps/s", "gain", "USD for a million samples", "change", "settings"},
+                       .rows = {}}}};
+  constexpr std::size_t kMostShown = 6;
+  for (const Remedy& remedy : diagnosis.remedies) {
+    if (!remedy.result) {
+      all.paragraphs.push_back("Cannot be simulated: " + remedy.change + ": " + remedy.error);
+      continue;
+    }
+    const auto usd = remedy.result->usd_per_million_samples();
+    const std::string gain = signed_percent_of(*remedy.simulated_gain);
+    const std::string cost = remedy.cost_change ? signed_percent_of(*remedy.cost_change) : "";
+    if (remedies.rows.size() < kMostShown) remedies.rows.push_back({remedy.change, gain, cost});
+    all.tables[0].rows.push_back({remedy.change + name_in(kNotes, remedy.kind), display(remedy.result->steps_per_s),
+                                  gain, usd ? display(*usd) : "", cost, joined(remedy.settings)});
+  }
+  if (!remedies.rows.empty())
+    document.overview.push_back(
+        {.title = "What would help, simulated", .paragraphs = {}, .tables = {std::move(remedies)}});
+  if (!diagnosis.explanations.empty()) {
+    Section gap{.title = "What would explain the gap"};
+    for (const Explanation& explanation : diagnosis.explanations)
+      gap.paragraphs.push_back((explanation.strength ? "" : "Not enough: ") + explanation.text);
+    document.overview.push_back(std::move(gap));
+  }
+  document.sections.push_back(std::move(all));
+  return document;
 }
 
 void say_warnings(const std::vector<std::string>& warnings) {
@@ -244,7 +324,9 @@ int run(const DiagnoseCommand& command) {
                          pool_of(command.common), progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
-  hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); });
+  hand_out(
+      command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); },
+      [&] { return render_html(diagnosis_document(scenario, *diagnosis)); });
   return kSuccess;
 }
 

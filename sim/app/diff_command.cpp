@@ -1,6 +1,7 @@
 // rehearse diff: two runs side by side, and what made the difference.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -39,7 +40,7 @@ void add_options(Options options, DiffCommand& command) {
                    "Compare the traffic of two runs, as of captures: pair by pair, bin by bin");
   options.add_flag("--json", command.common.prints_json, "Print diff.json instead of tables");
   add_catalogs(options, command.common);
-  add_output(options, command.common, "Write diff.json here, and diff.html of traffics (default: write nothing)");
+  add_output(options, command.common, "Write diff.json and diff.html here (default: write nothing)");
   add_parallel(options, command.common);
   add_wall_time(options, command.common);
 }
@@ -123,6 +124,71 @@ void print_mechanisms(const RunDiff& diff) {
                diff.a);
 }
 
+std::string signed_percent(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
+  return text.data();
+}
+
+/// How the inputs lead from the step of A to that of B, then what differs.
+Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff& diff) {
+  const double ratio = diff.a.steps_per_s > 0 ? diff.b.steps_per_s / diff.a.steps_per_s : 0;
+  Document document{.title = "A: " + a.label + ", B: " + b.label,
+                    .subtitle = "what differs between two runs",
+                    .headlines = {},
+                    .sections = {}};
+  if (ratio > 0) {
+    const bool is_as_fast = std::abs(ratio - 1) < 1e-9;
+    document.verdict = is_as_fast ? "B makes as many steps a second as A"
+                                  : "B makes " + signed_percent(std::abs(ratio - 1)).substr(1) +
+                                        (ratio > 1 ? " more" : " fewer") + " steps a second than A";
+    if (!is_as_fast && !diff.mechanisms.empty() && diff.mechanisms.front().speed)
+      document.verdict += "; what changes it most: " + diff.mechanisms.front().name;
+    document.verdict += ".";
+    document.headlines = {
+        {"step of A", short_time_text(diff.a.iteration_time_s), short_text(diff.a.steps_per_s) + " steps/s"},
+        {"step of B", short_time_text(diff.b.iteration_time_s), short_text(diff.b.steps_per_s) + " steps/s"},
+        {"speed", signed_percent(ratio - 1), "B over A, in steps a second"}};
+  }
+  // Workers that do not wait for one another make more steps without shorter ones, and steps may be shorter of less work: the one
+  // that changes more.
+  const auto change = [&](double Speed::*of) { return std::abs(std::log(diff.b.*of / diff.a.*of)); };
+  const bool is_of_time = change(&Speed::iteration_time_s) > change(&Speed::steps_per_s) * (1 - 1e-6);
+  double Speed::*const of = is_of_time ? &Speed::iteration_time_s : &Speed::steps_per_s;
+  const double scale = is_of_time ? 1e3 : 1;
+  Waterfall fall{.title = "",
+                 .unit = is_of_time ? "ms" : "steps/s",
+                 .from_name = "A",
+                 .to_name = "B",
+                 .from = diff.a.*of * scale,
+                 .changes = {}};
+  constexpr double kRounding = 1e-9;
+  for (const MechanismEffect& effect : diff.mechanisms)
+    if (effect.speed && std::abs((*effect.speed).*of / diff.a.*of - 1) > kRounding)
+      fall.changes.emplace_back(effect.name, ((*effect.speed).*of - diff.a.*of) * scale);
+  if (diff.interaction) fall.changes.emplace_back("together beyond the sum", (*diff.interaction).*of * scale);
+  if (diff.interaction && !fall.changes.empty())
+    document.overview.push_back(
+        {.title = is_of_time ? "What made the difference of a step" : "What made the difference in steps a second",
+         .paragraphs = {"A with one thing at a time as in B."},
+         .tables = {},
+         .figures = {std::move(fall)},
+         .is_wide = true});
+  Table results{.header = {"result", "A", "B", "change"}, .rows = {}};
+  for (const ResultDifference& result : diff.results)
+    results.rows.push_back({result.key, value_text(result.a), value_text(result.b),
+                            result.relative_change ? signed_percent(*result.relative_change) : ""});
+  Table inputs{.header = {"input", "A", "B", "part of"}, .rows = {}};
+  for (const InputDifference& input : condensed(diff.inputs))
+    inputs.rows.push_back({input.pointer, value_text(input.a), value_text(input.b), input.mechanism});
+  document.sections = {{.title = "Results that differ", .paragraphs = {}, .tables = {std::move(results)}},
+                       {.title = "Inputs that differ", .paragraphs = {}, .tables = {std::move(inputs)}}};
+  for (const MechanismEffect& effect : diff.mechanisms)
+    if (!effect.speed) document.sections[1].paragraphs.push_back(effect.name + " has no result alone: " + effect.error);
+  if (!diff.warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = diff.warnings});
+  return document;
+}
+
 int run_on_traffic(const DiffCommand& command) {
   const auto made = make_folder(command.common.output);
   const RunTraffic a = read_traffic(command.a, {}, command.common.budget);
@@ -154,8 +220,9 @@ int run(const DiffCommand& command) {
     for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
   const std::string json = to_json_text(to_json(a, b, *diff));
   if (command.common.output) {
-    write_file(*command.common.output / "diff.json", json);
-    say_written(command.common, *command.common.output, {"diff.json"});
+    write_files({{*command.common.output / "diff.json", json},
+                 {*command.common.output / "diff.html", render_html(diff_document(a, b, *diff))}});
+    say_written(command.common, *command.common.output, {"diff.html", "diff.json"});
   }
   if (command.common.prints_json) {
     std::fputs(json.c_str(), stdout);

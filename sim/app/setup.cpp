@@ -216,10 +216,18 @@ void show(const CommonOptions& common, const Json& json, const std::function<voi
 }
 
 void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
-              const std::function<void()>& print) {
-  if (common.output) write_file(*common.output / name, to_json_text(json));
+              const std::function<void()>& print, const std::function<std::string()>& page) {
+  std::vector<std::string> names{name};
+  if (common.output) {
+    std::vector<std::pair<fs::path, std::string>> files{{*common.output / name, to_json_text(json)}};
+    if (page) {
+      names.push_back(fs::path{name}.replace_extension("html").string());
+      files.emplace_back(*common.output / names.back(), page());
+    }
+    write_files(files);
+  }
   show(common, json, print);
-  if (common.output) say_written(common, *common.output, {name});
+  if (common.output) say_written(common, *common.output, names);
 }
 
 std::optional<MadeFolder> make_folder(const std::optional<fs::path>& output) {

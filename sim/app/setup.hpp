@@ -60,9 +60,10 @@ Json load_checked_scenario(const std::filesystem::path& file, const std::vector<
 /// Prints the result of a verb: `json` with --json, else what `print` prints.
 void show(const CommonOptions& common, const Json& json, const std::function<void()>& print);
 
-/// The same of a verb that has one file, `name`, which goes to the folder of -o first.
+/// The same of a verb that has one file, `name`, which goes to the folder of -o first, with a page of the same name beside it if
+/// there is one.
 void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
-              const std::function<void()>& print);
+              const std::function<void()>& print, const std::function<std::string()>& page = {});
 
 /// The folder that `output` is, or that the file `output` is in; none without `output`. Throws InputError.
 [[nodiscard]] std::optional<MadeFolder> make_folder(const std::optional<std::filesystem::path>& output);

@@ -12,6 +12,7 @@
 #include "sim/app/estimate.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/output/sweep_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"
@@ -68,7 +69,7 @@ void add_options(Options options, SweepCommand& command) {
                      "Print also this key or formula over its smallest value among the rows that are printed");
   options.add_flag("--dry-run", command.is_dry_run, "Check every combination; print how many, and how long they take");
   add_work_options(options, command.common, "Print the rows as JSON instead of a table",
-                   "Keep results.sqlite and write sweep.csv here (default: write nothing)");
+                   "Keep results.sqlite and write sweep.csv and sweep.html here (default: write nothing)");
 }
 
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
@@ -194,8 +195,8 @@ std::string cell(const Json& value) {
   return value.is_number_float() ? display(value.get<double>()) : shortened(parameter_text(&value), 200);
 }
 
-void print_selection(const Sweep& sweep, const Selection& selection, const SweepCommand& command, const Expression& by,
-                     std::size_t most) {
+Table table_of(const Sweep& sweep, const Selection& selection, const SweepCommand& command, const Expression& by,
+               std::size_t most) {
   Table table{.header = selection.headings, .rows = {}};
   std::set<std::uint64_t> seeds;
   bool has_errors = false;
@@ -228,9 +229,52 @@ void print_selection(const Sweep& sweep, const Selection& selection, const Sweep
     if (has_errors) cells.push_back(cell(row.json["error"]));
     table.rows.push_back(std::move(cells));
   }
+  return table;
+}
+
+void print_selection(const Table& table, const Selection& selection) {
   if (!table.rows.empty()) std::fputs(to_text(table).c_str(), stdout);
   if (selection.rows.size() > table.rows.size())
     std::printf("... and %zu rows more in the table\n", selection.rows.size() - table.rows.size());
+}
+
+/// What the page shows of the rows that are printed, whose table has a name.
+SweepResults results_of(const Sweep& sweep, const Selection& selection, const SweepCommand& command,
+                        const Expression& by, const std::string& csv) {
+  constexpr std::size_t kMostRows = 1000;
+  SweepResults results{.title = "Sweep of " + command.file.filename().string(),
+                       .parameters = selection.headings,
+                       .points = {},
+                       .without_result = selection.failed,
+                       .table = table_of(sweep, selection, command, by, kMostRows)};
+  results.table.csv = csv;
+  const auto number = [](const Json& summary, const char* key) {
+    return summary.contains(key) && summary[key].is_number() ? std::optional{summary[key].get<double>()} : std::nullopt;
+  };
+  results.is_of_target = std::ranges::any_of(selection.rows, [](const ShownRow& row) {
+    return row.json["summary"].is_object() && row.json["summary"].contains("training_time_s");
+  });
+  for (const ShownRow& row : selection.rows) {
+    const Json& summary = row.json["summary"];
+    const auto speed = summary.is_object() ? number(summary, "samples_per_s") : std::nullopt;
+    if (!speed) continue;
+    SweepPoint point{.parameters = {}, .samples_per_s = *speed};
+    for (const std::string& pointer : sweep.parameters()) {
+      const Json& value = row.json["parameters"][pointer];
+      if (value.is_number())
+        point.parameters.emplace_back(value.get<double>());
+      else
+        point.parameters.emplace_back(shortened(row.parameters.at(pointer), 60));
+    }
+    constexpr double kSamples = 1e6;
+    const auto time = number(summary, "time_s"), cost = number(summary, "cost_usd");
+    point.time_s = results.is_of_target ? number(summary, "training_time_s").value_or(0) : kSamples / *speed;
+    point.cost_usd = results.is_of_target ? number(summary, "training_cost_usd")
+                     : cost && time > 0.0 ? std::optional{*cost / *time * point.time_s}
+                                          : std::nullopt;
+    results.points.push_back(std::move(point));
+  }
+  return results;
 }
 
 void print_totals(const Selection& selection, const SweepCheck& check, const SweepCommand& command) {
@@ -343,7 +387,13 @@ int run(const SweepCommand& command) {
   if (!command.common.is_quiet) warn_about_sources(sweep, store);
   const Selection selection = select(sweep, store, command, {where, relative, by});
   std::string csv_name;
-  if (command.common.output) csv_name = write_table(*command.common.output, sweep, store);
+  std::string page_name;
+  if (command.common.output) {
+    csv_name = write_table(*command.common.output, sweep, store);
+    page_name = fs::path{csv_name}.replace_extension("html").string();
+    write_file(*command.common.output / page_name,
+               render_html(sweep_document(results_of(sweep, selection, command, by, csv_name))));
+  }
   if (command.common.prints_json) {
     Json rows = Json::array();
     for (const ShownRow& row : selection.rows) rows.push_back(row.json);
@@ -356,10 +406,12 @@ int run(const SweepCommand& command) {
                stdout);
   } else {
     const bool is_shortened = command.common.output && !command.top;
-    print_selection(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations);
+    print_selection(table_of(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations),
+                    selection);
     print_totals(selection, check, command);
   }
-  if (command.common.output) say_written(command.common, *command.common.output, {csv_name, "results.sqlite"});
+  if (command.common.output)
+    say_written(command.common, *command.common.output, {csv_name, page_name, "results.sqlite"});
   if (!is_complete) end_incomplete(sweep, store, check, command);
   if (selection.failed < selection.finished) return kSuccess;
   std::string first;

@@ -50,7 +50,7 @@ TrafficFigures figures_of(const RunTraffic& run, const TrafficStatistics& statis
   if (traffic.pairs.empty() || !(data_per_step > 0)) return figures;
   const double steps = static_cast<double>(traffic.total.wire_bytes) / data_per_step;
   const HeatMap matrix = traffic_matrix(traffic);
-  figures.hosts = matrix.labels;
+  figures.hosts = matrix.rows;
   figures.matrix = matrix.values;
   for (std::vector<double>& row : figures.matrix)
     for (double& gigabytes : row) gigabytes *= 1e9 / steps;
@@ -293,10 +293,10 @@ Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegre
       points.x.push_back(*run.trained_bytes / 1e6);
       points.y.push_back(*run.data_per_step / 1e6);
     }
-  section.plots.push_back({.title = "Data per step over the model's size",
-                           .x_label = "MB of parameters, as trained",
-                           .y_label = "MB per step",
-                           .series = {std::move(points)}});
+  section.figures.push_back(Plot{.title = "Data per step over the model's size",
+                                 .x_label = "MB of parameters, as trained",
+                                 .y_label = "MB per step",
+                                 .series = {std::move(points)}});
   document.sections.push_back(std::move(section));
   return document;
 }

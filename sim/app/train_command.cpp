@@ -246,7 +246,7 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
           {.title = "Losses",
            .paragraphs = {},
            .tables = {},
-           .plots = {{.title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}}};
+           .figures = {Plot{.title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}}};
   OutputFolder files{folder};
   files.write("curves.csv", csv);
   files.write("report.html", render_html(document));
@@ -357,8 +357,7 @@ int train_corrected(const TrainCommand& command) {
                                           .headlines = {},
                                           .sections = {{.title = "Studies left out, and some of their rows added",
                                                         .paragraphs = {},
-                                                        .tables = {table_of(curves)},
-                                                        .plots = {}}}}));
+                                                        .tables = {table_of(curves)}}}}));
   files.commit();
   fs::remove(simulated);
   say_written(command.common, folder, {"model.pt", "left_out.json", "report.html"});

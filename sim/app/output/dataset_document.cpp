@@ -126,21 +126,19 @@ Document dataset_document(const Space& space, const GenerateRequest& request, co
                       std::to_string(redrawn.other_sizes) + " with another number of operators, " +
                       std::to_string(redrawn.unbuildable) +
                       " that cannot be built. Without result: " + std::to_string(generated.without_result) + "."},
-       .tables = {std::move(families), std::move(splits)},
-       .plots = {}});
+       .tables = {std::move(families), std::move(splits)}});
   document.sections.push_back({.title = "Labels, all settings",
                                .paragraphs = {"Of the chief's machine; rates are those of its network cards, or, in a "
                                               "cluster of one machine, of the links of its GPUs."},
-                               .tables = {label_table(generated)},
-                               .plots = {}});
-  Section by_setting{.title = "Labels by setting", .paragraphs = {}, .tables = {}, .plots = {}};
+                               .tables = {label_table(generated)}});
+  Section by_setting{.title = "Labels by setting", .paragraphs = {}, .tables = {}};
   for (std::size_t label = 0; label < label_names().size(); ++label) {
     Table table = percentile_table(label_names()[label]);
     for (std::size_t s = 0; s < generated.settings.size(); ++s)
       table.rows.push_back(
           row_of(generated.settings[s].name, values_of(generated, label, static_cast<std::int32_t>(s))));
     by_setting.tables.push_back(std::move(table));
-    by_setting.plots.push_back(distributions(generated, label));
+    by_setting.figures.push_back(distributions(generated, label));
   }
   document.sections.push_back(std::move(by_setting));
   return document;

@@ -81,8 +81,7 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
   Section values{.title = "Values",
                  .paragraphs = {"Intervals of 95 %: from the derivatives at the fit and, if asked for, from resampled "
                                 "rows or folds of the cross-validation."},
-                 .tables = {value_table(fit)},
-                 .plots = {}};
+                 .tables = {value_table(fit)}};
   for (const std::string& warning : fit.warnings) values.paragraphs.push_back("Warning: " + warning + ".");
   document.sections.push_back(std::move(values));
   for (std::size_t s = 0; s < studies.size(); ++s) {
@@ -92,7 +91,7 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
     Section section{.title = "Study " + study.name,
                     .paragraphs = {},
                     .tables = {},
-                    .plots = {measured_against_predicted(study, fit.validation[s], unseen)}};
+                    .figures = {measured_against_predicted(study, fit.validation[s], unseen)}};
     if (unseen != nullptr) {
       document.headlines.emplace_back("the same, cross-validated", display(unseen->all.mape) + " %");
       std::string columns;
@@ -101,7 +100,7 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
                                    ".");
     }
     for (const std::string& column : study.group_by)
-      section.plots.push_back(residuals_by(study, column, unseen != nullptr ? unseen->rows : fit.validation[s]));
+      section.figures.push_back(residuals_by(study, column, unseen != nullptr ? unseen->rows : fit.validation[s]));
     document.sections.push_back(std::move(section));
   }
   return render_html(document);

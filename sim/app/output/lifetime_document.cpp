@@ -37,10 +37,10 @@ std::string lifetime_report(const LifetimeStudy& study, const std::vector<Series
   Table overview{.header = {"pool", "law", "Kolmogorov-Smirnov"}, .rows = {}};
   for (std::size_t i = 0; i < fits.size(); ++i)
     overview.rows.push_back({fits[i].pool.name, describe(fits[i]), display(qualities[i].distance)});
-  document.sections.push_back({.title = "Fits", .paragraphs = {}, .tables = {std::move(overview)}, .plots = {}});
+  document.sections.push_back({.title = "Fits", .paragraphs = {}, .tables = {std::move(overview)}});
   for (std::size_t i = 0; i < fits.size(); ++i) {
     const SeriesQuality& quality = qualities[i];
-    Section section{.title = fits[i].pool.name, .paragraphs = {fits[i].pool.source}, .tables = {}, .plots = {}};
+    Section section{.title = fits[i].pool.name, .paragraphs = {fits[i].pool.source}, .tables = {}};
     if (!quality.bands.empty()) {
       Table bands{.header = {"lost up to age, h", "counted", "95 % of simulated fleets"}, .rows = {}};
       for (const LossBand& band : quality.bands)
@@ -64,11 +64,11 @@ std::string lifetime_report(const LifetimeStudy& study, const std::vector<Series
       }
       section.tables.push_back(std::move(tried));
     }
-    section.plots.push_back(
-        {.title = "Machines still running",
-         .x_label = "age, h",
-         .y_label = "share",
-         .series = {survival_steps(quality.observed, "observed, by Kaplan and Meier"), survival_line(quality.fitted)}});
+    section.figures.push_back(Plot{
+        .title = "Machines still running",
+        .x_label = "age, h",
+        .y_label = "share",
+        .series = {survival_steps(quality.observed, "observed, by Kaplan and Meier"), survival_line(quality.fitted)}});
     document.sections.push_back(std::move(section));
   }
   return render_html(document);

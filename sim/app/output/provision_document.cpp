@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -124,20 +125,20 @@ Section frontier_of(const ProvisionCase& provision_case, const Provision& result
     edge.y.push_back(cost);
   }
   const Series deadline{.name = "deadline", .x = {deadline_s, deadline_s}, .y = {0, dearest}};
-  frontier.plots.push_back({.title = "What shorter training costs",
-                            .x_label = "time, s",
-                            .y_label = "cost, USD",
-                            .series = {plans, answer, edge, deadline}});
+  frontier.figures.push_back(Plot{.title = "What shorter training costs",
+                                  .x_label = "time, s",
+                                  .y_label = "cost, USD",
+                                  .series = {plans, answer, edge, deadline}});
   if (std::any_of(result.plans.begin(), result.plans.end(),
                   [](const ProposedPlan& plan) { return plan.risk.runs > 1; })) {
     frontier.paragraphs.emplace_back(
         "Plans whose machines may be revoked were run many times, run i of each with the same seed: p50 is the median, "
         "p5 and p95 hold nine runs of ten between them. The others were simulated once. Ours without X was found "
         "without machines of type X, or without any that may be revoked.");
-    frontier.plots.push_back({.title = "What being in time costs",
-                              .x_label = "cost, USD",
-                              .y_label = "in time, %",
-                              .series = {risks_of(result, false), risks_of(result, true)}});
+    frontier.figures.push_back(Plot{.title = "What being in time costs",
+                                    .x_label = "cost, USD",
+                                    .y_label = "in time, %",
+                                    .series = {risks_of(result, false), risks_of(result, true)}});
   }
   return frontier;
 }
@@ -180,14 +181,23 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
       document.headlines.emplace_back("at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD");
   }
 
-  document.sections.push_back(frontier_of(provision_case, result));
+  document.verdict = result.answer
+                         ? "Cheapest in time: " + plan_in_words(provision_case, result.plans[*result.answer]) + "."
+                         : "No machines are in time.";
+  Section frontier = frontier_of(provision_case, result);
+  document.overview.push_back({.title = "Cost, time and risk",
+                               .paragraphs = {},
+                               .tables = {},
+                               .figures = std::exchange(frontier.figures, {}),
+                               .is_wide = true});
+  frontier.title = "Plans";
+  document.sections.push_back(std::move(frontier));
   document.sections.push_back(
       {.title = "Planners",
        .paragraphs = {"Plans whose weighted batch or number of workers lies outside of what the loss model was fitted "
                       "for are left out and counted. Ours counts the nodes of its search tree, each of which stands "
                       "for all plans below it."},
-       .tables = {planners_table(provision_case, result)},
-       .plots = {}});
+       .tables = {planners_table(provision_case, result)}});
   document.sections.push_back(candidates_of(provision_case));
   return render_html(document);
 }

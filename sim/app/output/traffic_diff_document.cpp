@@ -55,7 +55,7 @@ class DiffPage {
                                     {"flow sizes, KS distance", number(diff_.flow_sizes_ks)}},
                       .sections = {}};
     document.sections = {{.title = "Figures", .tables = {figures_table(diff_)}},
-                         {.title = "Traffic matrices", .heat_maps = {matrix(a_), matrix(b_)}},
+                         {.title = "Traffic matrices", .figures = {matrix(a_), matrix(b_)}},
                          over_time(),
                          pair_by_pair(),
                          bursts(),
@@ -116,7 +116,7 @@ class DiffPage {
     const double point = std::max(diff_.bin_s, longest() / kPointsOfWhole);
     Section section{.title = "Over time",
                     .paragraphs = {"Each begins with its first packet."},
-                    .plots = {plot(diff_.all, 0, longest() + point, point), detail(diff_.all)}};
+                    .figures = {plot(diff_.all, 0, longest() + point, point), detail(diff_.all)}};
     Plot lags{.title = "Cross-correlation", .x_label = "B later than A by, s", .y_label = "coefficient"};
     const auto add = [&](const ComparedSeries& series) {
       const std::vector<double>& values = series.correlation.by_lag;
@@ -129,7 +129,7 @@ class DiffPage {
     };
     add(diff_.all);
     for (const ComparedSeries* series : largest_) add(*series);
-    section.plots.push_back(std::move(lags));
+    section.figures.push_back(std::move(lags));
     return section;
   }
 
@@ -139,7 +139,7 @@ class DiffPage {
                                    " ms, as they are, and the highest with B that much later than A. Bursts: the "
                                    "Kolmogorov-Smirnov distance of their bytes."},
                     .tables = {pairs_table(diff_)}};
-    for (const ComparedSeries* series : largest_) section.plots.push_back(detail(*series));
+    for (const ComparedSeries* series : largest_) section.figures.push_back(detail(*series));
     return section;
   }
 
@@ -171,7 +171,7 @@ class DiffPage {
     add_both(diff_.all);
     for (const ComparedSeries* series : largest_) add_both(*series);
     section.tables.push_back(std::move(table));
-    section.plots.push_back(std::move(volumes));
+    section.figures.push_back(std::move(volumes));
     return section;
   }
 
@@ -179,7 +179,7 @@ class DiffPage {
     Plot plot{.title = "Bytes of a directed flow", .x_label = "log10 of bytes", .y_label = "share of the flows"};
     for (const DiffSide* side : {&a_, &b_})
       plot.series.push_back(flow_size_distribution(side->label, side->run.traffic));
-    return {.title = "Flows", .plots = {std::move(plot)}};
+    return {.title = "Flows", .figures = {std::move(plot)}};
   }
 
   const TrafficDiff& diff_;

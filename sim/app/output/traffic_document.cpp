@@ -29,7 +29,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
       .x_label = "time after the first packet, s",
       .y_label = "Gbit/s"};
   whole.series.push_back(rate_line(traffic, traffic.bins, "all", {0, end, factor}));
-  section.plots.push_back(std::move(whole));
+  section.figures.push_back(std::move(whole));
   const auto bin = std::max<std::int64_t>(1, std::llround(kDetailBin / statistics.bin_s));
   const double period = statistics.all.period ? statistics.all.period->seconds : statistics.step_time_s;
   const auto length = std::llround(std::max(kDetail, 3 * period) / statistics.bin_s);
@@ -42,7 +42,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
   for (const std::size_t p : largest_pairs(traffic, kMostPairs))
     detail.series.push_back(rate_line(traffic, traffic.pairs[p].bins, label_of(traffic, traffic.pairs[p]),
                                       {begin, std::min<std::int64_t>(end, begin + length), bin}));
-  section.plots.push_back(std::move(detail));
+  section.figures.push_back(std::move(detail));
   Plot cumulative{.title = "Bytes since the first packet", .x_label = "time, s", .y_label = "GB"};
   Series sum = rate_line(traffic, traffic.bins, "all", {0, end, factor});
   double gigabytes = 0;
@@ -51,7 +51,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
     rate = gigabytes;
   }
   cumulative.series.push_back(std::move(sum));
-  section.plots.push_back(std::move(cumulative));
+  section.figures.push_back(std::move(cumulative));
   return section;
 }
 
@@ -110,7 +110,7 @@ Section bursts_of(const ObservedTraffic& traffic, const TrafficStatistics& stati
   };
   add_scales("all", statistics.all);
   for_each_shown(traffic, statistics, add_scales);
-  section.plots = {std::move(volumes), std::move(scales), std::move(envelopes)};
+  section.figures = {std::move(volumes), std::move(scales), std::move(envelopes)};
   return section;
 }
 
@@ -128,14 +128,14 @@ Section flows_of(const ObservedTraffic& traffic) {
     departures.x.push_back(static_cast<double>(flow.departure_ns) * 1e-9);
     departures.y.push_back(static_cast<double>(f));
   }
-  section.plots.push_back({.title = "Bytes of a flow",
-                           .x_label = "log10 of bytes",
-                           .y_label = "share of the flows",
-                           .series = {flow_size_distribution("flows", traffic)}});
-  section.plots.push_back({.title = "Arrivals and departures",
-                           .x_label = "time, s",
-                           .y_label = "flow",
-                           .series = {std::move(arrivals), std::move(departures)}});
+  section.figures.push_back(Plot{.title = "Bytes of a flow",
+                                 .x_label = "log10 of bytes",
+                                 .y_label = "share of the flows",
+                                 .series = {flow_size_distribution("flows", traffic)}});
+  section.figures.push_back(Plot{.title = "Arrivals and departures",
+                                 .x_label = "time, s",
+                                 .y_label = "flow",
+                                 .series = {std::move(arrivals), std::move(departures)}});
   return section;
 }
 
@@ -150,13 +150,13 @@ Section steps_of(const TrafficStatistics& statistics) {
     accuracy.x.push_back(step.cumulative_bytes / 1e9);
     accuracy.y.push_back(step.accuracy);
   }
-  section.plots.push_back(
-      {.title = "Bytes until a step", .x_label = "step", .y_label = "GB", .series = {std::move(cumulative)}});
+  section.figures.push_back(
+      Plot{.title = "Bytes until a step", .x_label = "step", .y_label = "GB", .series = {std::move(cumulative)}});
   if (!accuracy.x.empty())
-    section.plots.push_back({.title = "Accuracy that traffic buys",
-                             .x_label = "GB since the first packet",
-                             .y_label = "accuracy of the batch",
-                             .series = {std::move(accuracy)}});
+    section.figures.push_back(Plot{.title = "Accuracy that traffic buys",
+                                   .x_label = "GB since the first packet",
+                                   .y_label = "accuracy of the batch",
+                                   .series = {std::move(accuracy)}});
   return section;
 }
 
@@ -208,9 +208,16 @@ Series rate_line(const ObservedTraffic& traffic, const BinnedBytes& bins, const 
 }
 
 HeatMap traffic_matrix(const ObservedTraffic& traffic) {
-  HeatMap map{.title = "GB from each host (row) to each other", .unit = "GB"};
+  HeatMap map{.title = "GB from each host (row) to each other",
+              .unit = "GB",
+              .rows = {},
+              .columns = {},
+              .values = {},
+              .row_label = "from",
+              .column_label = "to"};
   const std::size_t size = std::min(traffic.hosts.size(), kMostHosts);
-  for (std::size_t h = 0; h < size; ++h) map.labels.push_back(label_of(traffic.hosts[h]));
+  for (std::size_t h = 0; h < size; ++h) map.rows.push_back(label_of(traffic.hosts[h]));
+  map.columns = map.rows;
   map.values.assign(size, std::vector<double>(size));
   for (const TrafficPair& pair : traffic.pairs) {
     const auto from = static_cast<std::size_t>(pair.from), to = static_cast<std::size_t>(pair.to);
@@ -257,7 +264,7 @@ Document traffic_document(const RunTraffic& run, const TrafficStatistics& statis
                     {"retransmitted", traffic.has_sequences
                                           ? megabytes(static_cast<double>(traffic.total.retransmitted_bytes))
                                           : "not known"}},
-      .sections = {{.title = "Traffic matrix", .heat_maps = {traffic_matrix(traffic)}}}};
+      .sections = {{.title = "Traffic matrix", .figures = {traffic_matrix(traffic)}}}};
   if (traffic.hosts.size() > kMostHosts)
     document.sections[0].paragraphs.emplace_back("The first 32 hosts by address; matrix.csv has all.");
   document.sections.push_back(rates_of(traffic, statistics));

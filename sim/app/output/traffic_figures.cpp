@@ -33,7 +33,7 @@ std::string line_name(const TrafficOfRun& run) { return run.model.empty() ? run.
 /// The mean over the runs that have the hosts of the first.
 HeatMap mean_matrix(const std::string& setting, const Runs& runs) {
   const TrafficFigures& first = runs.front()->figures;
-  HeatMap map{.title = setting, .unit = "MB", .labels = first.hosts, .values = first.matrix};
+  HeatMap map{.title = setting, .unit = "MB", .rows = first.hosts, .columns = first.hosts, .values = first.matrix};
   for (std::vector<double>& row : map.values) std::ranges::fill(row, 0.0);
   const auto count = static_cast<double>(
       std::ranges::count_if(runs, [&](const TrafficOfRun* run) { return run->figures.hosts == first.hosts; }));
@@ -99,16 +99,16 @@ std::vector<Section> figures_of_runs(const std::vector<TrafficOfRun>& runs) {
                 .paragraphs = {
                     "Bytes a step of each directed flow. Those that carry acknowledgements alone are the small ones."}};
   for (const auto& [setting, some] : by_setting(runs, is_drawn)) {
-    matrices.heat_maps.push_back(mean_matrix(setting, some));
-    over_time.plots.push_back(rates(setting, some));
-    sizes.plots.push_back(flow_sizes(setting, some));
+    matrices.figures.push_back(mean_matrix(setting, some));
+    over_time.figures.push_back(rates(setting, some));
+    sizes.figures.push_back(flow_sizes(setting, some));
   }
   Section loss{.title = "Duration against packet loss"};
   for (const auto& [setting, some] : by_setting(runs, has_duration))
-    if (Plot plot = durations(setting, some); !plot.series.empty()) loss.plots.push_back(std::move(plot));
+    if (Plot plot = durations(setting, some); !plot.series.empty()) loss.figures.push_back(std::move(plot));
   std::vector<Section> sections;
-  if (!matrices.heat_maps.empty()) sections = {std::move(matrices), std::move(over_time), std::move(sizes)};
-  if (!loss.plots.empty()) sections.push_back(std::move(loss));
+  if (!matrices.figures.empty()) sections = {std::move(matrices), std::move(over_time), std::move(sizes)};
+  if (!loss.figures.empty()) sections.push_back(std::move(loss));
   return sections;
 }
 

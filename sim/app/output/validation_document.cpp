@@ -54,23 +54,36 @@ std::string validation_report(const Study& study, const Validation& validation, 
   }
   for (const auto& [label, statistics] : validation.groups)
     errors.tables.back().rows.push_back(table_row(label, statistics));
-  errors.plots.push_back({.title = "Simulated against measured",
-                          .x_label = "measured " + study.metric,
-                          .y_label = "simulated " + study.metric,
-                          .series = {measured_against_simulated},
-                          .has_diagonal = true});
+  document.verdict = "Simulated values are off by " + display(validation.all.median_ape) + " % in the median of " +
+                     std::to_string(validation.all.rows) + " measured rows; nine of ten by less than " +
+                     display(validation.all.p90_ape) + " %.";
+  document.overview.push_back({.title = "Simulated against measured",
+                               .paragraphs = {},
+                               .tables = {},
+                               .figures = {Plot{.title = "",
+                                                .x_label = "measured " + study.metric,
+                                                .y_label = "simulated " + study.metric,
+                                                .series = {measured_against_simulated},
+                                                .has_diagonal = true}}});
+  Bars by_group{.title = "", .unit = "%", .bars = {}};
+  constexpr std::size_t kMostGroups = 10;
+  for (const auto& [label, statistics] : validation.groups)
+    if (by_group.bars.size() < kMostGroups) by_group.bars.push_back({label, {{"MAPE", statistics.mape}}});
+  if (by_group.bars.size() > 1)
+    document.overview.push_back(
+        {.title = "Mean error by group", .paragraphs = {}, .tables = {}, .figures = {std::move(by_group)}});
   document.sections.push_back(std::move(errors));
 
   Section curves{.title = "Scaling curves"};
   for (const CurveSaturation& curve : validation.curves) {
     if (curve.x.size() < 3) continue;
-    curves.plots.push_back(
-        {.title = curve.curve,
-         .x_label = study.curve_x,
-         .y_label = study.metric,
-         .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
+    curves.figures.push_back(
+        Plot{.title = curve.curve,
+             .x_label = study.curve_x,
+             .y_label = study.metric,
+             .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
   }
-  if (!curves.plots.empty()) document.sections.push_back(std::move(curves));
+  if (!curves.figures.empty()) document.sections.push_back(std::move(curves));
 
   Section more{.title = "Saturation, gains and choices"};
   Table saturation{.header = {"saturation point of", "measured, workers", "simulated, workers"}, .rows = {}};

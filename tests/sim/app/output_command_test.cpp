@@ -113,7 +113,8 @@ TEST_CASE("a second sweep into a folder leaves the first one's table, the same s
   REQUIRE(rehearse_with(sweep + " --grid /seed=1,2 --quiet").exit_code == 0);
   const std::string first = read_file(folder.path / "sweep.csv", kMiB);
   const Outcome second = rehearse_with(sweep + " --grid /workload/batch_per_worker=32,64");
-  CHECK(second.err.find("wrote " + folder.path.string() + ": sweep-2.csv, results.sqlite\n") != std::string::npos);
+  CHECK(second.err.find("wrote " + folder.path.string() + ": sweep-2.csv, sweep-2.html, results.sqlite\n") !=
+        std::string::npos);
   CHECK(read_file(folder.path / "sweep.csv", kMiB) == first);
   REQUIRE(rehearse_with(sweep + " --grid /seed=1,2 --quiet").exit_code == 0);
   CHECK(read_file(folder.path / "sweep.csv", kMiB) == first);

@@ -31,15 +31,15 @@ TEST_CASE("a setting has one matrix, the mean over its models, and a line for ea
   const std::vector<Section> sections =
       figures_of_runs({run_of("small", 10, 0, 30), run_of("large", 90, 0, 60), run_of("small", 1000, 1, 90)});
   REQUIRE(sections.size() == 4);
-  REQUIRE(sections[0].heat_maps.size() == 1);
-  CHECK(sections[0].heat_maps[0].title == "tf_sync_grpc, 64, ring");
-  CHECK(sections[0].heat_maps[0].values == std::vector<std::vector<double>>{{0, 50}, {0.5, 0}});
-  REQUIRE(sections[1].plots.size() == 1);
-  REQUIRE(sections[1].plots[0].series.size() == 2);  // what lost packets is not drawn here
-  CHECK(sections[1].plots[0].series[1].name == "large");
-  CHECK(sections[1].plots[0].series[1].x == std::vector<double>{0, 0.01, 0.02});
+  REQUIRE(sections[0].figures.size() == 1);
+  CHECK(std::get<HeatMap>(sections[0].figures[0]).title == "tf_sync_grpc, 64, ring");
+  CHECK(std::get<HeatMap>(sections[0].figures[0]).values == std::vector<std::vector<double>>{{0, 50}, {0.5, 0}});
+  REQUIRE(sections[1].figures.size() == 1);
+  REQUIRE(std::get<Plot>(sections[1].figures[0]).series.size() == 2);  // what lost packets is not drawn here
+  CHECK(std::get<Plot>(sections[1].figures[0]).series[1].name == "large");
+  CHECK(std::get<Plot>(sections[1].figures[0]).series[1].x == std::vector<double>{0, 0.01, 0.02});
   // Half of the flows have up to 10^5 bytes, all up to 10^7.
-  const Series& sizes = sections[2].plots.at(0).series.at(0);
+  const Series& sizes = std::get<Plot>(sections[2].figures.at(0)).series.at(0);
   CHECK(sizes.x == std::vector<double>{5, 5, 7, 7});
   CHECK(sizes.y == std::vector<double>{0, 0.5, 0.5, 1});
 }
@@ -49,10 +49,10 @@ TEST_CASE("durations are over the shortest of the same model, which is not the o
                                                          run_of("small", 10, 2, 60), run_of("large", 90, 0, 50)});
   const Section& loss = sections.back();
   CHECK(loss.title == "Duration against packet loss");
-  REQUIRE(loss.plots.size() == 1);
-  REQUIRE(loss.plots[0].series.size() == 1);  // of the large model there is nothing to compare
-  CHECK(loss.plots[0].series[0].x == std::vector<double>{0, 0.5, 2});
-  CHECK(loss.plots[0].series[0].y == std::vector<double>{1.5, 1, 3});
+  REQUIRE(loss.figures.size() == 1);
+  REQUIRE(std::get<Plot>(loss.figures[0]).series.size() == 1);  // of the large model there is nothing to compare
+  CHECK(std::get<Plot>(loss.figures[0]).series[0].x == std::vector<double>{0, 0.5, 2});
+  CHECK(std::get<Plot>(loss.figures[0]).series[0].y == std::vector<double>{1.5, 1, 3});
 }
 
 TEST_CASE("runs whose steps are not known are drawn nowhere") {
