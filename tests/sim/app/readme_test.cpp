@@ -62,6 +62,8 @@ std::string shorter_run(std::string command) {
       {"scenarios/cm-dare-spot.json", "scenarios/cm-dare-spot.json --set /training/steps=200"},
       {"scenarios/sweeps/cm-dare-workers.json", "scenarios/sweeps/cm-dare-workers.json --set /training/steps=20"},
       {"scenarios/sweeps/resnet50-ec2.json", "scenarios/sweeps/resnet50-ec2.json --set /training/steps=5"},
+      {"--model llama3_70b --tokens 1T --gpus 512", "--model llama3_8b --tokens 1T --gpus 16 --simulated 4"},
+      {"--gpus 128 --budget", "--gpus 8 --simulated 4 --budget"},
       {"sweep my-run.json", "sweep my-run.json --set /training/steps=40"},
       {"simulate my-run.json", "simulate my-run.json --set /training/steps=400"}};
   for (const auto& [text, shorter] : kShorter)
