@@ -40,7 +40,10 @@ class Drawing {
     if (value.contains("list")) return list(value, at, depth);
     if (value.contains("value")) return named(value, at);
     Json object = Json::object();
-    for (const auto& [key, element] : value.items()) object[key] = drawn(element, at + "/" + key, depth + 1);
+    // Members are appended: to look for each key among the others first takes quadratic time.
+    std::vector<Json::object_t::value_type>& members = object.get_ref<Json::object_t&>();
+    for (const auto& [key, element] : value.items())
+      members.emplace_back(key, drawn(element, at + "/" + key, depth + 1));
     return object;
   }
 

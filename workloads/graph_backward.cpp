@@ -182,8 +182,8 @@ void GraphBuilder::append_backward_of_split(const Layer& layer, int gradient) {
   if (layer.type == Layer::Type::kEndSplit) {
     if (const Fp8 recipe = value_of(x).read_by_cast; has_parts && recipe != Fp8::kNone) {
       const bool each_way = casts_each_way(recipe);
-      const int cast =
-          append_cast(layer.name + "/gradient_cast", Phase::kBackward, recipe, layer.output, gradient, true, each_way);
+      const int cast = append_cast(layer.name + "/gradient_cast", Phase::kBackward, recipe, layer.output, gradient,
+                                   {true, each_way});
       const Bytes bytes = cast_over_channels(recipe, x) + (each_way ? cast_over_positions(recipe, x) : Bytes{});
       gradient = append_exchange(layer.name + "/gathered_gradient", Phase::kBackward,
                                  {CollectiveKind::kAllGather, bytes}, std::array{cast});
@@ -276,7 +276,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
   if (layer.fp8 != Fp8::kNone && !value_of(layer.output).has_gathered_gradient &&
       (x.needs_gradient || weights.is_trainable))
     gradient = append_cast(layer.name + "/gradient_cast", Phase::kBackward, layer.fp8, layer.output, gradient,
-                           x.needs_gradient, weights.is_trainable);
+                           {x.needs_gradient, weights.is_trainable});
   const bool has_cast = layer.cast >= 0 && value_of(x).gathered_cast == Fp8::kNone;
   const int input = !weights.is_trainable ? -1 : has_cast ? layer.cast : reread(layer.name, x);
   const auto append_or_defer = [&](Operator op, std::vector<int> reads, std::vector<Operator> casts = {}) {
@@ -342,7 +342,7 @@ std::vector<Operator> GraphBuilder::casts_for_weight_gradient(const Layer& layer
   std::vector<Operator> casts;
   if (layer.fp8 == Fp8::kNone) return casts;
   if (!keeps_casts(layer.fp8)) {
-    casts.push_back(cast_of(layer.name + "/cast_again", Phase::kBackward, layer.fp8, x, false, true));
+    casts.push_back(cast_of(layer.name + "/cast_again", Phase::kBackward, layer.fp8, x, {false, true}));
     return casts;
   }
   if (casts_each_way(layer.fp8)) return casts;  // which is what was gathered

@@ -24,11 +24,11 @@ int bytes_per_scalar(Precision precision) {
 }
 
 GraphBuilder::GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-                           const TensorSplit& split, const ContextSplit& context, const ExpertSplit& experts)
+                           const Splits& splits)
     : place_{std::move(place)},
-      split_{split},
-      context_{context},
-      experts_{experts},
+      split_{splits.tensor},
+      context_{splits.context},
+      experts_{splits.experts},
       scalar_bytes_{bytes_per_scalar(precision)} {
   workload_.name = std::move(name);
   workload_.layout = layout;
@@ -396,9 +396,8 @@ Bytes GraphBuilder::cast_over_positions(Fp8 recipe, const Tensor& x) const {
   return cast_bytes(recipe, x.channels, elements(x) / x.channels);
 }
 
-Operator GraphBuilder::cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, bool over_channels,
-                               bool over_positions) const {
-  const bool is_both = over_channels && over_positions;
+Operator GraphBuilder::cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, CastWays ways) const {
+  const bool is_both = ways.over_channels && ways.over_positions;
   const int reads = recipe == Fp8::kRowwise && is_both ? 2 : reads_of_cast(recipe);  // rows and columns one by one
   Operator op{.name = name,
               .kind = OperatorKind::kElementwise,
@@ -410,14 +409,14 @@ Operator GraphBuilder::cast_of(const std::string& name, Phase phase, Fp8 recipe,
     op.bytes_written = op.transposed = cast_over_channels(recipe, x);
     return op;
   }
-  if (over_channels) op.bytes_written += cast_over_channels(recipe, x);
-  if (over_positions) op.bytes_written += cast_over_positions(recipe, x);
+  if (ways.over_channels) op.bytes_written += cast_over_channels(recipe, x);
+  if (ways.over_positions) op.bytes_written += cast_over_positions(recipe, x);
   return op;
 }
 
 int GraphBuilder::append_cast(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, int read,
-                              bool over_channels, bool over_positions) {
-  return append(cast_of(name, phase, recipe, x, over_channels, over_positions), std::array{read});
+                              CastWays ways) {
+  return append(cast_of(name, phase, recipe, x, ways), std::array{read});
 }
 
 Bytes GraphBuilder::weight_cast_bytes(Fp8 recipe, const Variable& weights, bool is_forward) const {
@@ -461,8 +460,8 @@ std::vector<int> GraphBuilder::cast_factors(Layer& layer, Operator& product) {
   const bool is_gathered = value_of(x).gathered_cast != Fp8::kNone;
   product.is_fp8 = true;
   const int input = is_gathered ? x.producer
-                                : append_cast(layer.name + "/cast", Phase::kForward, layer.fp8, x, x.producer, true,
-                                              is_trained && keeps);
+                                : append_cast(layer.name + "/cast", Phase::kForward, layer.fp8, x, x.producer,
+                                              {true, is_trained && keeps});
   const int cast = append_weight_cast(layer.name + "/weight_cast", Phase::kForward, layer.fp8, weights, true,
                                       x.needs_gradient && keeps);
   if (is_trained && keeps) {
@@ -657,7 +656,7 @@ GraphBuilder::Tensor GraphBuilder::begin_split(const std::string& name, const Te
     y.height *= split_.degree;
     check_size("layer " + name, y);
     if (is_cast)
-      sent = append_cast(name + "/cast", Phase::kForward, recipe, x, x.producer, true, casts_each_way(recipe));
+      sent = append_cast(name + "/cast", Phase::kForward, recipe, x, x.producer, {true, casts_each_way(recipe)});
     y.producer =
         is_cast ? append_exchange(name + "/gathered", Phase::kForward,
                                   {CollectiveKind::kAllGather, cast_over_channels(recipe, y)}, std::array{sent})

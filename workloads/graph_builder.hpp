@@ -87,6 +87,13 @@ struct ExpertSplit {
   bool operator==(const ExpertSplit&) const = default;
 };
 
+/// All of them, of one GPU.
+struct Splits {
+  TensorSplit tensor;
+  ContextSplit context;
+  ExpertSplit experts;
+};
+
 /// What of each layer of a transformer is computed again in the backward pass, instead of being kept: the whole layer, or some
 /// of its parts. Of these only what they read is kept. Sources: Chen et al., arXiv 1604.06174; Korthikanti et al., section 5;
 /// Megatron-LM's --recompute-granularity and --recompute-modules; torchtitan's selective_ac_option = "op" (PyTorch's
@@ -160,7 +167,7 @@ class GraphBuilder {
   /// `batch` from 1 to 65536. Throws InputError, starting with `place`, when a layer cannot be built: tensors of more
   /// than 2^40 scalars, more than 400000 operators, shapes that do not fit.
   GraphBuilder(std::string place, std::string name, Layout layout, int batch, Precision precision,
-               const TensorSplit& split = {}, const ContextSplit& context = {}, const ExpertSplit& experts = {});
+               const Splits& splits = {});
 
   Tensor input(std::int64_t height, std::int64_t width, std::int64_t channels);
   /// Integer identifiers of 8 bytes.
@@ -428,11 +435,13 @@ class GraphBuilder {
   void register_value(Tensor& x);
   Tensor elementwise(const std::string& name, OperatorKind kind, std::vector<Tensor> inputs, Tensor output,
                      std::vector<int> variables = {});
-  /// A kernel that casts x for products whose sums run over its channels, over its positions, or both.
-  int append_cast(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, int read, bool over_channels,
-                  bool over_positions);
-  Operator cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, bool over_channels,
-                   bool over_positions) const;
+  /// What sums run over in the products that read a cast.
+  struct CastWays {
+    bool over_channels = false, over_positions = false;
+  };
+  /// A kernel that casts x for products.
+  int append_cast(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, int read, CastWays ways);
+  Operator cast_of(const std::string& name, Phase phase, Fp8 recipe, const Tensor& x, CastWays ways) const;
   /// The same of weights [.., channels, features] for forward products, whose sums run over the channels, and for gradients of data.
   int append_weight_cast(const std::string& name, Phase phase, Fp8 recipe, int variable, bool forward, bool backward);
   Bytes weight_cast_bytes(Fp8 recipe, const Variable& weights, bool is_forward) const;

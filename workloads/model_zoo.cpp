@@ -333,7 +333,8 @@ std::string no_convergence_message(const ModelDescription& model) {
 Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
   if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
     return build_workload(*timed, model.name, batch, precision, place);
-  GraphBuilder graph{place, model.name, model.layout, batch, precision, model.split, model.context, model.expert_split};
+  GraphBuilder graph{place, model.name, model.layout,
+                     batch, precision,  {model.split, model.context, model.expert_split}};
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
         if constexpr (requires { build(graph, structure, model.again, model.adapters, model.fp8); }) {

@@ -221,11 +221,11 @@ std::vector<Figure> scatter_of(const Dataset& dataset, const Part& part, const V
       series.y.push_back(values[i][l]);
     }
     if (!series.x.empty())
-      plots.push_back(Plot{.title = dataset.labels[l],
-                           .x_label = "label",
-                           .y_label = "predicted",
-                           .series = {std::move(series)},
-                           .has_diagonal = true});
+      plots.emplace_back(Plot{.title = dataset.labels[l],
+                              .x_label = "label",
+                              .y_label = "predicted",
+                              .series = {std::move(series)},
+                              .has_diagonal = true});
   }
   return plots;
 }

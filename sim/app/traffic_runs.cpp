@@ -293,10 +293,10 @@ Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegre
       points.x.push_back(*run.trained_bytes / 1e6);
       points.y.push_back(*run.data_per_step / 1e6);
     }
-  section.figures.push_back(Plot{.title = "Data per step over the model's size",
-                                 .x_label = "MB of parameters, as trained",
-                                 .y_label = "MB per step",
-                                 .series = {std::move(points)}});
+  section.figures.emplace_back(Plot{.title = "Data per step over the model's size",
+                                    .x_label = "MB of parameters, as trained",
+                                    .y_label = "MB per step",
+                                    .series = {std::move(points)}});
   document.sections.push_back(std::move(section));
   return document;
 }

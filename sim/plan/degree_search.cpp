@@ -148,9 +148,9 @@ class Search {
       Json other = plain;
       other["training"]["strategy"]["algorithm"] = algorithm;
       const Scenario scenario = read(other);
-      model.near_s_per_B[algorithm] = all_reduce_s_per_byte(scenario, 1);
-      model.far_s_per_B[algorithm] =
-          machines > 1 ? all_reduce_s_per_byte(scenario, machines) : model.near_s_per_B[algorithm];
+      model.near_s_per_byte[algorithm] = all_reduce_s_per_byte(scenario, 1);
+      model.far_s_per_byte[algorithm] =
+          machines > 1 ? all_reduce_s_per_byte(scenario, machines) : model.near_s_per_byte[algorithm];
     }
   }
 
@@ -367,8 +367,8 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
   const double stride = t * (model.has_stages_first ? p : 1);  // between workers that have the same variables
   const bool is_near = stride * sharing <= model.island;
   const std::string& algorithm = degrees.algorithm;
-  const double rate = is_near ? model.near_s_per_B.at(algorithm)
-                              : model.far_s_per_B.at(algorithm) * std::min<double>(stride, model.island);
+  const double rate = is_near ? model.near_s_per_byte.at(algorithm)
+                              : model.far_s_per_byte.at(algorithm) * std::min<double>(stride, model.island);
   const double reduced = sharing > 1 ? held * model.sent_bytes * rate : 0,
                gathered = sharing > 1 ? held * model.weight_bytes * rate / 2 : 0;
   const double layer = std::min(1.0, p / model.layers), hidden = 2.0 / 3 * stage;

@@ -26,8 +26,8 @@ struct EstimateInputs {
   double weight_bytes = 0, sent_bytes = 0;         // of a parameter: as stored, and of its gradient as sent
   double gradient_bytes = 0, optimizer_bytes = 0;  // as held
   double update_s = 0;                             // of a parameter
-  std::map<std::string, double> near_s_per_B,
-      far_s_per_B;  // of an all-reduce by this algorithm, on one machine and on all of them
+  std::map<std::string, double> near_s_per_byte,
+      far_s_per_byte;  // of an all-reduce by this algorithm, on one machine and on all of them
 };
 
 /// Time of a step, in closed form, of a plan of which one worker that has the whole model takes `pass` for a micro-batch, forward and

@@ -183,7 +183,7 @@ DegreeSpace degree_space(const Scenario& scenario, std::int64_t global_batch, co
 
 std::int64_t microbatches(const Degrees& degrees, int gpus, std::int64_t global_batch) {
   const std::int64_t once =
-      std::int64_t{gpus} / (degrees.tensor * degrees.context * degrees.stages) * degrees.microbatch;
+      std::int64_t{gpus} / (std::int64_t{degrees.tensor} * degrees.context * degrees.stages) * degrees.microbatch;
   return global_batch % once == 0 ? global_batch / once : 0;
 }
 

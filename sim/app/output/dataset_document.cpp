@@ -138,7 +138,7 @@ Document dataset_document(const Space& space, const GenerateRequest& request, co
       table.rows.push_back(
           row_of(generated.settings[s].name, values_of(generated, label, static_cast<std::int32_t>(s))));
     by_setting.tables.push_back(std::move(table));
-    by_setting.figures.push_back(distributions(generated, label));
+    by_setting.figures.emplace_back(distributions(generated, label));
   }
   document.sections.push_back(std::move(by_setting));
   return document;

@@ -100,7 +100,7 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
                                    ".");
     }
     for (const std::string& column : study.group_by)
-      section.figures.push_back(residuals_by(study, column, unseen != nullptr ? unseen->rows : fit.validation[s]));
+      section.figures.emplace_back(residuals_by(study, column, unseen != nullptr ? unseen->rows : fit.validation[s]));
     document.sections.push_back(std::move(section));
   }
   return render_html(document);

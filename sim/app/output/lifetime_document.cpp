@@ -64,7 +64,7 @@ std::string lifetime_report(const LifetimeStudy& study, const std::vector<Series
       }
       section.tables.push_back(std::move(tried));
     }
-    section.figures.push_back(Plot{
+    section.figures.emplace_back(Plot{
         .title = "Machines still running",
         .x_label = "age, h",
         .y_label = "share",

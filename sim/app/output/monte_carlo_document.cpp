@@ -45,15 +45,15 @@ Section distributions(const MonteCarlo& result, std::optional<Seconds> deadline)
   for (double& y : time.series[0].y) y *= static_cast<double>(hours.size()) / static_cast<double>(result.runs.size());
   if (deadline)
     time.series.push_back({.name = "deadline", .x = {deadline->value() / 3600, deadline->value() / 3600}, .y = {0, 1}});
-  section.figures.push_back(std::move(time));
+  section.figures.emplace_back(std::move(time));
   if (!usd.empty()) {
     Plot cost{.title = "Cost", .x_label = "USD", .y_label = "share of runs"};
     cost.series.push_back(distribution("runs", usd));
     for (double& y : cost.series[0].y) y *= static_cast<double>(usd.size()) / static_cast<double>(result.runs.size());
-    section.figures.push_back(std::move(cost));
+    section.figures.emplace_back(std::move(cost));
     Plot both{.title = "Time and cost of each run", .x_label = "hours", .y_label = "USD"};
     both.series.push_back({.name = "runs", .x = hours, .y = usd, .is_points = true});
-    section.figures.push_back(std::move(both));
+    section.figures.emplace_back(std::move(both));
   }
   return section;
 }
@@ -100,7 +100,7 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
   running.x.push_back(result.sample.job.end.value() / 3600);
   running.y.push_back(count);
   fleet.series = {std::move(running), std::move(revoked), std::move(stops), std::move(checkpoints)};
-  section.figures.push_back(std::move(fleet));
+  section.figures.emplace_back(std::move(fleet));
   std::vector<Section> sections{std::move(section)};
   if (!events.rows.empty())
     sections.push_back({.title = "Its events",

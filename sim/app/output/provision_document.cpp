@@ -125,20 +125,20 @@ Section frontier_of(const ProvisionCase& provision_case, const Provision& result
     edge.y.push_back(cost);
   }
   const Series deadline{.name = "deadline", .x = {deadline_s, deadline_s}, .y = {0, dearest}};
-  frontier.figures.push_back(Plot{.title = "What shorter training costs",
-                                  .x_label = "time, s",
-                                  .y_label = "cost, USD",
-                                  .series = {plans, answer, edge, deadline}});
+  frontier.figures.emplace_back(Plot{.title = "What shorter training costs",
+                                     .x_label = "time, s",
+                                     .y_label = "cost, USD",
+                                     .series = {plans, answer, edge, deadline}});
   if (std::any_of(result.plans.begin(), result.plans.end(),
                   [](const ProposedPlan& plan) { return plan.risk.runs > 1; })) {
     frontier.paragraphs.emplace_back(
         "Plans whose machines may be revoked were run many times, run i of each with the same seed: p50 is the median, "
         "p5 and p95 hold nine runs of ten between them. The others were simulated once. Ours without X was found "
         "without machines of type X, or without any that may be revoked.");
-    frontier.figures.push_back(Plot{.title = "What being in time costs",
-                                    .x_label = "cost, USD",
-                                    .y_label = "in time, %",
-                                    .series = {risks_of(result, false), risks_of(result, true)}});
+    frontier.figures.emplace_back(Plot{.title = "What being in time costs",
+                                       .x_label = "cost, USD",
+                                       .y_label = "in time, %",
+                                       .series = {risks_of(result, false), risks_of(result, true)}});
   }
   return frontier;
 }

@@ -300,8 +300,9 @@ Section machines_of(const Summary& summary, bool has_servers) {
       row.insert(row.end(), {is_server ? share_text(machine.cpu_utilization) : "",
                              is_server ? std::to_string(machine.variables) : "",
                              is_server ? display(as_double(machine.parameter_bytes) / 1e6) + " MB" : ""});
-    const bool is_as_before = !machines.rows.empty() &&
-                              std::ranges::equal(machines.rows.back() | std::views::drop(1), row | std::views::drop(1));
+    const bool is_as_before =
+        !machines.rows.empty() &&
+        std::equal(machines.rows.back().begin() + 1, machines.rows.back().end(), row.begin() + 1, row.end());
     if (is_as_before) {
       machines.rows.back()[0] = first + " to " + machine.name + what + ", " + std::to_string(++alike) + " alike";
     } else {
@@ -375,7 +376,7 @@ Section gpu_memory_of(const Scenario& scenario, const std::vector<ShownGpu>& gpu
     Bars bars = memory_by_part(scenario, group);
     bars.title = group.name + " (" + group.accelerator->name + "): " + gibibytes(gpu_memory_needed(scenario, group)) +
                  " of " + gibibytes(group.accelerator->memory);
-    section.figures.push_back(std::move(bars));
+    section.figures.emplace_back(std::move(bars));
   }
   return section;
 }
@@ -603,7 +604,7 @@ Section steps_of(const RunRecord& record, bool is_synchronous) {
       histogram.series[0].x.push_back(static_cast<double>(value));
       histogram.series[0].y.push_back(count);
     }
-    steps.figures.push_back(std::move(histogram));
+    steps.figures.emplace_back(std::move(histogram));
   }
   return steps;
 }

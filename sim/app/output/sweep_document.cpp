@@ -130,7 +130,8 @@ Document sweep_document(const SweepResults& results) {
   const auto speed = [](const SweepPoint& point) { return std::optional{point.samples_per_s}; };
   Section speeds{.title = "Speed"};
   if (varying.size() == 1) speeds.figures.push_back(speeds_over(results, varying[0]));
-  if (varying.size() == 2) speeds.figures.push_back(heat_of(results, varying[0], varying[1], "", "samples/s", speed));
+  if (varying.size() == 2)
+    speeds.figures.emplace_back(heat_of(results, varying[0], varying[1], "", "samples/s", speed));
   if (varying.size() > 2) {
     constexpr std::size_t kMostLines = 2000;
     ParallelAxes axes{.title = "", .axes = {}, .rows = {}};
@@ -142,7 +143,7 @@ Document sweep_document(const SweepResults& results) {
       for (const std::size_t i : varying) axes.rows.back().push_back(results.points[p].parameters[i]);
       axes.rows.back().emplace_back(results.points[p].samples_per_s);
     }
-    speeds.figures.push_back(std::move(axes));
+    speeds.figures.emplace_back(std::move(axes));
     speeds.is_wide = true;
   }
   if (!speeds.figures.empty()) document.overview.push_back(std::move(speeds));

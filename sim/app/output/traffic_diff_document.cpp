@@ -129,7 +129,7 @@ class DiffPage {
     };
     add(diff_.all);
     for (const ComparedSeries* series : largest_) add(*series);
-    section.figures.push_back(std::move(lags));
+    section.figures.emplace_back(std::move(lags));
     return section;
   }
 
@@ -139,7 +139,7 @@ class DiffPage {
                                    " ms, as they are, and the highest with B that much later than A. Bursts: the "
                                    "Kolmogorov-Smirnov distance of their bytes."},
                     .tables = {pairs_table(diff_)}};
-    for (const ComparedSeries* series : largest_) section.figures.push_back(detail(*series));
+    for (const ComparedSeries* series : largest_) section.figures.emplace_back(detail(*series));
     return section;
   }
 
@@ -171,7 +171,7 @@ class DiffPage {
     add_both(diff_.all);
     for (const ComparedSeries* series : largest_) add_both(*series);
     section.tables.push_back(std::move(table));
-    section.figures.push_back(std::move(volumes));
+    section.figures.emplace_back(std::move(volumes));
     return section;
   }
 

@@ -29,7 +29,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
       .x_label = "time after the first packet, s",
       .y_label = "Gbit/s"};
   whole.series.push_back(rate_line(traffic, traffic.bins, "all", {0, end, factor}));
-  section.figures.push_back(std::move(whole));
+  section.figures.emplace_back(std::move(whole));
   const auto bin = std::max<std::int64_t>(1, std::llround(kDetailBin / statistics.bin_s));
   const double period = statistics.all.period ? statistics.all.period->seconds : statistics.step_time_s;
   const auto length = std::llround(std::max(kDetail, 3 * period) / statistics.bin_s);
@@ -42,7 +42,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
   for (const std::size_t p : largest_pairs(traffic, kMostPairs))
     detail.series.push_back(rate_line(traffic, traffic.pairs[p].bins, label_of(traffic, traffic.pairs[p]),
                                       {begin, std::min<std::int64_t>(end, begin + length), bin}));
-  section.figures.push_back(std::move(detail));
+  section.figures.emplace_back(std::move(detail));
   Plot cumulative{.title = "Bytes since the first packet", .x_label = "time, s", .y_label = "GB"};
   Series sum = rate_line(traffic, traffic.bins, "all", {0, end, factor});
   double gigabytes = 0;
@@ -51,7 +51,7 @@ Section rates_of(const ObservedTraffic& traffic, const TrafficStatistics& statis
     rate = gigabytes;
   }
   cumulative.series.push_back(std::move(sum));
-  section.figures.push_back(std::move(cumulative));
+  section.figures.emplace_back(std::move(cumulative));
   return section;
 }
 
@@ -128,14 +128,14 @@ Section flows_of(const ObservedTraffic& traffic) {
     departures.x.push_back(static_cast<double>(flow.departure_ns) * 1e-9);
     departures.y.push_back(static_cast<double>(f));
   }
-  section.figures.push_back(Plot{.title = "Bytes of a flow",
-                                 .x_label = "log10 of bytes",
-                                 .y_label = "share of the flows",
-                                 .series = {flow_size_distribution("flows", traffic)}});
-  section.figures.push_back(Plot{.title = "Arrivals and departures",
-                                 .x_label = "time, s",
-                                 .y_label = "flow",
-                                 .series = {std::move(arrivals), std::move(departures)}});
+  section.figures.emplace_back(Plot{.title = "Bytes of a flow",
+                                    .x_label = "log10 of bytes",
+                                    .y_label = "share of the flows",
+                                    .series = {flow_size_distribution("flows", traffic)}});
+  section.figures.emplace_back(Plot{.title = "Arrivals and departures",
+                                    .x_label = "time, s",
+                                    .y_label = "flow",
+                                    .series = {std::move(arrivals), std::move(departures)}});
   return section;
 }
 
@@ -150,13 +150,13 @@ Section steps_of(const TrafficStatistics& statistics) {
     accuracy.x.push_back(step.cumulative_bytes / 1e9);
     accuracy.y.push_back(step.accuracy);
   }
-  section.figures.push_back(
+  section.figures.emplace_back(
       Plot{.title = "Bytes until a step", .x_label = "step", .y_label = "GB", .series = {std::move(cumulative)}});
   if (!accuracy.x.empty())
-    section.figures.push_back(Plot{.title = "Accuracy that traffic buys",
-                                   .x_label = "GB since the first packet",
-                                   .y_label = "accuracy of the batch",
-                                   .series = {std::move(accuracy)}});
+    section.figures.emplace_back(Plot{.title = "Accuracy that traffic buys",
+                                      .x_label = "GB since the first packet",
+                                      .y_label = "accuracy of the batch",
+                                      .series = {std::move(accuracy)}});
   return section;
 }
 

@@ -99,13 +99,13 @@ std::vector<Section> figures_of_runs(const std::vector<TrafficOfRun>& runs) {
                 .paragraphs = {
                     "Bytes a step of each directed flow. Those that carry acknowledgements alone are the small ones."}};
   for (const auto& [setting, some] : by_setting(runs, is_drawn)) {
-    matrices.figures.push_back(mean_matrix(setting, some));
-    over_time.figures.push_back(rates(setting, some));
-    sizes.figures.push_back(flow_sizes(setting, some));
+    matrices.figures.emplace_back(mean_matrix(setting, some));
+    over_time.figures.emplace_back(rates(setting, some));
+    sizes.figures.emplace_back(flow_sizes(setting, some));
   }
   Section loss{.title = "Duration against packet loss"};
   for (const auto& [setting, some] : by_setting(runs, has_duration))
-    if (Plot plot = durations(setting, some); !plot.series.empty()) loss.figures.push_back(std::move(plot));
+    if (Plot plot = durations(setting, some); !plot.series.empty()) loss.figures.emplace_back(std::move(plot));
   std::vector<Section> sections;
   if (!matrices.figures.empty()) sections = {std::move(matrices), std::move(over_time), std::move(sizes)};
   if (!loss.figures.empty()) sections.push_back(std::move(loss));

@@ -17,6 +17,49 @@ std::vector<std::string> table_row(const std::string& label, const ErrorStatisti
           statistics.noise_floor ? display(*statistics.noise_floor) : ""};
 }
 
+Section scaling_curves(const Study& study, const Validation& validation) {
+  Section curves{.title = "Scaling curves"};
+  for (const CurveSaturation& curve : validation.curves) {
+    if (curve.x.size() < 3) continue;
+    curves.figures.emplace_back(
+        Plot{.title = curve.curve,
+             .x_label = study.curve_x,
+             .y_label = study.metric,
+             .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
+  }
+  return curves;
+}
+
+Section saturation_and_choices(const Validation& validation) {
+  Section more{.title = "Saturation, gains and choices"};
+  Table saturation{.header = {"saturation point of", "measured, workers", "simulated, workers"}, .rows = {}};
+  for (const CurveSaturation& curve : validation.curves)
+    if (curve.is_saturated)
+      saturation.rows.push_back({curve.curve, display(curve.measured_workers), display(curve.simulated_workers)});
+  Table gains{.header = {"gain by", "measured, %", "simulated, %"}, .rows = {}};
+  for (const RatioResult& ratio : validation.ratios)
+    gains.rows.push_back({ratio.label, display(ratio.measured_gain_pct), display(ratio.simulated_gain_pct)});
+  Table choices{.header = {"choice of", "rows", "regret, %", "rank correlation"}, .rows = {}};
+  for (const ChoiceResult& choice : validation.choices)
+    choices.rows.push_back({choice.label, std::to_string(choice.rows), display(choice.regret_pct),
+                            choice.rank_correlation ? display(*choice.rank_correlation) : "-"});
+  if (!saturation.rows.empty()) more.tables.push_back(std::move(saturation));
+  if (!gains.rows.empty()) more.tables.push_back(std::move(gains));
+  if (!choices.rows.empty()) more.tables.push_back(std::move(choices));
+  return more;
+}
+
+Section rows_left_out(const Study& study, const Validation& validation) {
+  Section exclusions{.title = "Rows left out or not simulated"};
+  for (const auto& [reason, lines] : study.excluded)
+    exclusions.paragraphs.push_back(std::to_string(lines.size()) + " rows excluded: " + reason);
+  for (std::size_t i = 0; i < validation.rows.size(); ++i)
+    if (!validation.rows[i].simulated)
+      exclusions.paragraphs.push_back("line " + std::to_string(study.rows[i].row.line()) + ": " +
+                                      validation.rows[i].problem);
+  return exclusions;
+}
+
 }  // namespace
 
 std::string validation_report(const Study& study, const Validation& validation, const StudyQuality& quality,
@@ -74,42 +117,10 @@ std::string validation_report(const Study& study, const Validation& validation, 
         {.title = "Mean error by group", .paragraphs = {}, .tables = {}, .figures = {std::move(by_group)}});
   document.sections.push_back(std::move(errors));
 
-  Section curves{.title = "Scaling curves"};
-  for (const CurveSaturation& curve : validation.curves) {
-    if (curve.x.size() < 3) continue;
-    curves.figures.push_back(
-        Plot{.title = curve.curve,
-             .x_label = study.curve_x,
-             .y_label = study.metric,
-             .series = {{"simulated", curve.x, curve.simulated, false}, {"measured", curve.x, curve.measured, true}}});
-  }
-  if (!curves.figures.empty()) document.sections.push_back(std::move(curves));
-
-  Section more{.title = "Saturation, gains and choices"};
-  Table saturation{.header = {"saturation point of", "measured, workers", "simulated, workers"}, .rows = {}};
-  for (const CurveSaturation& curve : validation.curves)
-    if (curve.is_saturated)
-      saturation.rows.push_back({curve.curve, display(curve.measured_workers), display(curve.simulated_workers)});
-  Table gains{.header = {"gain by", "measured, %", "simulated, %"}, .rows = {}};
-  for (const RatioResult& ratio : validation.ratios)
-    gains.rows.push_back({ratio.label, display(ratio.measured_gain_pct), display(ratio.simulated_gain_pct)});
-  Table choices{.header = {"choice of", "rows", "regret, %", "rank correlation"}, .rows = {}};
-  for (const ChoiceResult& choice : validation.choices)
-    choices.rows.push_back({choice.label, std::to_string(choice.rows), display(choice.regret_pct),
-                            choice.rank_correlation ? display(*choice.rank_correlation) : "-"});
-  if (!saturation.rows.empty()) more.tables.push_back(std::move(saturation));
-  if (!gains.rows.empty()) more.tables.push_back(std::move(gains));
-  if (!choices.rows.empty()) more.tables.push_back(std::move(choices));
-  if (!more.tables.empty()) document.sections.push_back(std::move(more));
-
-  Section exclusions{.title = "Rows left out or not simulated"};
-  for (const auto& [reason, lines] : study.excluded)
-    exclusions.paragraphs.push_back(std::to_string(lines.size()) + " rows excluded: " + reason);
-  for (std::size_t i = 0; i < validation.rows.size(); ++i)
-    if (!validation.rows[i].simulated)
-      exclusions.paragraphs.push_back("line " + std::to_string(study.rows[i].row.line()) + ": " +
-                                      validation.rows[i].problem);
-  if (!exclusions.paragraphs.empty()) document.sections.push_back(std::move(exclusions));
+  for (Section section :
+       {scaling_curves(study, validation), saturation_and_choices(validation), rows_left_out(study, validation)})
+    if (!section.figures.empty() || !section.tables.empty() || !section.paragraphs.empty())
+      document.sections.push_back(std::move(section));
   return render_html(document);
 }
 

@@ -62,7 +62,7 @@ EstimateInputs ideal_inputs(int gpus) {
                         .sent_bytes = 2,
                         .gradient_bytes = 2,
                         .optimizer_bytes = 12};
-  inputs.near_s_per_B["ring"] = inputs.far_s_per_B["ring"] = 0;
+  inputs.near_s_per_byte["ring"] = inputs.far_s_per_byte["ring"] = 0;
   return inputs;
 }
 
