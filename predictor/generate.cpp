@@ -130,9 +130,9 @@ class Graphs {
       const FoundModel found =
           is_named ? find_model(name, own, catalog_) : FoundModel{.name = name, .imported = {}, .json = own};
       name = found.name;
+      drawn->model = read_model(name, found.json);
       model["name"] = name;
       model.update(found.json.value());
-      drawn->model = read_model(name, found.json);
       drawn->workload = build_workload(drawn->model, chosen.batch, Precision::kFp32, space_.file_name + ": " + pointer);
     } catch (const InputError& error) {
       ++redrawn_.unbuildable;

@@ -499,8 +499,8 @@ Document document_of(const CompareCommand& command, const Dataset& dataset, std:
   for (const Part& part : parts) {
     const std::string origin = to_text(part.origin);
     const Score& first = part.contenders.front().score;
-    document.headlines.emplace_back(origin + " samples", std::to_string(part.samples.size()));
-    document.headlines.emplace_back("median APE, " + origin, display(first.median_ape) + " %");
+    document.headlines.push_back({origin + " samples", std::to_string(part.samples.size())});
+    document.headlines.push_back({"median APE, " + origin, display(first.median_ape) + " %"});
     document.sections.push_back(
         {.title = "Predictors, " + origin, .paragraphs = {meaning_of(part)}, .tables = {summary_of(part.contenders)}});
     if (part.origin == Origin::kMeasured)

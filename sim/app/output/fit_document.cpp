@@ -87,13 +87,13 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
   for (std::size_t s = 0; s < studies.size(); ++s) {
     const Study& study = studies[s];
     const CrossValidation* unseen = find_cross_validation(fit, study);
-    document.headlines.emplace_back("MAPE of " + study.name, display(fit.in_sample[s].mape) + " %");
+    document.headlines.push_back({"MAPE of " + study.name, display(fit.in_sample[s].mape) + " %"});
     Section section{.title = "Study " + study.name,
                     .paragraphs = {},
                     .tables = {},
                     .figures = {measured_against_predicted(study, fit.validation[s], unseen)}};
     if (unseen != nullptr) {
-      document.headlines.emplace_back("the same, cross-validated", display(unseen->all.mape) + " %");
+      document.headlines.push_back({"the same, cross-validated", display(unseen->all.mape) + " %"});
       std::string columns;
       for (const std::string& column : unseen->left_out_by) columns += (columns.empty() ? "" : ", ") + column;
       section.paragraphs.push_back("Residuals are of predictions by fits without the row's combination of " + columns +

@@ -184,10 +184,10 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   document.headlines = {{"finish time, median", number(time.p50 / 3600) + " h"},
                         {"finish time, 5 % to 95 %", number(time.p5 / 3600) + " to " + number(time.p95 / 3600) + " h"}};
   if (const auto cost = cost_percentiles(result)) {
-    document.headlines.emplace_back("cost, median", number(cost->p50) + " USD");
-    document.headlines.emplace_back("cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD");
+    document.headlines.push_back({"cost, median", number(cost->p50) + " USD"});
+    document.headlines.push_back({"cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD"});
   }
-  if (deadline) document.headlines.emplace_back("in time", percent_text(probability_by(result, *deadline)));
+  if (deadline) document.headlines.push_back({"in time", percent_text(probability_by(result, *deadline))});
   document.verdict = "Half of the runs end within " + number(time.p50 / 3600) + " h, nine of ten between " +
                      number(time.p5 / 3600) + " and " + number(time.p95 / 3600) + " h";
   if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";

@@ -178,7 +178,7 @@ std::string provision_report(const ProvisionCase& provision_case, const Provisio
                           {"time", fixed(answer.risk.time_s.p50, 1) + " s"},
                           {"in time", fixed(answer.risk.probability * 100, 1) + " %"}};
     if (answer.on_demand_cost_usd)
-      document.headlines.emplace_back("at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD");
+      document.headlines.push_back({"at on-demand prices", fixed(*answer.on_demand_cost_usd, 2) + " USD"});
   }
 
   document.verdict = result.answer

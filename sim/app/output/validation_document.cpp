@@ -74,7 +74,7 @@ std::string validation_report(const Study& study, const Validation& validation, 
                                   {"bias", display(validation.all.bias) + " %"}},
                     .sections = {}};
   if (validation.all.noise_floor)
-    document.headlines.emplace_back("noise of the measurements", display(*validation.all.noise_floor) + " %");
+    document.headlines.push_back({"noise of the measurements", display(*validation.all.noise_floor) + " %"});
 
   Series measured_against_simulated{.name = "row", .x = {}, .y = {}, .is_points = true};
   for (const ValidationRow& row : validation.rows) {
@@ -92,7 +92,7 @@ std::string validation_report(const Study& study, const Validation& validation, 
     errors.tables.back().rows.push_back(table_row("not seen by the fit", validation.predicted));
   }
   if (quality.of == StudyQuality::Of::kCrossValidated) {
-    document.headlines.emplace_back("MAPE, cross-validated", display(quality.errors.mape) + " %");
+    document.headlines.push_back({"MAPE, cross-validated", display(quality.errors.mape) + " %"});
     errors.tables.back().rows.push_back(table_row("cross-validated by the fit", quality.errors));
   }
   for (const auto& [label, statistics] : validation.groups)
