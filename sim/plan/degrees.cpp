@@ -196,6 +196,10 @@ void clear_degrees(Json& scenario) {
   for (const char* key : kKeysOfSharding) strategy.erase(key);
 }
 
+const char* schedule_of(const Degrees& degrees) {
+  return degrees.stages == 1 ? "none" : degrees.chunks > 1 ? "interleaved" : degrees.splits_backward ? "zb1p" : "1f1b";
+}
+
 void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_batch) {
   const Json before = scenario["training"]["strategy"];
   const auto kept = [&](const char* key) { return before.value(key, Json::object()); };
@@ -224,7 +228,7 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
     for (const char* key : {"microbatches", "microbatch_group", "layers_per_stage", "schedule", "chunks"})
       pipeline.erase(key);
     pipeline["stages"] = degrees.stages;
-    pipeline["schedule"] = degrees.chunks > 1 ? "interleaved" : degrees.splits_backward ? "zb1p" : "1f1b";
+    pipeline["schedule"] = schedule_of(degrees);
     if (degrees.chunks > 1) pipeline["chunks"] = degrees.chunks;
   }
   // Consecutive workers have samples of their own, so that sums of gradients stay in a machine rather than what stages pass on.

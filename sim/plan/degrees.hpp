@@ -57,6 +57,8 @@ void clear_degrees(Json& scenario);
 /// "tensor 8 (sequence parallel), 4 stages of 2 chunks, data 16 with a sharded optimizer, micro-batches of 2, all recomputed", of so
 /// many GPUs.
 std::string to_text(const Degrees& degrees, int gpus);
+/// That of its pipeline, by the word of a scenario; "none" without one.
+const char* schedule_of(const Degrees& degrees);
 
 /// Workers that have the same variables, and whose samples differ or whose positions do: data and context parallel ones.
 inline int sharing_workers(const Degrees& degrees, int gpus) { return gpus / (degrees.tensor * degrees.stages); }

@@ -277,19 +277,11 @@ const char* word_of(PlanOutcome outcome) {
 }
 
 Json json_of(const Degrees& degrees) {
-  return {{"tensor", degrees.tensor},
-          {"sequence_parallel", degrees.has_sequence_parts},
-          {"context", degrees.context},
-          {"experts", degrees.experts},
-          {"stages", degrees.stages},
-          {"chunks", degrees.chunks},
-          {"schedule", degrees.stages == 1       ? "none"
-                       : degrees.chunks > 1      ? "interleaved"
-                       : degrees.splits_backward ? "zb1p"
-                                                 : "1f1b"},
-          {"microbatch", degrees.microbatch},
-          {"recompute", degrees.recompute},
-          {"sharding", degrees.sharding},
+  return {{"tensor", degrees.tensor},         {"sequence_parallel", degrees.has_sequence_parts},
+          {"context", degrees.context},       {"experts", degrees.experts},
+          {"stages", degrees.stages},         {"chunks", degrees.chunks},
+          {"schedule", schedule_of(degrees)}, {"microbatch", degrees.microbatch},
+          {"recompute", degrees.recompute},   {"sharding", degrees.sharding},
           {"algorithm", degrees.algorithm}};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/llama_structure.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::expert_split {
@@ -18,29 +19,17 @@ namespace {
 constexpr std::int64_t b = 2, s = 128, h = 256, f = 512, V = 1024, L = 3, E = 16, k = 2;
 
 Workload spread(const ExpertSplit& experts, const TensorSplit& split = {}, const Json& more = Json::object()) {
-  Json structure{{"family", "transformer"},
-                 {"layers", L},
-                 {"width", h},
-                 {"heads", 8},
-                 {"feed_forward", f},
-                 {"experts", E},
-                 {"experts_per_token", k},
-                 {"grouped_experts", true},
-                 {"vocabulary", V},
-                 {"sequence_length", s},
-                 {"normalisation", "pre"},
-                 {"rms_norm", true},
-                 {"fused_attention", true},
-                 {"rotary_positions", true},
-                 {"gated_feed_forward", true},
-                 {"attention_biases", false},
-                 {"feed_forward_biases", false},
-                 {"dropout", false},
-                 {"tied_embedding", false},
-                 {"head", "language_model"}};
+  Json structure = test::llama_structure({{"layers", L},
+                                          {"width", h},
+                                          {"heads", 8},
+                                          {"feed_forward", f},
+                                          {"experts", E},
+                                          {"experts_per_token", k},
+                                          {"grouped_experts", true},
+                                          {"vocabulary", V},
+                                          {"sequence_length", s}});
   structure.update(more);
-  ModelDescription model =
-      read_model("m", JsonReader{Json{{"format", 1}, {"source", "test"}, {"structure", structure}}, "m.json"});
+  ModelDescription model = test::model_of(structure);
   model.expert_split = experts;
   model.split = split;
   return build_workload(model, static_cast<int>(b), Precision::kBf16, "m.json");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/llama_structure.hpp"
 #include "tests/support/paths.hpp"
 #include "workloads/model_zoo.hpp"
 
@@ -20,24 +21,13 @@ constexpr double b = 2, s = 128, T = b * s, h = 256, a = 8, g = 4, E = 16, k = 4
 constexpr std::int64_t kScalar = 2;
 
 Json structure(int layers, const Json& more = Json::object()) {
-  Json all{{"family", "transformer"},
-           {"layers", layers},
-           {"width", h},
-           {"heads", a},
-           {"kv_heads", g},
-           {"feed_forward", 512},
-           {"vocabulary", V},
-           {"sequence_length", s},
-           {"normalisation", "pre"},
-           {"rms_norm", true},
-           {"rotary_positions", true},
-           {"gated_feed_forward", true},
-           {"attention_biases", false},
-           {"feed_forward_biases", false},
-           {"fused_attention", true},
-           {"dropout", false},
-           {"tied_embedding", false},
-           {"head", "language_model"}};
+  Json all = test::llama_structure({{"layers", layers},
+                                    {"width", h},
+                                    {"heads", a},
+                                    {"kv_heads", g},
+                                    {"feed_forward", 512},
+                                    {"vocabulary", V},
+                                    {"sequence_length", s}});
   for (const char* size : {"width", "heads", "kv_heads", "vocabulary", "sequence_length"})
     all[size] = static_cast<int>(all[size].get<double>());
   for (const auto& [key, value] : more.items())

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/llama_structure.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse::fp8 {
@@ -20,29 +21,16 @@ namespace {
 constexpr std::int64_t b = 2, s = 256, n = b * s, h = 512, g = 128, f = 1024, V = 1024, L = 3;
 
 ModelDescription described(Fp8 recipe) {
-  const Json structure{{"family", "transformer"},
-                       {"layers", L},
-                       {"width", h},
-                       {"heads", 8},
-                       {"kv_heads", 2},
-                       {"feed_forward", f},
-                       {"vocabulary", V},
-                       {"sequence_length", s},
-                       {"normalisation", "pre"},
-                       {"rms_norm", true},
-                       {"fused_attention", true},
-                       {"rotary_positions", true},
-                       {"attention_biases", false},
-                       {"feed_forward_biases", false},
-                       {"joint_projection", true},
-                       {"gated_feed_forward", true},
-                       {"joint_gates", true},
-                       {"fused_gates", true},
-                       {"dropout", false},
-                       {"tied_embedding", false},
-                       {"head", "language_model"}};
-  ModelDescription model =
-      read_model("m", JsonReader{Json{{"format", 1}, {"source", "test"}, {"structure", structure}}, "m.json"});
+  ModelDescription model = test::model_of(test::llama_structure({{"layers", L},
+                                                                 {"width", h},
+                                                                 {"heads", 8},
+                                                                 {"kv_heads", 2},
+                                                                 {"feed_forward", f},
+                                                                 {"vocabulary", V},
+                                                                 {"sequence_length", s},
+                                                                 {"joint_projection", true},
+                                                                 {"joint_gates", true},
+                                                                 {"fused_gates", true}}));
   model.fp8 = recipe;
   return model;
 }

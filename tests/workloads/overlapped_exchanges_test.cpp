@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/llama_structure.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
@@ -18,29 +19,14 @@ namespace rehearse {
 namespace {
 
 Workload of_llama(const TensorSplit& split, const Recomputation& again = {}, Fp8 fp8 = Fp8::kNone) {
-  const Json json{{"format", 1},
-                  {"source", "test"},
-                  {"structure",
-                   {{"family", "transformer"},
-                    {"layers", 2},
-                    {"width", 256},
-                    {"heads", 8},
-                    {"kv_heads", 4},
-                    {"feed_forward", 1024},
-                    {"vocabulary", 1024},
-                    {"sequence_length", 128},
-                    {"normalisation", "pre"},
-                    {"rms_norm", true},
-                    {"rotary_positions", true},
-                    {"gated_feed_forward", true},
-                    {"attention_biases", false},
-                    {"feed_forward_biases", false},
-                    {"joint_projection", true},
-                    {"dropout", false},
-                    {"tied_embedding", false},
-                    {"fused_attention", true},
-                    {"head", "language_model"}}}};
-  ModelDescription model = read_model("m", JsonReader{json, "m.json"});
+  ModelDescription model = test::model_of(test::llama_structure({{"layers", 2},
+                                                                 {"width", 256},
+                                                                 {"heads", 8},
+                                                                 {"kv_heads", 4},
+                                                                 {"feed_forward", 1024},
+                                                                 {"vocabulary", 1024},
+                                                                 {"sequence_length", 128},
+                                                                 {"joint_projection", true}}));
   model.split = split;
   model.again = again;
   model.fp8 = fp8;
