@@ -213,6 +213,7 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
     strategy["tensor"] = kept("tensor");
     strategy["tensor"]["degree"] = degrees.tensor;
     strategy["tensor"]["sequence_parallel"] = degrees.has_sequence_parts;
+    if (!degrees.has_sequence_parts) strategy["tensor"].erase("asynchronous");
   }
   if (degrees.context > 1) {
     strategy["context"] = kept("context");

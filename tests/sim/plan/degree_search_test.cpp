@@ -104,7 +104,8 @@ TEST_CASE("every plan of a space is another one, of whole micro-batches, and can
     CHECK(degrees.tensor <= 4);  // within a machine
     CHECK(8 % (degrees.tensor * degrees.stages) == 0);
     CHECK(microbatches(degrees, 8, 32) * (8 / (degrees.tensor * degrees.stages)) * degrees.microbatch == 32);
-    Json own = scenario;
+    Json own = scenario;  // whose other keys stay, as far as they go with the degrees
+    own["training"]["strategy"]["tensor"] = {{"degree", 2}, {"sequence_parallel", true}, {"asynchronous", true}};
     set_degrees(own, degrees, 32);
     const Scenario its = read_scenario(own, kFile, test::shipped_catalog());
     CHECK(its.training.strategy.exchange.accumulation_steps == microbatches(degrees, 8, 32));
