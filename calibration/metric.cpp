@@ -158,7 +158,7 @@ constexpr std::array kNicMetrics{NicMetric{"nic_receive_mean_Bps", &BurstMetrics
 
 double nic_value(const Scenario& scenario, const NicMetric& metric) {
   const Site site{scenario};
-  SimulateOptions options{.keeps_activity = true, .is_plain = true};
+  SimulateOptions options{.keeps_activity = true};
   options.scope.machines.assign(site.machines.size(), false);
   options.scope.machines[static_cast<std::size_t>(site.workers.front().front().machine)] = true;
   const ResourceProfile profile = resource_profile(scenario, simulate(scenario, options));
@@ -178,7 +178,7 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
   if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
     return nic_value(scenario, *nic);
 
-  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario, {.is_plain = true})));
+  const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
   const auto value = summary.find(metric);
   if (value != summary.end() && value->is_number()) return value->get<double>();
   refuse_metric(metric, summary);

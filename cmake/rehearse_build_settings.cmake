@@ -16,6 +16,10 @@ if(NOT REHEARSE_PRECOMPILE)
 endif()
 add_compile_options(-fno-semantic-interposition)
 
+# Where programs find the library that they load when they need it (sim/resources/simgrid_backend.cpp).
+set(CMAKE_BUILD_RPATH ${PROJECT_BINARY_DIR})
+set(CMAKE_INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBEXECDIR}/rehearse)
+
 # Up to 24 sources of a folder are compiled as one: headers and templates cost more than what is in a file, and the whole
 # takes less than half of the time. Presets for development compile each by itself, so that a missing include is found.
 if(NOT DEFINED CMAKE_UNITY_BUILD)

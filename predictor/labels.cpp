@@ -355,7 +355,7 @@ std::vector<float> node_features_of(const Scenario& scenario) {
 std::vector<double> simulate_labels(const Scenario& scenario) {
   const Site site{scenario};
   const TrafficOf traffic = site.machines.size() == 1 ? TrafficOf::kGpus : TrafficOf::kNics;
-  SimulateOptions options{.keeps_activity = true, .records_gpu_links = traffic == TrafficOf::kGpus, .is_plain = true};
+  SimulateOptions options{.keeps_activity = true, .records_gpu_links = traffic == TrafficOf::kGpus};
   options.scope.machines.assign(site.machines.size(), false);
   options.scope.machines[static_cast<std::size_t>(chief_of(site))] = true;
   const RunRecord record = record_of(scenario, options);

@@ -25,7 +25,7 @@ PredictedStep predicted_step(const Json& json, const std::string& name, const Ca
     const auto kernel = kernel_of(op, processor);
     csv.row({op.name, kernel ? to_text({*kernel}) : "", planned.time.total.value()});
   }
-  return {summarize(scenario, simulate(scenario, {.is_plain = true})).iteration_time.value(), csv.text()};
+  return {summarize(scenario, simulate(scenario)).iteration_time.value(), csv.text()};
 }
 
 std::vector<kernels::Kernel> kernels_of_step(const Json& model, const std::string& name, int batch) {

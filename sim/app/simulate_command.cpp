@@ -179,7 +179,8 @@ int run(const SimulateCommand& command) {
   }
   const bool moves_profile = has_time_for_moved_profiles(scenario);
   const bool keeps_activity = command.common.output || command.pcap;
-  const SimulateOptions options{.keeps_activity = keeps_activity, .scope = scope, .is_exact = command.is_exact};
+  const SimulateOptions options{
+      .keeps_activity = keeps_activity, .scope = scope, .is_exact = command.is_exact, .is_on_simgrid = true};
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);

@@ -101,8 +101,8 @@ Simulated simulate_once(const Scenario& scenario, SimulateOptions options, doubl
   progress.say("summing up");
   Summary summary = summarize(scenario, record, uncertainty);
   if (!records_apart) return {std::move(record), std::move(summary), {}};
-  record = {};              // before the other takes its memory
-  options.is_plain = true;  // the engine of SimGrid runs once in a process; its events and dates are the same
+  record = {};                    // before the other takes its memory
+  options.is_on_simgrid = false;  // which runs once in a process; events and dates are the same without it
   progress.say("recording");
   record = run_once(scenario, options, progress, budget);
   std::string warning = difference_of(summary, summarize(scenario, record, uncertainty));

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxDocument = 64 * kMiB;
 constexpr std::size_t kMaxDepth = 200;
+constexpr std::size_t kMaxMembers = 100'000;  // of an object; what reads it may look at each for each of a study's rows
 
 /// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last
 /// read: '...'"
@@ -55,6 +56,9 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     expect_plain(name);
     Level& level = levels_.back();
+    if (level.keys.size() == kMaxMembers)
+      throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected at most " +
+                       std::to_string(kMaxMembers) + " keys in an object; found more"};
     level.key = level.keys.insert(name).second ? name : take_repeated(level, name);
     return true;
   }

@@ -195,12 +195,12 @@ RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try
   check_operation(scenario);
   const Site site{scenario};
   check_rates(site);
-  if (options.is_plain) {
-    PlainLoop loop{site.topology};
-    return simulate_on(loop, site, options);
+  if (options.is_on_simgrid || options.is_exact) {
+    SimgridBackend backend{site.topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
+    return simulate_on(backend, site, options);
   }
-  SimgridBackend backend{site.topology, options.is_exact ? FlowSolver::kSimgrid : FlowSolver::kMaxMinFlows};
-  return simulate_on(backend, site, options);
+  PlainLoop loop{site.topology};
+  return simulate_on(loop, site, options);
 } catch (const RunError& error) { throw scenario.no_result(error); }
 
 }  // namespace rehearse

@@ -25,9 +25,9 @@ struct SimulateOptions {
   /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
   /// reductions against. Without, lockstep_training.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
   bool is_exact = false;
-  /// Events are handed on by a loop of ours instead of SimGrid's (plain_loop.hpp): the same events at the same dates,
-  /// any number of runs in one process. Not with is_exact.
-  bool is_plain = false;
+  /// SimGrid hands on the events, as it does with is_exact: at most once per process. Without, a loop of ours does
+  /// (plain_loop.hpp): the same events at the same dates, any number of runs in one process.
+  bool is_on_simgrid = false;
   /// Called after each update with the progress so far, of Training::steps. May throw to end the run.
   std::function<void(std::int64_t steps)> on_update;
   /// Called every 256 events, as an update may take millions, and while the run is set up every 256 paths. May throw to
@@ -35,7 +35,7 @@ struct SimulateOptions {
   std::function<void(const RunProgress&)> on_progress;
 };
 
-/// Runs the scenario. At most once per process, unless it is plain: SimGrid cannot be reset (isolated.hpp runs more).
+/// Runs the scenario. On SimGrid at most once per process, as it cannot be reset (isolated.hpp runs more).
 /// Throws NoResultError on a deadlock, std::logic_error if an invariant is broken.
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options = {});
 

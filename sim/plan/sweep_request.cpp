@@ -128,6 +128,7 @@ SweepAxis read_grid_axis(const JsonReader& values, const std::string& pointer) {
   }
   values.expect(values.is_array() && !values.value().empty(),
                 "an array of at least one value, or a text such as \"1..8\" or \"1..64*2\"");
+  values.expect(values.value().size() <= kMaxCombinations, "at most " + std::to_string(kMaxCombinations) + " values");
   for (const JsonReader& value : values.elements())
     axis.choices.push_back({{pointer, value.value().dump(), value.place()}});
   return axis;
@@ -212,6 +213,8 @@ SweepRequest read_sweep_request(const Json& file, const std::string& file_name) 
     }
   if (json.has("list")) {
     SweepAxis axis{.origin = json.child("list").place(), .choices = {}};
+    json.expect(json.child("list").value().size() <= kMaxCombinations, "list",
+                "at most " + std::to_string(kMaxCombinations) + " entries");
     for (const JsonReader& entry : json.children("list")) {
       entry.expect(entry.is_object() && !entry.value().empty(), "an object of JSON pointers and their values");
       std::vector<Setting> choice;
@@ -224,9 +227,12 @@ SweepRequest read_sweep_request(const Json& file, const std::string& file_name) 
     json.expect(!axis.choices.empty(), "list", "at least one entry");
     add_axis(request, std::move(axis));
   }
-  if (json.has("constraints"))
+  if (json.has("constraints")) {
+    json.expect(json.child("constraints").value().size() <= kMaxConstraints, "constraints",
+                "at most " + std::to_string(kMaxConstraints) + " conditions");
     for (const JsonReader& entry : json.children("constraints"))
       request.constraints.emplace_back(entry.place(), entry.as<std::string>());
+  }
   if (json.has("seeds")) {
     request.seeds = json.required<int>("seeds");
     request.seeds_origin = json.child("seeds").place();

@@ -14,6 +14,7 @@
 namespace rehearse {
 
 inline constexpr std::size_t kMaxCombinations = 1'000'000;
+inline constexpr std::size_t kMaxConstraints = 1'000;
 
 /// One place of a scenario and what it is set to.
 struct Setting {

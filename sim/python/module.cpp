@@ -76,7 +76,6 @@ std::pair<std::string, std::vector<std::string>> simulate_text(const std::string
   Scenario scenario = read_scenario_with(parse_json(text, file), file, overrides, seed, catalog);
   const bool moves_profile = has_time_for_moved_profiles(scenario);
   SimulateOptions options;
-  options.is_plain = true;
   require_memory(scenario, options);
   Signals signals;
   const Budget budget = signals.budget();

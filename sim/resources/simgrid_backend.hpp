@@ -1,6 +1,6 @@
 #pragma once
 // SimGrid underneath: its clock and event loop, and two networks on it. SimGrid allows one engine per process and never
-// resets its clock, so a process that simulates more than once does so in children: see isolated.hpp.
+// resets its clock, so whoever simulates more than once does so without it (plain_loop.hpp) or in children (isolated.hpp).
 
 #include <memory>
 
@@ -19,18 +19,27 @@ enum class FlowSolver {
 
 class SimgridBackend : private Pinned {
  public:
+  /// What the library of simgrid_engine.cpp makes.
+  class Engine {
+   public:
+    virtual ~Engine() = default;
+    virtual Clock& clock() = 0;
+    virtual Network& network() = 0;
+    virtual void run() = 0;
+  };
+
+  /// Loads that library, and SimGrid with it. Throws std::runtime_error where it is not found: it lies beside the program
+  /// that was built, or where packages have libraries of it.
   explicit SimgridBackend(const Topology& topology, FlowSolver solver = FlowSolver::kMaxMinFlows);
   ~SimgridBackend();
 
-  Clock& clock();
-  Network& network();
+  Clock& clock() { return engine_->clock(); }
+  Network& network() { return engine_->network(); }
   /// Runs until the calendar and the network are empty.
-  void run();
-
-  struct Implementation;
+  void run() { engine_->run(); }
 
  private:
-  std::unique_ptr<Implementation> implementation_;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace rehearse

@@ -85,7 +85,7 @@ TEST_CASE("every include respects the layers") {
           CHECK_MESSAGE(may, (name + " may not include " + target));
         } else {
           if (target.starts_with("simgrid/"))
-            CHECK_MESSAGE(name == "sim/resources/simgrid_backend.cpp", (name + " includes " + target));
+            CHECK_MESSAGE(name == "sim/resources/simgrid_engine.cpp", (name + " includes " + target));
           if (target.starts_with("sqlite3"))
             CHECK_MESSAGE((name == "sim/pool/result_store.cpp" || name == "predictor/detail/sqlite.hpp"),
                           (name + " includes " + target));

@@ -12,13 +12,22 @@
 
 namespace rehearse {
 
-TEST_CASE("the simulator does not load LibTorch, whose start takes longer than a simulation") {
+namespace {
+
+/// What ldd says of a file in the build folder.
+std::string libraries_of(const std::string& file) {
   const test::TemporaryFolder folder;
-  const std::string command = "ldd " + build_folder() + "/rehearse >" + (folder / "libraries").string();
+  const std::string command = "ldd " + build_folder() + "/" + file + " >" + (folder / "libraries").string();
   REQUIRE(std::system(command.c_str()) == 0);
-  const std::string libraries = read_file(folder / "libraries", kMiB);
-  CHECK(libraries.find("libsimgrid") != std::string::npos);
-  for (const char* heavy : {"libtorch", "libc10", "libopenblas", "libblas"}) {
+  return read_file(folder / "libraries", kMiB);
+}
+
+}  // namespace
+
+TEST_CASE("the program starts without LibTorch and SimGrid, whose start takes longer than a small simulation") {
+  const std::string libraries = libraries_of("rehearse");
+  CHECK(libraries_of("rehearse-simgrid.so").find("libsimgrid") != std::string::npos);
+  for (const char* heavy : {"libsimgrid", "libtorch", "libc10", "libopenblas", "libblas"}) {
     CAPTURE(heavy);
     CHECK(libraries.find(heavy) == std::string::npos);
   }

@@ -283,7 +283,7 @@ TEST_CASE("workers join and leave with forward overlap, pushed variables, backup
     Json scenario = two_and(2, "1s", "2s", strategy, 200);
     if (strategy["kind"] == "parameter_server") scenario = with_servers(scenario, 1);
     const Scenario resolved = test::resolved(scenario);
-    const RunRecord record = simulate(resolved, {.is_plain = true});
+    const RunRecord record = simulate(resolved);
     CHECK(record.samples.done == resolved.training.samples);
     int joined = 0, left = 0;
     for (const EventSpan& event : record.recorder.events) {

@@ -12,8 +12,7 @@ constexpr std::uint64_t kMostBetween = 256;
 
 std::vector<RunProgress> reports_of(const Scenario& scenario) {
   std::vector<RunProgress> reports;
-  (void)simulate(scenario,
-                 {.is_plain = true, .on_progress = [&](const RunProgress& progress) { reports.push_back(progress); }});
+  (void)simulate(scenario, {.on_progress = [&](const RunProgress& progress) { reports.push_back(progress); }});
   return reports;
 }
 
@@ -49,8 +48,7 @@ TEST_CASE("a run says how far it is while it is set up and within its first upda
 TEST_CASE("a run can be ended while it is set up and within its first update") {
   struct Enough {};
   for (const bool is_set_up : {false, true})
-    CHECK_THROWS_AS(simulate(many_workers("401"), {.is_plain = true,
-                                                   .on_progress =
+    CHECK_THROWS_AS(simulate(many_workers("401"), {.on_progress =
                                                        [&](const RunProgress& progress) {
                                                          if (progress.is_set_up == is_set_up) throw Enough{};
                                                        }}),

@@ -35,7 +35,7 @@ std::vector<std::string> mechanisms_of(const std::string& part) {
   return found == all.end() ? std::vector<std::string>{} : found->second;
 }
 
-Summary summary_of(const Scenario& scenario) { return summarize(scenario, simulate(scenario, {.is_plain = true})); }
+Summary summary_of(const Scenario& scenario) { return summarize(scenario, simulate(scenario)); }
 
 /// Of each part that is named: by how much the step gets shorter.
 Json gains(const Scenario& scenario) {

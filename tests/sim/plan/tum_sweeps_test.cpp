@@ -47,7 +47,7 @@ const std::vector<Setting>& lossless() {
 
 RunRecord run(Scenario scenario, std::int64_t steps, bool keeps_activity = false) {
   set_steps(scenario, steps);
-  return simulate(scenario, {.keeps_activity = keeps_activity, .is_plain = true});
+  return simulate(scenario, {.keeps_activity = keeps_activity});
 }
 
 using Pairs = std::map<std::pair<int, int>, double>;

@@ -23,7 +23,7 @@ Json reduction(const std::string& algorithm, int machines, double loss, int step
   return json;
 }
 
-RunRecord run(const Json& json) { return simulate(test::resolved(json), {.is_plain = true}); }
+RunRecord run(const Json& json) { return simulate(test::resolved(json)); }
 
 std::vector<double> step_lengths(const RunRecord& record, std::size_t workers) {
   std::vector<double> ends{0};

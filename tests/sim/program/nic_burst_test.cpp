@@ -57,7 +57,7 @@ TEST_CASE("exact runs and SimGrid's own network agree; samples hold what the NIC
   const test::Times times = test::times_of(json);
   CHECK(times.by_default == test::exactly(times.exact));
   const Scenario scenario = test::resolved(json);
-  const RunRecord record = simulate(scenario, {.keeps_activity = true, .is_plain = true});
+  const RunRecord record = simulate(scenario, {.keeps_activity = true});
   const ResourceProfile profile = resource_profile(scenario, record);
   double carried = 0, sampled = 0;
   for (const auto& [machines, bytes] : record.carried) carried += as_double(bytes);

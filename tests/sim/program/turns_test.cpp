@@ -26,7 +26,7 @@ double end_of(const Json& json) { return test::times_of(json).by_default; }
 /// Mean length of a worker's receiving bursts, in samples of 1 ms.
 double burst_of(const Json& json) {
   const Scenario scenario = test::resolved(json);
-  const RunRecord record = simulate(scenario, {.keeps_activity = true, .is_plain = true});
+  const RunRecord record = simulate(scenario, {.keeps_activity = true});
   return resource_profile(record, 1.0_ms).bursts.front().receive.active.value();
 }
 

@@ -14,7 +14,7 @@ namespace {
 RunRecord record_of(Json json, std::int64_t steps) {
   json["training"]["steps"] = steps;
   json["training"]["warmup_steps"] = 1;
-  return simulate(test::resolved(json), {.keeps_activity = true, .records_gpu_links = true, .is_plain = true});
+  return simulate(test::resolved(json), {.keeps_activity = true, .records_gpu_links = true});
 }
 
 Json four_workers(const char* synchronization) {

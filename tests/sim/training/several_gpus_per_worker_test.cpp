@@ -109,8 +109,8 @@ TEST_CASE("all GPUs of all workers add up gradients in one collective, whatever 
   Json shared = each;
   shared["cluster"]["groups"][0]["workers_per_machine"] = 2;
   shared["cluster"]["groups"][0]["batch_per_worker"] = 2;
-  const RunRecord a = simulate(test::resolved(each), {.is_plain = true});
-  const RunRecord b = simulate(test::resolved(shared), {.is_plain = true});
+  const RunRecord a = simulate(test::resolved(each));
+  const RunRecord b = simulate(test::resolved(shared));
   CHECK(b.end.value() == doctest::Approx(a.end.value()).epsilon(1e-12));
   CHECK(b.sent == a.sent);
   CHECK(b.samples.done == a.samples.done);
@@ -122,7 +122,7 @@ TEST_CASE("a worker's GPUs average with another's: what is fetched goes on to th
   scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "10GBps"}, {"latency", "0us"}};
   scenario["cluster"]["groups"][0]["workers_per_machine"] = 1;
   scenario["cluster"]["groups"][0]["batch_per_worker"] = 2;
-  const RunRecord record = simulate(test::resolved(scenario), {.is_plain = true});
+  const RunRecord record = simulate(test::resolved(scenario));
   CHECK(record.end.value() == doctest::Approx(2 * 10e-6 + 10e-3 + 1e-3).epsilon(1e-3));
 }
 
