@@ -1,10 +1,10 @@
 #include "sim/pool/pool.hpp"
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "sim/job/simulate.hpp"
 #include "sim/pool/detail/isolated.hpp"
+#include "sim/pool/detail/wall_clock.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -12,21 +12,18 @@ namespace rehearse {
 
 bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
                       const JobLimits& limits) {
-  return for_each_isolated(
-      count, parallel, [&](std::size_t index) { return run_job(text(index)); }, on_run, limits);
+  constexpr double kBrief = 0.1;  // begins no more jobs, whose process costs about a millisecond each
+  return for_each_isolated(count, parallel, [&](std::size_t index) { return run_job(text(index)); }, on_run, limits,
+                           {.most_s = kBrief, .ahead = Pool{parallel}.ahead()});
 }
 
 bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits) {
   constexpr double kBrief = 0.01;
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  const Clock::time_point start = Clock::now();
+  const WallClock::time_point start = WallClock::now();
   std::size_t done = 0;
   for (; done < count && seconds_since(start) < kBrief; ++done) {
     if (limits.is_stopped && limits.is_stopped()) return false;
-    const Clock::time_point begin = Clock::now();
+    const WallClock::time_point begin = WallClock::now();
     PooledRun run;
     try {
       run.text = run_job(text(done));

@@ -44,20 +44,20 @@ using OnRun = std::function<void(std::size_t index, PooledRun run)>;
 using JobExecutor =
     std::function<bool(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits&)>;
 
-/// Runs jobs in processes of this machine, which are forked, so that they inherit what this one has loaded.
+/// Runs jobs in processes of this machine, which are forked, so that they inherit what this one has loaded. Brief jobs
+/// run one after another in a process: verbs may run more than once in it.
 bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
                       const JobLimits& limits);
 
-/// Runs jobs one after another in this process until they have taken 10 ms together, and the others in processes: of a
-/// job of less than a millisecond the process costs more. Their verbs may run more than once in a process, and nothing
-/// but what they throw may go wrong in them.
+/// Runs jobs one after another in this process until they have taken 10 ms together, and the others in processes.
+/// Nothing but what they throw may go wrong in them.
 bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits);
 
 /// Who simulates more than once does it here. Results depend neither on how many run at a time nor on the executor.
 class Pool {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): so many at a time is all that most callers say
-  Pool(int parallel) : Pool{parallel, run_in_processes, static_cast<std::size_t>(parallel)} {}
+  Pool(int parallel) : Pool{parallel, run_in_processes, kAheadOfEach * static_cast<std::size_t>(parallel)} {}
   /// An executor that may ask for all texts before the first result.
   Pool(int parallel, JobExecutor executor) : Pool{parallel, std::move(executor), kAllAhead} {}
 
@@ -81,6 +81,8 @@ class Pool {
  private:
   Pool(int parallel, JobExecutor executor, std::size_t ahead)
       : parallel_{parallel}, executor_{std::move(executor)}, ahead_{ahead} {}
+
+  static constexpr std::size_t kAheadOfEach = 64;  // of the processes: one that has begun knows these jobs
 
   int parallel_;
   JobExecutor executor_;

@@ -12,12 +12,11 @@
 #include "sim/base/errors.hpp"
 #include "sim/pool/detail/known_jobs.hpp"
 #include "sim/pool/detail/slurm_commands.hpp"
+#include "sim/pool/detail/wall_clock.hpp"
 
 namespace rehearse {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kPilotSeconds = 10;                     // of the first jobs, to know how long jobs take
 constexpr std::size_t kPilotJobs = 64;                   // at most
@@ -29,14 +28,12 @@ constexpr double kNodesAgain = 60;                       // s between two looks 
 constexpr int kLookTwice = 2;                            // a task that is out of the queue may have results under way
 constexpr double kShortestWait = 0.1, kLongestWait = 5;  // s between two looks
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 struct Task {
   std::set<RunKey> missing;
   int attempts = 0;  // since its last result
   int absent = 0;    // looks at the queue without it
   bool was_submitted = false;
-  Clock::time_point left;  // the first of these looks
+  WallClock::time_point left;  // the first of these looks
 
   /// Whether it is out of the queue and it is time to submit it.
   bool is_due(double pause_s) const {
@@ -58,7 +55,7 @@ class SlurmRun {
     take_up_tasks(jobs);
     if (!measure(jobs)) return false;
     add_tasks(jobs);
-    const auto start = Clock::now();
+    const auto start = WallClock::now();
     while (true) {
       look_at_queue();
       if (std::ranges::any_of(tasks_, [](const auto& one) { return one.second.absent > 0; })) jobs.read_damaged_again();
@@ -67,7 +64,7 @@ class SlurmRun {
       if (jobs.waiting() == 0) return true;
       submit_absent(jobs);
       const double wait = std::clamp(seconds_since(start) / 50, kShortestWait, kLongestWait);
-      for (const auto end = Clock::now() + std::chrono::duration<double>{wait}; Clock::now() < end;) {
+      for (const auto end = WallClock::now() + std::chrono::duration<double>{wait}; WallClock::now() < end;) {
         if (limits_.is_stopped && limits_.is_stopped()) return leave();
         std::this_thread::sleep_for(std::chrono::milliseconds{50});
       }
@@ -92,7 +89,7 @@ class SlurmRun {
     std::vector<std::pair<RunKey, std::size_t>> left = left_over(jobs);
     if (left.empty()) return true;
     std::optional<ResultWriter> results;
-    const auto start = Clock::now();
+    const auto start = WallClock::now();
     for (std::size_t i = 0; i < std::min(left.size(), kPilotJobs) && seconds_since(start) < kPilotWorkSeconds; ++i) {
       std::optional<PooledRun> run;
       JobLimits limits = limits_;
@@ -147,7 +144,7 @@ class SlurmRun {
     has_answered_ = true;
     jobs_in_queue_.clear();
     for (auto& [number, task] : tasks_)
-      if (++task.absent == 1) task.left = Clock::now();
+      if (++task.absent == 1) task.left = WallClock::now();
     std::map<std::string, int> states;
     std::vector<std::string> stuck;
     for (const QueuedTask& one : queue.tasks) {
@@ -176,7 +173,7 @@ class SlurmRun {
     }
     if (line != states_ || seconds_since(nodes_looked_at_) > kNodesAgain) {
       nodes_ = nodes_out_of_service();
-      nodes_looked_at_ = Clock::now();
+      nodes_looked_at_ = WallClock::now();
     }
     states_ = line;
     tell(nodes_.empty() ? line : line + "; " + nodes_);
@@ -255,13 +252,13 @@ class SlurmRun {
   std::map<int, Task> tasks_;  // with results to come, by number
   std::set<RunKey> in_task_;
   std::set<std::string> jobs_in_queue_;
-  const Clock::time_point start_ = Clock::now();
+  const WallClock::time_point start_ = WallClock::now();
   bool is_queue_known_ = false;
   bool has_answered_ = false;
   bool has_submitted_ = false;
   int refusals_ = 0;            // in a row, by a Slurm that answers
   std::string states_, nodes_;  // while nothing runs
-  Clock::time_point nodes_looked_at_{};
+  WallClock::time_point nodes_looked_at_{};
   int last_task_ = 0;
   double job_s_ = -1;  // mean of those measured
   std::string told_;

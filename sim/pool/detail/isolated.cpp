@@ -1,72 +1,132 @@
 #include "sim/pool/detail/isolated.hpp"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/pool/detail/wall_clock.hpp"
 
 namespace rehearse {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kAskEveryMilliseconds = 200;  // limits
 
-struct Child {
-  std::size_t job = 0;
-  pid_t process = 0;
-  int pipe = -1;
-  Clock::time_point start;
-  std::string output;
+/// The number of the next job, which children that go on and their parent take in turn.
+class SharedCounter {
+ public:
+  SharedCounter() {
+    void* memory = ::mmap(nullptr, sizeof(Number), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw InputError{std::string{"cannot share memory with processes: "} + std::strerror(errno)};
+    next_ = new (memory) Number{0};
+  }
+  SharedCounter(const SharedCounter&) = delete;
+  SharedCounter& operator=(const SharedCounter&) = delete;
+  ~SharedCounter() { ::munmap(next_, sizeof(Number)); }
+
+  /// None if all below `end` are taken.
+  std::optional<std::size_t> take(std::size_t end) {
+    std::size_t next = next_->load();
+    while (next < end)
+      if (next_->compare_exchange_weak(next, next + 1)) return next;
+    return std::nullopt;
+  }
+
+ private:
+  using Number = std::atomic<std::size_t>;
+  static_assert(Number::is_always_lock_free);
+  Number* next_;
 };
 
-void write_all(int file, const std::string& text) {
-  for (std::size_t written = 0; written < text.size();) {
-    const ssize_t count = ::write(file, text.data() + written, text.size() - written);
+/// What a child writes into its pipe before each job and behind it; of a result, its text follows.
+struct Frame {
+  enum Kind : std::uint64_t { kBegin, kResult, kError };
+  std::uint64_t kind;
+  std::uint64_t value;  // the job that begins, or the size of the text
+  double wall_s;        // of the job that has ended
+};
+
+struct Child {
+  pid_t process = 0;
+  int pipe = -1;
+  std::optional<std::size_t> job;  // that it runs
+  WallClock::time_point start;     // of that job
+  std::string output;              // what has come of a frame that is not whole
+};
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(file, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
-    written += static_cast<std::size_t>(count);
+    text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
 
+void write_frame(int file, const Frame& frame, std::string_view text = {}) {
+  std::string bytes(sizeof frame, '\0');
+  std::memcpy(bytes.data(), &frame, sizeof frame);
+  write_all(file, bytes.append(text));
+}
+
+using RunJob = std::function<std::string(std::size_t)>;
+
+/// Runs the job in the child and writes what it gave; whether the process can go on.
+bool run_in_child(std::size_t index, const RunJob& job, int pipe) {
+  const WallClock::time_point begin = WallClock::now();
+  const auto send = [&](Frame::Kind kind, std::string_view text) {
+    write_frame(pipe, {kind, text.size(), seconds_since(begin)}, text);
+  };
+  write_frame(pipe, {Frame::kBegin, index, 0});
+  try {
+    send(Frame::kResult, job(index));
+  } catch (const std::bad_alloc&) {
+    send(Frame::kError, "out of memory");
+    return false;
+  } catch (const std::exception& error) { send(Frame::kError, error.what()); }
+  return true;
+}
+
 /// What the child does; never returns.
-[[noreturn]] void run_child(std::size_t job_index, const std::function<std::string(std::size_t)>& job, int pipe,
-                            pid_t parent) {
+[[noreturn]] void run_child(std::size_t first, std::size_t end, double most_s, SharedCounter& counter,
+                            const RunJob& job, int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
   std::signal(SIGINT, SIG_IGN);           // Ctrl-C reaches all processes of a terminal: the parent decides
   std::signal(SIGTERM, SIG_DFL);
-  std::string message;
-  try {
-    message = "+" + job(job_index);
-  } catch (const std::bad_alloc&) { message = "-out of memory"; } catch (const std::exception& error) {
-    message = std::string{"-"} + error.what();
-  }
-  write_all(pipe, message);
+  const WallClock::time_point start = WallClock::now();
+  for (std::optional<std::size_t> next = first; next;)
+    next = run_in_child(*next, job, pipe) && seconds_since(start) < most_s ? counter.take(end) : std::nullopt;
   ::_exit(0);  // the parent's destructors are not ours to run
 }
 
-/// None if the system gives no more processes or files now; errno says why.
-std::optional<Child> start(std::size_t job_index, const std::function<std::string(std::size_t)>& job) {
+/// A child that `run` is called in with its end of a pipe; none if the system gives no more processes or files now:
+/// errno says why.
+template <class Run>
+std::optional<Child> start(std::size_t first, const Run& run) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return std::nullopt;
   std::fflush(nullptr);
-  const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   if (process < 0) {
     const int error = errno;
@@ -77,25 +137,46 @@ std::optional<Child> start(std::size_t job_index, const std::function<std::strin
   }
   if (process == 0) {
     ::close(ends[0]);
-    run_child(job_index, job, ends[1], parent);
+    run(ends[1]);
   }
   ::close(ends[1]);
-  return Child{job_index, process, ends[0], Clock::now(), {}};
+  return Child{process, ends[0], first, WallClock::now(), {}};
 }
 
-double age(const Child& child) { return std::chrono::duration<double>(Clock::now() - child.start).count(); }
+PooledRun died(const std::string& reason, double wall_s) {
+  return {false, "the simulation's process ended early: " + reason, true, wall_s};
+}
 
-PooledRun finish(Child& child) {
+/// Waits until the child is gone. What became of the job that it had not ended.
+std::optional<PooledRun> finish(Child& child) {
   ::close(child.pipe);
   int status = 0;
   while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {}
-  const double wall_s = age(child);
-  if (child.output.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    const std::string reason =
-        WIFSIGNALED(status) ? std::string{"signal "} + std::to_string(WTERMSIG(status)) : "no result";
-    return {false, "the simulation's process ended early: " + reason, true, wall_s};
+  if (!child.job) return std::nullopt;
+  return died(WIFSIGNALED(status) ? std::string{"signal "} + std::to_string(WTERMSIG(status)) : "no result",
+              seconds_since(child.start));
+}
+
+using Results = std::vector<std::pair<std::size_t, PooledRun>>;
+
+/// Takes the frames that are whole out of what the child has written.
+void take_results(Child& child, Results& results) {
+  std::string_view rest = child.output;
+  for (Frame frame{}; rest.size() >= sizeof frame;) {
+    std::memcpy(&frame, rest.data(), sizeof frame);
+    if (frame.kind == Frame::kBegin) {
+      child.job = frame.value;
+      child.start = WallClock::now();
+      rest.remove_prefix(sizeof frame);
+      continue;
+    }
+    if (rest.size() - sizeof frame < frame.value) break;
+    const std::string_view text = rest.substr(sizeof frame, frame.value);
+    results.push_back({*child.job, {frame.kind == Frame::kResult, std::string{text}, false, frame.wall_s}});
+    child.job.reset();
+    rest.remove_prefix(sizeof frame + frame.value);
   }
-  return {child.output[0] == '+', child.output.substr(1), false, wall_s};
+  child.output.erase(0, child.output.size() - rest.size());
 }
 
 /// The running children; those that are left at the end are killed.
@@ -114,40 +195,39 @@ class Children {
   std::size_t count() const { return running_.size(); }
   void add(Child child) { running_.push_back(std::move(child)); }
 
-  /// Waits a while for something to happen; gives the children that have ended, or run longer than `job_wall_s`.
-  std::vector<std::pair<std::size_t, PooledRun>> wait(std::optional<double> job_wall_s) {
+  /// Waits a while for something to happen; gives the jobs that have ended, or run longer than `job_wall_s`.
+  Results wait(std::optional<double> job_wall_s) {
     std::vector<pollfd> waiting;
     for (const Child& child : running_) waiting.push_back({child.pipe, POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), kAskEveryMilliseconds) < 0 && errno != EINTR)
       throw InputError{std::string{"cannot wait for processes: "} + std::strerror(errno)};
-    std::vector<std::pair<std::size_t, PooledRun>> ended;
+    Results ended;
     for (std::size_t i = running_.size(); i-- > 0;) {
-      if (job_wall_s && age(running_[i]) > *job_wall_s) {
-        ::kill(running_[i].process, SIGKILL);
-        ended.push_back(take(i));
+      Child& child = running_[i];
+      if (job_wall_s && child.job && seconds_since(child.start) > *job_wall_s) {
+        ::kill(child.process, SIGKILL);
+        end(i, ended);
         ended.back().second.text = "stopped after --max-run-time " + to_text(Seconds{*job_wall_s});
-        ended.back().second.has_succeeded = false;
-        ended.back().second.has_died = true;
         continue;
       }
       if (waiting[i].revents == 0) continue;
       std::array<char, 65536> buffer;
-      const ssize_t size = ::read(running_[i].pipe, buffer.data(), buffer.size());
+      const ssize_t size = ::read(child.pipe, buffer.data(), buffer.size());
       if (size > 0) {
-        running_[i].output.append(buffer.data(), static_cast<std::size_t>(size));
+        child.output.append(buffer.data(), static_cast<std::size_t>(size));
+        take_results(child, ended);
       } else if (size == 0 || errno != EINTR) {
-        ended.push_back(take(i));
+        end(i, ended);
       }
     }
     return ended;
   }
 
  private:
-  std::pair<std::size_t, PooledRun> take(std::size_t i) {
+  void end(std::size_t i, Results& ended) {
     Child child = std::move(running_[i]);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    const std::size_t job = child.job;
-    return {job, finish(child)};
+    if (std::optional<PooledRun> unfinished = finish(child)) ended.emplace_back(*child.job, std::move(*unfinished));
   }
 
   std::vector<Child> running_;
@@ -155,14 +235,26 @@ class Children {
 
 }  // namespace
 
-bool for_each_isolated(std::size_t count, int parallel, const std::function<std::string(std::size_t)>& job,
-                       const OnRun& on_result, const JobLimits& limits) {
+bool for_each_isolated(std::size_t count, int parallel, const RunJob& job, const OnRun& on_result,
+                       const JobLimits& limits, ProcessReuse reuse) {
+  SharedCounter counter;
   Children children;
   auto most = static_cast<std::size_t>(parallel);
-  for (std::size_t next = 0; next < count || children.count() > 0;) {
+  const pid_t parent = ::getpid();
+  std::optional<std::size_t> next = counter.take(count);
+  std::vector<bool> is_handed_over(count);
+  std::size_t handed_over = 0;
+  const auto hand_over = [&](std::size_t index, PooledRun result) {
+    is_handed_over[index] = true;
+    ++handed_over;
+    on_result(index, std::move(result));
+  };
+  while (next || children.count() > 0) {
     if (limits.is_stopped && limits.is_stopped()) return false;
-    while (next < count && children.count() < most) {
-      std::optional<Child> child = start(next, job);
+    while (next && children.count() < most) {
+      const std::size_t end = std::min(count, handed_over + reuse.ahead);
+      std::optional<Child> child =
+          start(*next, [&](int pipe) { run_child(*next, end, reuse.most_s, counter, job, pipe, parent); });
       if (!child && children.count() == 0)
         throw InputError{std::string{"cannot start a process: "} + std::strerror(errno)};
       if (!child) {
@@ -170,10 +262,13 @@ bool for_each_isolated(std::size_t count, int parallel, const std::function<std:
         break;
       }
       children.add(std::move(*child));
-      ++next;
+      next = counter.take(count);
     }
-    for (auto& [index, result] : children.wait(limits.job_wall_s)) on_result(index, std::move(result));
+    for (auto& [index, result] : children.wait(limits.job_wall_s)) hand_over(index, std::move(result));
+    if (!next) next = counter.take(count);
   }
+  for (std::size_t i = 0; i < count; ++i)  // of a child that died between taking a job and saying so
+    if (!is_handed_over[i]) hand_over(i, died("no result", 0));
   return true;
 }
 

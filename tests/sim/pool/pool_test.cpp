@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -131,6 +132,39 @@ TEST_CASE("a job that dies is a failed result that says so") {
   CHECK(results[0].text == "the simulation's process ended early: signal 9");
   CHECK(results[1].has_succeeded);
   CHECK_FALSE(results[1].has_died);
+}
+
+TEST_CASE(
+    "brief jobs follow one another in a process, no further ahead than asked, and one that dies there fails alone") {
+  constexpr std::size_t kJobs = 40, kDies = 7, kAhead = 10;
+  std::map<std::size_t, PooledRun> results;
+  std::size_t handed_over = 0;
+  CHECK(for_each_isolated(
+      kJobs, 2,
+      [&](std::size_t job) -> std::string {
+        if (job == kDies) ::raise(SIGKILL);
+        if (job == kDies + 1) throw std::runtime_error{"it fails"};
+        return std::to_string(::getpid()) + " " + std::to_string(handed_over);
+      },
+      [&](std::size_t job, PooledRun result) {
+        CHECK(results.emplace(job, std::move(result)).second);
+        ++handed_over;
+      },
+      {}, {.most_s = 100, .ahead = kAhead}));
+  REQUIRE(results.size() == kJobs);
+  std::set<std::string> processes;
+  for (const auto& [job, result] : results) {
+    CAPTURE(job);
+    CHECK(result.has_succeeded == (job != kDies && job != kDies + 1));
+    CHECK(result.has_died == (job == kDies));
+    if (!result.has_succeeded) continue;
+    const std::size_t space = result.text.find(' ');
+    processes.insert(result.text.substr(0, space));
+    CHECK(job < std::stoul(result.text.substr(space)) + kAhead);
+  }
+  CHECK(results[kDies + 1].text == "it fails");
+  CHECK(processes.size() < kJobs / 2);
+  CHECK(processes.size() >= kJobs / kAhead);
 }
 
 TEST_CASE("when it is stopped or a callback throws, what runs is killed") {
