@@ -15,6 +15,7 @@
 #include "sim/app/setup.hpp"
 #include "sim/app/simulate_command.hpp"
 #include "sim/app/simulate_once.hpp"
+#include "sim/app/traffic_runs.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -184,6 +185,8 @@ int run(const SimulateCommand& command) {
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);
+  if (command.pcap)
+    if (std::string warning = rdma_warning(scenario); !warning.empty()) scenario.warnings.push_back(std::move(warning));
   if (!command.common.is_quiet) print_warnings(scenario);
   const std::string program = command.prints_program ? program_text(scenario) : "";
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);

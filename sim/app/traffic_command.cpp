@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
@@ -134,18 +137,21 @@ void print_one(const RunTraffic& run, const TrafficStatistics& statistics) {
     std::printf("... and %zu more pairs, which matrix.csv of -o has\n", traffic.pairs.size() - kMostPairLines);
 }
 
-void print_warnings(const TrafficCommand& command, const RunTraffic& run) {
+template <class Warnings>
+void print_warnings(const TrafficCommand& command, const Warnings& warnings) {
   if (command.common.is_quiet) return;
-  for (const std::string& warning : run.traffic.warnings)
-    std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  for (const std::string& warning : warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
 }
 
 int run_one(const TrafficCommand& command) {
   const TrafficOptions options = read_options(command);
   const BurstOptions burst_options = read_burst_options(command);
   const auto made = make_folder(command.common.output);
-  const RunTraffic run = read_traffic(command.inputs.front(), options, command.common.budget);
-  print_warnings(command, run);
+  RunTraffic run = read_traffic(command.inputs.front(), options, command.common.budget);
+  if (run.is_simulated)
+    if (std::string warning = rdma_warning(scenario_of_run(command.inputs.front())); !warning.empty())
+      run.traffic.warnings.push_back(std::move(warning));
+  print_warnings(command, run.traffic.warnings);
   const TrafficStatistics statistics = traffic_statistics(run, burst_options);
   const Json json = to_json(run, statistics);
   std::vector<std::string> written;
@@ -179,7 +185,7 @@ int run_several(const TrafficCommand& command) {
       continue;
     }
     const RunTraffic run = read_traffic(input, options, command.common.budget);
-    print_warnings(command, run);
+    print_warnings(command, run.traffic.warnings);
     runs.push_back(traffic_of_run(input, run, traffic_statistics(run, burst_options)));
   }
   if (!sweeps.empty()) {
@@ -188,6 +194,10 @@ int run_several(const TrafficCommand& command) {
                                         {pool_of(command.common), options, progress.counter()}, command.common.budget),
                       std::back_inserter(runs));
   }
+  std::set<std::string> warnings;
+  for (const TrafficOfRun& run : runs)
+    if (!run.warning.empty()) warnings.insert(run.warning);
+  print_warnings(command, warnings);
   const TrafficRegressions regressions = regress_traffic(runs);
   const Json json = to_json(runs, regressions);
   std::vector<std::string> written;

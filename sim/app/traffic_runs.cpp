@@ -15,6 +15,8 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/scenario/site.hpp"
+#include "sim/traffic/messages.hpp"
 #include "sim/traffic/run_name.hpp"
 
 namespace rehearse {
@@ -169,6 +171,13 @@ std::string TrafficOfRun::setting() const {
   return framework.empty() ? name : framework + ", " + std::to_string(batch_named) + ", " + topology;
 }
 
+std::string rdma_warning(const Scenario& scenario) {
+  if (!exchanges_by_rdma(scenario)) return {};
+  return "machines of " + in_quotes(scenario.name) + " exchange by RDMA: packets, headers and acknowledgements are " +
+         "counted as TCP would send them, " + std::to_string(kSegmentHeaders) + " bytes of headers to at most " +
+         std::to_string(kMss) + " of payload; payload and times are those of the run";
+}
+
 void describe_by_scenario(TrafficOfRun& row, const Scenario& scenario) {
   row.is_simulated = true;
   row.framework = describe_strategy(scenario.training.strategy);
@@ -184,6 +193,7 @@ void describe_by_scenario(TrafficOfRun& row, const Scenario& scenario) {
   row.loss_percent = 100 * scenario.packet_loss;
   row.catalogue_bytes = row.trained_bytes = as_double(scenario.workload.parameter_bytes());
   if (const auto model = find_studied_model(row.model)) row.catalogue_bytes = model->catalogue_bytes;
+  row.warning = rdma_warning(scenario);
 }
 
 void describe_by_traffic(TrafficOfRun& row, const RunTraffic& run, const TrafficStatistics& statistics) {
@@ -202,16 +212,19 @@ void describe_by_traffic(TrafficOfRun& row, const RunTraffic& run, const Traffic
   row.figures = figures_of(run, statistics, row.data_per_step.value_or(0));
 }
 
+Scenario scenario_of_run(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "scenario.json";
+  return read_scenario(load_json_file(file), file.string(), Catalog{{}});
+}
+
 TrafficOfRun traffic_of_run(const std::filesystem::path& input, const RunTraffic& run,
                             const TrafficStatistics& statistics) {
   TrafficOfRun row{.name = run.name};
   describe_by_traffic(row, run, statistics);
-  if (run.is_simulated) {
-    const std::filesystem::path file = input / "scenario.json";
-    describe_by_scenario(row, read_scenario(load_json_file(file), file.string(), Catalog{{}}));
-  } else {
+  if (run.is_simulated)
+    describe_by_scenario(row, scenario_of_run(input));
+  else
     describe_by_name(row);
-  }
   return row;
 }
 

@@ -37,6 +37,7 @@ struct TrafficOfRun {
   double duration_s = 0, training_s = 0, step_time_s = 0;
   std::optional<double> period_s, data_per_step, mean_gbps;
   std::string not_in_regression;  // why; empty: it is
+  std::string warning;            // of what is counted otherwise than its machines send it; or empty
   TrafficFigures figures;
 
   /// Framework, batch and topology: what runs of several models and losses have in common.
@@ -47,6 +48,12 @@ struct TrafficOfRun {
 /// InputError.
 TrafficOfRun traffic_of_run(const std::filesystem::path& input, const RunTraffic& run,
                             const TrafficStatistics& statistics);
+
+/// Of the scenario.json of a run's folder. Throws InputError.
+Scenario scenario_of_run(const std::filesystem::path& folder);
+
+/// That packets are counted as TCP's where the scenario's machines exchange by RDMA; empty where they do not.
+std::string rdma_warning(const Scenario& scenario);
 
 /// What the scenario says of its run: its name, if that is one of a setting of the study, framework and topology.
 void describe_by_scenario(TrafficOfRun& row, const Scenario& scenario);

@@ -17,6 +17,17 @@ BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
   return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
 }
 
+bool exchanges_by_rdma(const Scenario& scenario) {
+  if (scenario.training.strategy.kind->collectives() == nullptr) return false;
+  return std::any_of(scenario.groups.begin(), scenario.groups.end(), [&](const Group& group) {
+    const Instance& instance = group.instance;
+    return group.role == Role::kWorker && scenario.count(Role::kWorker) > group.workers_per_machine() &&
+           instance.transport.value_or(instance.all_nics() > kOneSocketRate
+                                           ? NetworkTransport::kRdma
+                                           : NetworkTransport::kTcp) == NetworkTransport::kRdma;
+  });
+}
+
 namespace {
 
 std::vector<Machine> list_machines(const Scenario& scenario) {

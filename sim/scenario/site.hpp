@@ -31,6 +31,10 @@ struct Machine {
 /// collective's sockets carry.
 BytesPerSecond nic_payload(const Scenario& scenario, const Group& group);
 
+/// Whether workers exchange between machines by RDMA: their instance says so, or it says nothing and has NICs that sockets
+/// do not fill.
+bool exchanges_by_rdma(const Scenario& scenario);
+
 /// Resolved once for a run, and handed on. The scenario has to outlive it.
 struct Site {
   /// Throws std::invalid_argument as Topology does.

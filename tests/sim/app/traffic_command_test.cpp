@@ -244,6 +244,28 @@ TEST_CASE("frameworks differ in what they send besides gradients, and more where
   for (const auto& [name, bytes] : sent) CHECK(bytes < 1.05 * sent["tf_sync_grpc_nccl64"]);
 }
 
+TEST_CASE("packets of machines that exchange by RDMA are counted as TCP's, which is said") {
+  const TemporaryFolder folder;
+  const std::string set =
+      " --set /workload/model=resnet50 --set /training/steps=3 --set /cluster/groups/0/count=2 --set "
+      "/cluster/groups/0/instance=";
+  for (const auto& [instance, is_said] :
+       {std::pair{"hgx-h200", true}, std::pair{"p3.16xlarge", false}, std::pair{"p4d.24xlarge", true}}) {
+    CAPTURE(instance);
+    const std::string out = (folder / instance).string(),
+                      command = "simulate " + kRoot + "/scenarios/dgx.json" + set + instance;
+    const Outcome run = rehearse_with(command + " -o " + out + " --pcap " + out + "-pcap");
+    CAPTURE(run.err);
+    REQUIRE(run.exit_code == 0);
+    const std::string warning =
+        "exchange by RDMA: packets, headers and acknowledgements are counted as TCP would send them";
+    CHECK((run.err.find(warning) != std::string::npos) == is_said);
+    CHECK((rehearse_with("traffic " + out).err.find(warning) != std::string::npos) == is_said);
+    CHECK((rehearse_with("traffic " + out + " " + out).err.find(warning) != std::string::npos) == is_said);
+    CHECK(rehearse_with(command).err.find(warning) == std::string::npos);
+  }
+}
+
 TEST_CASE("what is no traffic is refused with one line") {
   const TemporaryFolder folder;
   check_refused("traffic", 2, "INPUT");
