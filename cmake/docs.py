@@ -13,6 +13,7 @@ folder. What it prints stands behind it between two comments (OUTPUT). What depe
 import argparse
 import difflib
 import html.parser
+import json
 import os
 import re
 import shutil
@@ -37,7 +38,7 @@ LEFT_OUT = [re.compile(rule) for rule in (
     r"writing \S+$", r"(summing up|recording)$")]
 MASKS = [(re.compile(rule), text) for rule, text in (
     (r"the simulation takes about [0-9.]+ m?s", "the simulation takes about ... s"),)]
-WIDTH = 112
+WIDTH = 98
 
 
 def write(path, text):
@@ -62,7 +63,7 @@ def shown(line):
     """A line as a page shows it: masked, and folded unless it is a row of a table that still fits."""
     for rule, text in MASKS:
         line = rule.sub(text, line)
-    if len(line) <= WIDTH or (len(line) <= 180 and "   " in line[30:]):
+    if len(line) <= WIDTH or (len(line) <= 180 and len(re.findall(r"\S  +\S", line)) >= 3):
         return [line]
     return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
@@ -210,7 +211,9 @@ def included(match):
     if len(comments) != 1:
         raise ValueError(f"{match['file']}: {len(comments)} comments with \"{wanted}\"")
     lines = [re.sub(r"^ *//[/!]? ?", "", line) for line in comments[0].splitlines()]
-    return "\n".join(["```text", *lines, "```"])
+    folded = [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 2),
+                                                               break_long_words=False, break_on_hyphens=False) or [""]]
+    return "\n".join(["```text", *folded, "```"])
 
 
 def markdown_files():
@@ -285,6 +288,18 @@ def broken_links(site):
     return sorted(set(found))
 
 
+def write_offline_search(site):
+    """search/offline.js: index and worker of the search for pages that are opened as files (docs/theme/main.html)."""
+    workers = [name for name in os.listdir(os.path.join(site, "assets", "javascripts", "workers")) if re.fullmatch(r"search\..*\.js", name)]
+    worker = read(os.path.join(site, "assets", "javascripts", "workers", workers[0]))
+    index = read(os.path.join(site, "search", "search_index.json"))
+    write(os.path.join(site, "search", "offline.js"), f"""const index = {json.dumps(index)}, source = {json.dumps(worker)};
+const fetchOf = window.fetch, WorkerOf = window.Worker;
+window.fetch = (what, how) => String(what.url || what).endsWith("search/search_index.json") ? Promise.resolve(new Response(index)) : fetchOf(what, how);
+window.Worker = function () {{ return new WorkerOf(URL.createObjectURL(new Blob([source]))); }};
+""")
+
+
 def build_site(program, folder):
     """FOLDER/pages and FOLDER/site; exit code."""
     if not shutil.which("mkdocs"):
@@ -299,10 +314,14 @@ def build_site(program, folder):
     reference = next(entry["Reference"] for entry in config["nav"] if "Reference" in entry)
     reference += write_reference(program, os.path.join(pages, "docs", "reference"))
     config.update(docs_dir="pages", site_dir="site")
+    config["theme"]["custom_dir"] = os.path.join(ROOT, "docs", "theme")
+    for style in config["extra_css"]:
+        write(os.path.join(pages, style), read(os.path.join(ROOT, style)))
     write(os.path.join(folder, "mkdocs.yml"), yaml.safe_dump(config, sort_keys=False))
     status = subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--clean", "--config-file", os.path.join(folder, "mkdocs.yml")], check=False).returncode
     if status:
         return 1
+    write_offline_search(os.path.join(folder, "site"))
     broken = broken_links(os.path.join(folder, "site"))
     print("\n".join(broken))
     return 1 if broken else 0
