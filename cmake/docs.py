@@ -72,7 +72,7 @@ def run_block(program, text, folder):
     """What the commands of a block print, stderr of each first, and the last exit code."""
     with tempfile.TemporaryDirectory() as bin_folder:
         os.symlink(program, os.path.join(bin_folder, "rehearse"))
-        environment = {**os.environ, "PATH": bin_folder + os.pathsep + os.environ["PATH"], "REHEARSE_ROOT": ROOT, "LC_ALL": "C.UTF-8"}
+        environment = {**os.environ, "PATH": bin_folder + os.pathsep + os.environ["PATH"], "LC_ALL": "C.UTF-8"}
         lines, code = [], 0
         for command in re.sub(r"\\\n", "", text).splitlines():
             ran = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -323,8 +323,8 @@ def build_site(program, folder):
         return 1
     write_offline_search(os.path.join(folder, "site"))
     broken = broken_links(os.path.join(folder, "site"))
-    print("\n".join(broken))
-    return 1 if broken else 0
+    print("\n".join(broken) or os.path.join(folder, "site", "index.html"))
+    return int(bool(broken))
 
 
 def screenshots(program, folder):
