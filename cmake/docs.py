@@ -65,7 +65,8 @@ def shown(line):
         line = rule.sub(text, line)
     if len(line) <= WIDTH or (len(line) <= 180 and len(re.findall(r"\S  +\S", line)) >= 3):
         return [line]
-    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    column = re.match(r"(?:.*\s{2})?", line[:60])[0]  # where the last column of a table begins, below which the rest stands
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * (len(column) or 4), break_long_words=False, break_on_hyphens=False)
 
 
 def run_block(program, text, folder):
@@ -163,8 +164,7 @@ def cell(text):
 
 def verb_page(name, printed):
     """The page of a verb: its help, with a table of its options."""
-    text, examples, tables, section = [], [], [], ""
-    usage = ""
+    text, examples, tables, section, usage = [], [], [], "", ""
     for line in printed.splitlines():
         entry = re.match(r"  (\S.*?)(?:  +(\S.*))?$", line) if not line.startswith("   ") else None
         if line.startswith("Usage: "):
@@ -180,8 +180,8 @@ def verb_page(name, printed):
             examples += [re.sub(r"^(Examples?: +| +)", "", line)] if line.strip() else []
         elif line.strip():
             text.append(cell(line))
-    return "\n".join([f"# rehearse {name}", "", "\n\n".join(text), "", "```sh", usage, "```", *(["", "## Examples", "", "```sh", *examples, "```"] if examples else []),
-                      *tables, ""])
+    shown_examples = ["", "## Examples", "", "```sh", *examples, "```"] if examples else []
+    return "\n".join([f"# rehearse {name}", "", "\n\n".join(text), "", "```sh", usage, "```", *shown_examples, *tables, ""])
 
 
 def write_reference(program, folder):
@@ -302,13 +302,13 @@ window.Worker = function () {{ return new WorkerOf(URL.createObjectURL(new Blob(
 
 def build_site(program, folder):
     """FOLDER/pages and FOLDER/site; exit code."""
-    if not shutil.which("mkdocs"):
-        print("skipped: mkdocs is not installed (apt-get install mkdocs mkdocs-material)")
+    if not shutil.which("mkdocs") or "material" not in subprocess.run(["mkdocs", "build", "--help"], capture_output=True, text=True, check=True).stdout:
+        print("skipped: mkdocs with its theme is not installed (apt-get install mkdocs mkdocs-material)")
         return SKIPPED
     import yaml  # which mkdocs needs, too
     pages = os.path.join(folder, "pages")
     shutil.rmtree(pages, ignore_errors=True)
-    for name in markdown_files():
+    for name in list(markdown_files()):
         staged(name, pages)
     config = yaml.safe_load(read(os.path.join(ROOT, "docs", "mkdocs.yml")))
     reference = next(entry["Reference"] for entry in config["nav"] if "Reference" in entry)
@@ -360,16 +360,17 @@ def main():
     what.add_argument("--screenshots", metavar="FOLDER")
     given = parser.parse_args()
     program = os.path.abspath(given.program)
-    if given.site:
-        return build_site(program, os.path.abspath(given.site))
-    if given.screenshots:
-        return screenshots(program, given.screenshots)
     try:
-        differs = refresh(program, given.check if given.refresh is None else given.refresh, given.refresh is None)
-    except ValueError as error:
+        if given.site:
+            return build_site(program, os.path.abspath(given.site))
+        if given.screenshots:
+            return screenshots(program, given.screenshots)
+        is_check = given.refresh is None
+        differs = refresh(program, given.check if is_check else given.refresh, is_check)
+    except (OSError, ValueError) as error:
         print(error)
         return 1
-    return int(differs and given.refresh is None)
+    return int(differs and is_check)
 
 
 if __name__ == "__main__":
