@@ -19,6 +19,7 @@ need predictor python tests distribution
 [ "$is_fast" -eq 1 ] || install_missing tshark || echo "without tshark, captures are compared with its recorded figures alone" >&2
 [ "$is_fast" -eq 1 ] || install_missing slurm-wlm slurm-wlm-basic-plugins munge || echo "without Slurm, its test is skipped" >&2
 [ "$is_fast" -eq 1 ] || install_missing zsh fish || echo "without zsh and fish, their completions are not tried" >&2
+[ "$is_fast" -eq 1 ] || install_missing mkdocs mkdocs-material || echo "without mkdocs, the site of the documentation is not built" >&2
 build
 
 status=0

@@ -12,13 +12,14 @@
 #   nccl                calibration/README.md: collectives of NCCL, each number and kind of GPU predicted by the others; 6 min
 #   lifetimes           calibration/README.md: laws of lifetimes, as the last calibration/refit.sh lifetimes printed them
 #   peers               tests/bench/README.md: simulated times of tests/bench/peers.py; 5 s
+#   docs                docs/: what the commands of its pages print, and its pictures; 1 min
 #   prediction          predictor/README.md: the errors of predictors, from predictor/accuracy.json
 #   prediction=FOLDER   the same, from what tests/bench/prediction.py build/rehearse FOLDER has measured, which becomes that file; about an hour
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 #   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
 #   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
 # Tests compare these parts with what the program says (tests/sim/app/output/accuracy_document_test.cpp,
-# tests/sim/app/output/schema_keys_test.cpp, cmake/readme_tables.py --check).
+# tests/sim/app/output/schema_keys_test.cpp, cmake/readme_tables.py --check, cmake/docs.py --check).
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
@@ -38,7 +39,7 @@ replace_part() {
   echo "$1: $2"
 }
 
-[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen large nccl lifetimes peers prediction accuracy
+[ $# -gt 0 ] || set -- keys kernels transformers frameworks unseen large nccl lifetimes peers docs prediction accuracy
 for part in "$@"; do
   case $part in
     keys)
@@ -69,6 +70,9 @@ for part in "$@"; do
       [ "$part" != peers ] || readme=tests/bench/README.md
       replace_part "$readme" "$part" "$scratch/table"
       ;;
+    docs)
+      cmake/docs.py build/rehearse --refresh
+      ;;
     prediction | prediction-* | prediction=*)
       [ "${part#*=}" = "$part" ] || cp "${part#*=}/accuracy.json" predictor/accuracy.json
       for table in models clusters testbed measured studies choices; do
@@ -83,7 +87,7 @@ for part in "$@"; do
       replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, large, nccl, lifetimes, peers, prediction, prediction=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, large, nccl, lifetimes, peers, docs, prediction, prediction=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac
