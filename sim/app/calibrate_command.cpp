@@ -89,7 +89,8 @@ int run(const CalibrateCommand& command) {
   write_files(files);
   std::FILE* out = print_fitted(command.common, fit.profile);
   for (const auto& [file, content] : files) say_written(command.common, file);
-  std::fprintf(out, "%zu values fitted to %zu rows by %zu simulations\n", fit.values.size(), fit.rows, fit.simulations);
+  std::fprintf(out, "%zu %s fitted to %zu rows by %zu simulations\n", fit.values.size(),
+               fit.values.size() == 1 ? "value" : "values", fit.rows, fit.simulations);
   for (const FittedValue& value : fit.values) {
     std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(),
                  value.interval.low.c_str(), value.interval.high.c_str());

@@ -307,11 +307,11 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     const GpuMemory memory = gpu_memory(scenario, group);
-    append(text, "GPU memory of %s: %.2f of %.2f GiB on a %s\n", group.name.c_str(), gib(memory.total()),
-           gib(group.accelerator->memory), group.accelerator->name.c_str());
+    append(text, "GPU memory of %s: %.2f of %.2f GiB on %s\n", group.name.c_str(), gib(memory.total()),
+           gib(group.accelerator->memory), with_article(group.accelerator->name).c_str());
     text += "  " + describe_parts(memory) + "\n";
     if (const std::string moment = describe_moment(memory); !moment.empty())
-      text += "  so much is there " + moment + "\n";
+      text += "  the most is held " + moment + "\n";
   }
   std::string memory;
   if (const Bytes needed = expected_memory(scenario, options); needed > Bytes{100'000'000})

@@ -175,8 +175,8 @@ MachineChoice own_machines(const Scenario& plain, const GoalCommand& goal) {
   const int each = group.instance.accelerators;
   if (goal.gpus) {
     if (*goal.gpus % each != 0)
-      throw InputError{"--gpus: expected a multiple of the " + std::to_string(each) + " GPUs of a " + own.instance +
-                       "; found " + std::to_string(*goal.gpus)};
+      throw InputError{"--gpus: expected a multiple of the " + std::to_string(each) + " GPUs of " +
+                       with_article(own.instance) + "; found " + std::to_string(*goal.gpus)};
     own.count = *goal.gpus / each;
   }
   own.gpus = own.count * each;
@@ -238,11 +238,7 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
 
 // What is printed
 
-std::string number_text(double value, const char* unit) {
-  std::array<char, 60> text{};
-  std::snprintf(text.data(), text.size(), "%.3g %s", value, unit);
-  return text.data();
-}
+std::string number_text(double value, const char* unit) { return brief(value) + " " + unit; }
 
 std::string usd_text(double usd) {
   return usd >= 1e6   ? number_text(usd / 1e6, "million USD")

@@ -123,10 +123,14 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   std::printf("%-24s %s for %s steps\n", "time", time_text(summary.time.value()).c_str(),
               count_text(static_cast<double>(summary.steps)).c_str());
   print_samples(summary.samples);
-  std::printf("%-24s %.4g ms per worker, of which %.4g ms wait for network, servers and others\n", "step",
-              summary.iteration_time.value() * 1e3, summary.exposed_communication.value() * 1e3);
+  constexpr double kLongStep = 10;  // s
+  const bool is_long = summary.iteration_time.value() >= kLongStep;
+  const double per_unit = is_long ? 1 : 1e3;
+  std::printf("%-24s %.4g %s per worker, of which %.4g %s wait for network, servers and others\n", "step",
+              summary.iteration_time.value() * per_unit, is_long ? "s" : "ms",
+              summary.exposed_communication.value() * per_unit, is_long ? "s" : "ms");
   if (summary.cost_usd)
-    std::printf("%-24s %.4g USD\n", "cost", *summary.cost_usd);
+    std::printf("%-24s %s USD\n", "cost", display(*summary.cost_usd).c_str());
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   if (const auto& target = summary.to_target)

@@ -42,8 +42,8 @@ struct SweepCommand {
   std::string max_run_time;  // of each simulation, as typed
   std::string where;         // expression; empty: every row
   std::optional<int> top;
-  std::string by = "steps_per_s";  // expression
-  std::string relative;            // expression; empty: no such column
+  std::string by;        // expression; empty: rows keep their order, or --top's default
+  std::string relative;  // expression; empty: no such column
   bool is_dry_run = false;
 };
 
@@ -61,9 +61,10 @@ void add_options(Options options, SweepCommand& command) {
   options.add_option("--where", command.where, "CONDITION",
                      "Print only rows that fulfil this condition; sweep.csv has all");
   options.add_count("--top", command.top, 1, 1'000'000, "Print only the N rows with the largest --by");
-  options
-      .add_option("--by", command.by, "FORMULA", "What --top compares: a key or formula; -x puts the smallest x first")
-      .shows_default();
+  options.add_option(
+      "--by", command.by, "FORMULA",
+      "The rows with the largest come first: a key or formula; -x puts the smallest x first (default with "
+      "--top: steps_per_s)");
   add_max_run_time(options, command.max_run_time, ": a row with that error, tried again when the sweep is");
   options.add_option("--relative", command.relative, "FORMULA",
                      "Print also this key or formula over its smallest value among the rows that are printed");
@@ -127,6 +128,10 @@ struct Selection {
   std::vector<std::string> headings;
 };
 
+constexpr double kNoRank = -std::numeric_limits<double>::infinity();  // of a row without a result
+
+bool is_ranked(const SweepCommand& command) { return command.top || !command.by.empty(); }
+
 /// Of the options, parsed; those that are not given are none.
 struct Formulas {
   std::optional<Expression> where, relative;
@@ -159,7 +164,7 @@ Selection select(const Sweep& sweep, const ResultStore& store, const SweepComman
     if (formulas.where && !formulas.where->holds(look_up)) return;
     ++selection.fulfilling;
     ShownRow shown{.combination = row.combination};
-    if (command.top) shown.rank = formulas.by.number(look_up);
+    if (is_ranked(command)) shown.rank = has_result ? formulas.by.number(look_up) : kNoRank;
     if (std::isnan(shown.rank)) return;
     if (formulas.relative && has_result) shown.compared = formulas.relative->number(look_up);
     if (shown.compared && std::isnan(*shown.compared)) shown.compared.reset();
@@ -182,11 +187,10 @@ Selection select(const Sweep& sweep, const ResultStore& store, const SweepComman
                      [](const ShownRow& a, const ShownRow& b) { return a.rank > b.rank; });
     selection.rows.resize(most);
   });
-  if (command.top) {
+  if (is_ranked(command))
     std::stable_sort(selection.rows.begin(), selection.rows.end(),
                      [](const ShownRow& a, const ShownRow& b) { return a.rank > b.rank; });
-    selection.rows.resize(std::min(selection.rows.size(), static_cast<std::size_t>(*command.top)));
-  }
+  if (command.top) selection.rows.resize(std::min(selection.rows.size(), static_cast<std::size_t>(*command.top)));
   if (formulas.relative) make_relative(selection);
   return selection;
 }
@@ -211,7 +215,7 @@ Table table_of(const Sweep& sweep, const Selection& selection, const SweepComman
           return summary.is_object() && summary.contains(key) && !summary[key].is_null();
         }))
       keys.emplace_back(key);
-  const bool shows_rank = command.top && std::find(keys.begin(), keys.end(), by.text()) == keys.end();
+  const bool shows_rank = is_ranked(command) && std::find(keys.begin(), keys.end(), by.text()) == keys.end();
   if (seeds.size() > 1) table.header.emplace_back("seed");
   if (shows_rank) table.header.push_back(by.text());
   table.header.insert(table.header.end(), keys.begin(), keys.end());
@@ -222,11 +226,11 @@ Table table_of(const Sweep& sweep, const Selection& selection, const SweepComman
     std::vector<std::string> cells;
     for (const std::string& pointer : sweep.parameters()) cells.push_back(shortened(row.parameters.at(pointer), 40));
     if (seeds.size() > 1) cells.push_back(row.json["seed"].dump());
-    if (shows_rank) cells.push_back(display(row.rank));
+    if (shows_rank) cells.push_back(row.rank == kNoRank ? "-" : display(row.rank));
     for (const std::string& key : keys)
       cells.push_back(row.json["summary"].is_object() ? cell(row.json["summary"].value(key, Json{})) : "-");
     if (!command.relative.empty()) cells.push_back(row.compared ? display(*row.compared) : "-");
-    if (has_errors) cells.push_back(cell(row.json["error"]));
+    if (has_errors) cells.push_back(shortened(cell(row.json["error"]), 120));
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -346,7 +350,8 @@ void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
 
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
-  const Expression by = about("--by", [&] { return Expression::parse(command.by); });
+  const Expression by =
+      about("--by", [&] { return Expression::parse(command.by.empty() ? "steps_per_s" : command.by); });
   const auto parsed = [](const char* option, const std::string& text) {
     return text.empty() ? std::optional<Expression>{}
                         : about(option, [&] { return std::optional{Expression::parse(text)}; });

@@ -1,6 +1,7 @@
 #include "sim/base/names.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 #include <vector>
 
@@ -160,6 +161,12 @@ std::string list_in_quotes(std::span<const std::string> names) {
 }
 
 std::string in_quotes(std::string_view text, std::size_t max_size) { return '"' + shortened(text, max_size) + '"'; }
+
+std::string with_article(std::string_view name) {
+  const bool is_spelled = name.size() > 1 && std::islower(static_cast<unsigned char>(name[1])) == 0;
+  const std::string_view vowels = is_spelled ? "AEFHILMNORSX" : "AEIOUaeiou";
+  return (!name.empty() && vowels.find(name[0]) != std::string_view::npos ? "an " : "a ") + std::string{name};
+}
 
 std::string printable(std::string_view text) { return shortened(text, std::string_view::npos); }
 

@@ -45,6 +45,10 @@ std::string joined(const Names& names, std::string_view between = ", ") {
 /// `text` as in_quotes() shows it, without the quotes.
 std::string shortened(std::string_view text, std::size_t max_size = 60);
 
+/// "a V100", "an H100", "an A100 PCIe", "a Titan RTX": a name that begins with letters that are spelled has the article
+/// of the first one's name.
+std::string with_article(std::string_view name);
+
 /// All of `text` as in_quotes() shows it, for a terminal or a page.
 std::string printable(std::string_view text);
 

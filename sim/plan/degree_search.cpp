@@ -284,7 +284,9 @@ class Search {
       }
       std::vector<SearchedPlan*> chosen;
       std::vector<Json> scenarios;
-      for (; next < result_.plans.size() && chosen.size() < kAtATime; ++next) {
+      const std::size_t room =
+          options_.is_exhaustive || simulated >= options_.most ? kAtATime : options_.most - simulated;
+      for (; next < result_.plans.size() && chosen.size() < std::min(kAtATime, room); ++next) {
         SearchedPlan& plan = result_.plans[next];
         if (plan.outcome != PlanOutcome::kNotTried) continue;
         const auto limit = too_large_from.find(without_batch(plan.degrees));

@@ -66,8 +66,7 @@ class Judge {
     if (saturated != nullptr) {
       verdict.resource = saturated->resource;
       verdict.share = saturated->share;
-      if (!names_saturated)
-        verdict.text += "; " + saturated->text() + ", is at its limit as well: " + saturated->remedy;
+      if (!names_saturated) verdict.text += "; at the limit as well, " + saturated->text() + ": " + saturated->remedy;
     } else if (!parts_.empty()) {
       verdict.resource = parts_.front().part;
       verdict.share = parts_.front().share;

@@ -40,9 +40,9 @@ void check_memory(Scenario& scenario, const ReadOptions& options) {
     if (needed > gpu.memory) {
       const std::string moment = describe_moment(memory);
       const std::string exceeded = std::string{kMemoryExceeded} + ": group " + in_quotes(group.name) + " needs " +
-                                   gibibytes(needed) + " on a " + gpu.name + ", which has " + gibibytes(gpu.memory) +
-                                   ": " + gibibytes(needed - gpu.memory) + " too much (" + describe_parts(memory) +
-                                   (moment.empty() ? "" : "; " + moment) + ")" +
+                                   gibibytes(needed) + " on " + with_article(gpu.name) + ", which has " +
+                                   gibibytes(gpu.memory) + ": " + gibibytes(needed - gpu.memory) + " too much (" +
+                                   describe_parts(memory) + (moment.empty() ? "" : "; " + moment) + ")" +
                                    (options.seeks_remedies ? "; " + remedies_text(scenario, group) : "");
       if (scenario.training.memory_check == MemoryCheck::kRefuse)
         throw NoResultError{group.place + ": " + exceeded + scenario.set_by};
@@ -56,13 +56,13 @@ void check_memory(Scenario& scenario, const ReadOptions& options) {
                                            " of gradients again in the buckets of PyTorch's DistributedDataParallel, "
                                            "unless gradient_as_bucket_view, and ";
       scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
-                                  " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
+                                  " of the " + gibibytes(gpu.memory) + " that " + with_article(gpu.name) +
                                   " has, without what it may not have room for: " + copies + "up to " +
                                   gibibytes(uncounted.nccl_buffers) + " of NCCL's buffers");
     }
     if (as_double(needed) > 0.9 * as_double(gpu.memory))
       scenario.warnings.push_back("GPU memory: group " + in_quotes(group.name) + " needs " + gibibytes(needed) +
-                                  " of the " + gibibytes(gpu.memory) + " that a " + gpu.name +
+                                  " of the " + gibibytes(gpu.memory) + " that " + with_article(gpu.name) +
                                   " has, which is within 10 % of the limit: " + describe_parts(memory));
   }
 }

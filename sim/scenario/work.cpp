@@ -233,7 +233,7 @@ Group with_batch(const Scenario& scenario, const Group& group, int batch, std::i
         "/training/smaller_cluster",
         "GPU memory exceeded: with " + std::to_string(workers) + " workers the share of each of group " +
             in_quotes(group.name) + " is " + std::to_string(batch) + " samples, which need " + gibibytes(needed) +
-            " on a " + group.accelerator->name + ", which has " + gibibytes(group.accelerator->memory)});
+            " on " + with_article(group.accelerator->name) + ", which has " + gibibytes(group.accelerator->memory)});
   return other;
 }
 

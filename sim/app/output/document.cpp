@@ -220,14 +220,13 @@ std::string in_hours_or_days(double seconds) {
 
 bool is_long(double seconds) { return seconds >= 3600 && seconds < 1e13; }
 
-/// Three digits.
+}  // namespace
+
 std::string brief(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), std::abs(value) >= 99.95 && std::abs(value) < 1e6 ? "%.0f" : "%.3g", value);
   return text.data();
 }
-
-}  // namespace
 
 std::string time_text(double seconds) {
   constexpr double kRounding = 1e-12;
@@ -278,6 +277,7 @@ std::string to_text(const Table& table) {
       text += (i == 0 ? "" : "  ") + row[i];
       if (i + 1 < row.size()) text.append(widths[i] - row[i].size(), ' ');
     }
+    text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
   };
   add(table.header);

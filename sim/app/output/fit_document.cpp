@@ -74,8 +74,9 @@ Plot residuals_by(const Study& study, const std::string& column, const std::vect
 
 std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const std::string& profile_name) {
   Document document{.title = "Fit of profile " + profile_name,
-                    .subtitle = std::to_string(fit.values.size()) + " values fitted to " + std::to_string(fit.rows) +
-                                " rows by " + std::to_string(fit.simulations) + " simulations",
+                    .subtitle = std::to_string(fit.values.size()) + (fit.values.size() == 1 ? " value" : " values") +
+                                " fitted to " + std::to_string(fit.rows) + " rows by " +
+                                std::to_string(fit.simulations) + " simulations",
                     .headlines = {},
                     .sections = {}};
   Section values{.title = "Values",

@@ -95,4 +95,12 @@ TEST_CASE("UTF-8 excludes overlong forms, surrogates and values beyond Unicode")
   }
 }
 
+TEST_CASE("names of GPUs and machines have the article with which they are spoken") {
+  for (const char* name : {"A100 PCIe", "H100", "L4", "M60", "RTX A6000", "MI300X", "hgx-b200"})
+    CHECK(with_article(name) == std::string{name[0] == 'h' ? "a " : "an "} + name);
+  for (const char* name :
+       {"V100 SXM2 32GB", "T4", "P100", "B200", "GB200", "K80", "Titan RTX", "Quadro RTX 8000", "p4d.24xlarge"})
+    CHECK(with_article(name) == std::string{"a "} + name);
+}
+
 }  // namespace rehearse
