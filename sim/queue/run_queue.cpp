@@ -23,6 +23,7 @@ struct Running {
   QueueTime since = 0;       // when it became that, or the restart's end
   double steps_before = 0;   // done before that, in this span
   QueueTime end = 0;         // when the last step will be done
+  QueueTime accounted = 0;   // until when its GPU time is counted
 };
 
 
@@ -34,6 +35,7 @@ class Clock {
         round_{round_of(policy, setup)} {
     run_.policy = policy;
     run_.jobs.resize(setup.jobs.size());
+    running_of_.resize(setup.jobs.size());
     run_.busy_of_group.resize(setup.groups.size());
     for (const QueueGroup& group : setup.groups) {
       free_.emplace_back(static_cast<std::size_t>(group.machines), group.gpus_per_machine);
@@ -95,7 +97,7 @@ class Clock {
 
   /// steps / speed, to the microsecond above. A run whose GPU time would not fit into 64 bits has no result.
   QueueTime time_of(double steps, double speed, std::size_t job) const {
-    const double time = std::ceil(steps / speed * static_cast<double>(kQueueSecond));
+    const double time = std::ceil(steps * static_cast<double>(kQueueSecond) / speed);
     if ((time + static_cast<double>(now_)) * setup_.gpus() < 4e18) return static_cast<QueueTime>(time);
     throw NoResultError{setup_.file + ": job " + in_quotes(setup_.jobs[job].name) + " would take " +
                         std::to_string(std::llround(steps / speed / (365.25 * 24 * 3600))) + " years"};
@@ -106,6 +108,7 @@ class Clock {
   void advance(QueueTime to) {
     const QueueTime passed = to - now_;
     for (std::size_t g = 0; g < free_.size(); ++g) run_.busy_of_group[g] += passed * busy(g);
+    run_.shared_gpu_time += passed * sharing_;
     now_ = to;
   }
   int busy(std::size_t group) const {
@@ -118,7 +121,7 @@ class Clock {
 
   double steps_done(const Running& running) const {
     if (now_ <= running.since) return running.steps_before;
-    return running.steps_before + to_seconds(now_ - running.since).value() * running.speed;
+    return running.steps_before + static_cast<double>(now_ - running.since) * running.speed / static_cast<double>(kQueueSecond);
   }
 
   bool end_jobs() {
@@ -157,24 +160,22 @@ class Clock {
       spread_[span.placement.group][static_cast<std::size_t>(part.machine)] -= is_spread ? 1 : 0;
     }
     run_.spans.push_back(std::move(span));
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    accounted_.erase(accounted_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (i + 1 < running_.size()) {
+      running_[i] = std::move(running_.back());
+      running_of_[running_[i].span.job] = i;
+    }
+    running_.pop_back();
   }
 
   /// Brings the GPU time of a running job up to now.
   void account(ActiveJob& active) {
-    const std::size_t i = running_index(active.job);
-    const QueueTime passed = now_ - accounted_[i];
+    const std::size_t i = running_of_[active.job];
+    const QueueTime passed = now_ - running_[i].accounted;
     const QueueTime gpu_time = passed * setup_.kinds[setup_.jobs[active.job].kind].gpus;
     active.gpu_time += gpu_time;
     active.time_on_group[active.group] += passed;
     run_.jobs[active.job].gpu_time += gpu_time;
-    if (shares_link(running_[i].span.placement)) run_.shared_gpu_time += gpu_time;
-    accounted_[i] = now_;
-  }
-  std::size_t running_index(std::size_t job) const {
-    return static_cast<std::size_t>(
-        std::ranges::find(running_, job, [](const Running& running) { return running.span.job; }) - running_.begin());
+    running_[i].accounted = now_;
   }
 
   bool shares_link(const GpuPlacement& placement) const {
@@ -183,16 +184,20 @@ class Clock {
            });
   }
 
-  /// Speeds after jobs on several machines have come or gone.
+  /// Who shares a machine's network after jobs on several machines have come or gone, and the speeds that follow.
   void share_links() {
-    if (setup_.interference == 0) return;
+    sharing_ = 0;
     for (Running& running : running_) {
-      const double alone = alone_speed(running.span);
-      set_speed(running, shares_link(running.span.placement) ? alone * (1 - setup_.interference) : alone);
+      const bool shares = shares_link(running.span.placement);
+      if (shares) sharing_ += setup_.kinds[setup_.jobs[running.span.job].kind].gpus;
+      if (setup_.interference > 0)
+        set_speed(running, alone_speed(running.span) * (shares ? 1 - setup_.interference : 1));
     }
   }
   double alone_speed(const JobSpan& span) {
-    return speeds_.steps_per_s(setup_.jobs[span.job].kind, span.placement);
+    const std::size_t kind = setup_.jobs[span.job].kind;
+    const double speed = speeds_.steps_per_s(kind, span.placement);
+    return speed > 0 ? speed : packed_[kind][span.placement.group];
   }
   void set_speed(Running& running, double speed) {
     if (speed == running.speed) return;
@@ -210,7 +215,7 @@ class Clock {
     std::vector<ActiveJob> seen = active_;  // with the steps that are done by now
     for (ActiveJob& active : seen)
       if (active.is_running)
-        active.steps_left -= std::min(active.steps_left - 1, whole_steps(running_[running_index(active.job)]));
+        active.steps_left -= std::min(active.steps_left - 1, whole_steps(running_[running_of_[active.job]]));
     const std::vector<Choice> choices = policy_->choose({setup_, now_, seen, packed_, has_changed});
     std::vector<bool> is_chosen(active_.size());
     for (const Choice& choice : choices) is_chosen[choice.active] = true;
@@ -231,7 +236,7 @@ class Clock {
 
   void preempt(std::size_t index) {
     ActiveJob& active = active_[index];
-    const std::size_t i = running_index(active.job);
+    const std::size_t i = running_of_[active.job];
     ++run_.jobs[active.job].preemptions;
     stop(i, std::min(active.steps_left - 1, whole_steps(running_[i])));
   }
@@ -247,7 +252,6 @@ class Clock {
                     .restart = setup_.restart,
                     .steps = 0};
     running.speed = alone_speed(running.span);
-    if (running.speed <= 0) running.speed = packed_[job.kind][group];
     running.since = now_ + setup_.restart;
     running.end = running.since + time_of(static_cast<double>(active.steps_left), running.speed, active.job);
     const bool is_spread = running.span.placement.parts.size() > 1;
@@ -258,8 +262,9 @@ class Clock {
     active.is_running = true;
     active.group = group;
     if (!run_.jobs[active.job].start) run_.jobs[active.job].start = now_;
+    running.accounted = now_;
+    running_of_[active.job] = running_.size();
     running_.push_back(std::move(running));
-    accounted_.push_back(now_);
   }
 
   void note_load() {
@@ -288,10 +293,11 @@ class Clock {
   const std::function<void(std::size_t, std::size_t)>& on_end_;
   std::unique_ptr<QueuePolicy> policy_;
   QueueTime round_, now_ = 0;
+  int sharing_ = 0;  // GPUs of jobs that share a machine's network
   QueueRun run_;
   std::vector<ActiveJob> active_;
   std::vector<Running> running_;
-  std::vector<QueueTime> accounted_;      // of running_[i]: until when its GPU time is counted
+  std::vector<std::size_t> running_of_;   // [jobs]: index into running_ of one that runs
   std::vector<std::vector<int>> free_;    // [groups][machines]
   std::vector<std::vector<int>> spread_;  // [groups][machines]: jobs with GPUs there that have others elsewhere
   std::vector<std::vector<double>> packed_;
