@@ -42,16 +42,12 @@ void add_options(Options options, QueueCommand& command) {
                    "results.sqlite (default: write nothing)");
 }
 
-Json load_queue_json(const QueueCommand& command) {
+QueueInput load_queue(const QueueCommand& command, const Catalog& catalog) {
   Json json = load_json_file(command.file);
-  for (const std::string& text : command.overrides) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || !text.starts_with('/'))
-      throw InputError{"--set: expected /json/pointer=value; found \"" + text + "\""};
-    set_json_pointer(json, text.substr(0, equals), text.substr(equals + 1));
-  }
-  if (!command.policies.empty()) json["policy"] = command.policies;
-  return json;
+  JsonOrigins origins;
+  override_fields(json, command.overrides, origins);
+  if (!command.policies.empty()) origins.set(json, "/policy", Json(command.policies).dump(), "--policy");
+  return read_queue(json, command.file.string(), catalog, &origins);
 }
 
 /// Everything that the result of a policy depends on.
@@ -108,7 +104,7 @@ void add_link_warnings(QueueSetup& setup, const std::vector<QueueRun>& runs) {
 
 int run(const QueueCommand& command) {
   const Catalog catalog = load_catalog(command.common);
-  QueueInput input = read_queue(load_queue_json(command), command.file.string(), catalog);
+  QueueInput input = load_queue(command, catalog);
   QueueSetup& setup = input.setup;
   const auto made = make_folder(command.common.output);
   ResultStore store =

@@ -30,10 +30,12 @@ QueueSummary summarize(const QueueSetup& setup, const QueueRun& run) {
   summary.mean_wait_s = waits / count;
   const QueueTime begin = setup.jobs.front().arrival;
   summary.makespan_s = to_seconds(run.end - begin).value();
+  QueueTime gpu_time = 0;
   for (const JobOutcome& job : run.jobs) {
-    summary.gpu_hours += hours(job.gpu_time);
+    gpu_time += job.gpu_time;
     summary.preemptions += job.preemptions;
   }
+  summary.gpu_hours = hours(gpu_time);
   summary.utilization = summary.gpu_hours * 3600 / (summary.makespan_s * setup.gpus());
   return summary;
 }

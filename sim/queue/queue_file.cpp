@@ -194,8 +194,9 @@ void read_policies(const JsonReader& json, QueueSetup& setup) {
 
 }  // namespace
 
-QueueInput read_queue(const Json& file, const std::string& file_name, const Catalog& catalog) {
-  const JsonReader json{file, file_name};
+QueueInput read_queue(const Json& file, const std::string& file_name, const Catalog& catalog,
+                      const JsonOrigins* origins) {
+  const JsonReader json{file, file_name, "", origins};
   json.begin_file(queue_schema);
   QueueInput input;
   QueueSetup& setup = input.setup;
@@ -216,6 +217,7 @@ QueueInput read_queue(const Json& file, const std::string& file_name, const Cata
   if (setup.jobs.empty()) json.fail("expected jobs, or a trace of them");
   std::ranges::stable_sort(setup.jobs, {}, &QueuedJob::arrival);
   if (json.has("round")) setup.round = time_up_to_longest(json, "round", 0);
+  json.expect(!setup.round || *setup.round == 0 || *setup.round >= kQueueSecond, "round", "0s, or 1s and more");
   read_policies(json, setup);
   setup.restart = time_up_to_longest(json, "restart", setup.restart);
   setup.reallocation = time_up_to_longest(json, "reallocation", setup.reallocation);

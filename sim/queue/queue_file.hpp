@@ -17,9 +17,10 @@ struct QueueInput {
   std::optional<SpeedTable> speeds;
 };
 
-/// `json` is the content of `file_name`, with overrides. Throws InputError, in one line, for every mistake but a job that
+/// `json` is the content of `file_name`, of which `origins`, if any, has set some. Throws InputError, in one line, for every mistake but a job that
 /// no group can run, which run_queue() refuses.
-QueueInput read_queue(const Json& json, const std::string& file_name, const Catalog& catalog);
+QueueInput read_queue(const Json& json, const std::string& file_name, const Catalog& catalog,
+                      const JsonOrigins* origins = nullptr);
 
 /// JSON Schema (draft 2020-12) of such a file.
 std::string queue_schema();

@@ -57,11 +57,12 @@ TEST_CASE("gangs of more GPUs get the same service for less time, by the weight 
 }
 
 TEST_CASE("who gains most from fast GPUs has them") {
-  // Two jobs, one GPU of each type: the first is 4 times as fast on type 0, the second equally fast on both.
-  const Rows rates{{4, 1}, {1, 1}};
+  // One GPU of each type. The second job reaches 3 with all of its time alone; the first then needs 2/3 of type 0, as
+  // 4 a + b = 3 and b <= 1 - a.
+  const Rows rates{{4, 1}, {3, 3}};
   const Rows shares = max_min_allocation(rates, {1, 1}, {1, 1});
-  CHECK(least_of(rates, shares) == doctest::Approx(1).epsilon(1e-5));
-  CHECK(shares[0][0] > shares[1][0]);
+  CHECK(least_of(rates, shares) == doctest::Approx(3).epsilon(1e-5));
+  CHECK(shares[0][0] >= 2.0 / 3 - 1e-4);
 }
 
 TEST_CASE("no allocation of a grid has a larger least share, and constraints hold") {
