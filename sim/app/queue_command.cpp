@@ -97,9 +97,10 @@ void add_link_warnings(QueueSetup& setup, const std::vector<QueueRun>& runs) {
   if (setup.interference > 0) return;
   for (const QueueRun& run : runs)
     if (run.shared_gpu_time > 0)
-      setup.warnings.push_back(run.policy + ": for " + display(hours(run.shared_gpu_time)) +
-                               " GPU hours jobs on several machines shared the network of one with another such job; they "
-                               "are simulated as if alone, unless \"interference\" says what they lose");
+      setup.warnings.push_back(
+          run.policy + ": for " + display(hours(run.shared_gpu_time)) +
+          " GPU hours jobs on several machines shared the network of one with another such job; they "
+          "are simulated as if alone, unless \"interference\" says what they lose");
 }
 
 int run(const QueueCommand& command) {

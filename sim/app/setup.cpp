@@ -195,9 +195,8 @@ void override_fields(Json& json, const std::vector<std::string>& overrides, Json
 
 void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, JsonOrigins& origins) {
-  override_fields(json, overrides, origins, [&](const std::string& pointer) {
-    make_inline(json, pointer, file.string(), catalog, origins);
-  });
+  override_fields(json, overrides, origins,
+                  [&](const std::string& pointer) { make_inline(json, pointer, file.string(), catalog, origins); });
   name_changes(json, overrides);
 }
 

@@ -100,7 +100,8 @@ class GavelLine {
     }
     // With the working directory or without; later columns count from the end.
     if (fields_.size() != 9 && fields_.size() != 10)
-      throw InputError{place_ + ": expected 9 or 10 columns between tabs: job type, command, (working directory,) steps "
+      throw InputError{place_ +
+                       ": expected 9 or 10 columns between tabs: job type, command, (working directory,) steps "
                        "argument, needs data, steps, GPUs, weight, SLO, arrival; found " +
                        std::to_string(fields_.size())};
   }
@@ -150,7 +151,8 @@ JobTrace read_gavel(std::string text, const std::string& file_name) {
     job.weight = fields.number(3, 1e-6, 1e6, "a weight from 1e-6 to 1e6");
     job.gpus = static_cast<int>(fields.integer(4, kMostQueueGpus, "1 to 1000000 GPUs"));
     job.steps = fields.integer(5, kMostQueueSteps, "1 to 1e15 steps");
-    if (find_deceptive_character(job.type)) throw InputError{place + ": expected a job type without control characters"};
+    if (find_deceptive_character(job.type))
+      throw InputError{place + ": expected a job type without control characters"};
     trace.jobs.push_back(std::move(job));
   }
   return trace;
@@ -213,7 +215,8 @@ JobTrace read_philly(std::string text, const std::string& file_name) {
 /// published table has no header.
 /// Source: github.com/alibaba/clusterdata, cluster-trace-gpu-v2020, pai_task_table (Weng et al., NSDI 2022).
 JobTrace read_alibaba(std::string text, const std::string& file_name) {
-  constexpr std::string_view kHeader = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n";
+  constexpr std::string_view kHeader =
+      "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n";
   if (!text.starts_with("job_name,")) text.insert(0, kHeader);
   const CsvTable csv = parse_csv(std::move(text), file_name);
   JobTrace trace;
@@ -253,7 +256,8 @@ struct Form {
 constexpr std::array kForms{
     Form{"csv", "name,arrival_s,gpus and duration_s, or type and steps", read_csv, false},
     Form{"gavel", "a line for each job between tabs, as in scheduler/traces of Gavel", read_gavel, false},
-    Form{"pollux", "name,time,application,num_replicas,batch_size, as in simulator/workloads of Pollux", read_pollux, false},
+    Form{"pollux", "name,time,application,num_replicas,batch_size, as in simulator/workloads of Pollux", read_pollux,
+         false},
     Form{"philly", "cluster_job_log of Microsoft's Philly traces", read_philly, true},
     Form{"alibaba", "pai_task_table of Alibaba's GPU trace of 2020", read_alibaba, true},
 };
@@ -280,13 +284,13 @@ JobTrace read_job_trace(const std::string& form, std::string text, const std::st
   if (trace.jobs.empty())
     throw InputError{file_name + ": expected a job that has run on GPUs; found none" +
                      (trace.left_out > 0 ? " among " + std::to_string(trace.left_out) : "")};
-  if (trace.jobs.size() > static_cast<std::size_t>(kMostQueuedJobs)) throw InputError{file_name + ": expected at most 10000000 jobs"};
+  if (trace.jobs.size() > static_cast<std::size_t>(kMostQueuedJobs))
+    throw InputError{file_name + ": expected at most 10000000 jobs"};
   std::ranges::stable_sort(trace.jobs, {}, &TracedJob::arrival);
   if (found->is_dated) {
     const Seconds first = trace.jobs.front().arrival;
     for (TracedJob& job : trace.jobs) job.arrival -= first;
-    if (trace.jobs.back().arrival > kLongest)
-      throw InputError{file_name + ": expected arrivals within 1e9 seconds"};
+    if (trace.jobs.back().arrival > kLongest) throw InputError{file_name + ": expected arrivals within 1e9 seconds"};
   }
   return trace;
 }

@@ -62,9 +62,9 @@ class Barrier {
  private:
   struct Job {
     Vector rate, x, is_open, step;
-    Vector solved_gradient;                // B^-1 g
-    Vector solved_least;                   // B^-1 h
-    Matrix solved_gpus;                    // B^-1 A
+    Vector solved_gradient;  // B^-1 g
+    Vector solved_least;     // B^-1 h
+    Matrix solved_gpus;      // B^-1 A
   };
 
   double value(double mu) const {
@@ -108,8 +108,8 @@ class Barrier {
         gradient[j] = -job.rate[j] / above + 1 / idle + gpus_[i] / left_[j] - 1 / job.x[j];
         hessian(j, j) = 1 / (job.x[j] * job.x[j]);
       }
-      hessian += job.rate * job.rate.transpose() / (above * above) +
-                 job.is_open * job.is_open.transpose() / (idle * idle);
+      hessian +=
+          job.rate * job.rate.transpose() / (above * above) + job.is_open * job.is_open.transpose() / (idle * idle);
       const Vector least = -job.rate / (above * above);
       const Eigen::LLT<Matrix> factored{hessian};
       job.solved_gradient = factored.solve(gradient);

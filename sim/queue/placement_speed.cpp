@@ -12,7 +12,12 @@ namespace rehearse {
 PlacementSpeeds::PlacementSpeeds(const QueueSetup& setup, const std::optional<SpeedTable>& speeds,
                                  const Catalog& catalog, const Pool& pool, ResultStore& store, std::string program,
                                  const Budget& budget)
-    : setup_{setup}, speeds_{speeds}, catalog_{catalog}, pool_{pool}, store_{store}, program_{std::move(program)},
+    : setup_{setup},
+      speeds_{speeds},
+      catalog_{catalog},
+      pool_{pool},
+      store_{store},
+      program_{std::move(program)},
       budget_{budget} {}
 
 double PlacementSpeeds::of_table(const JobKind& kind, const Shape& shape) {
@@ -30,7 +35,8 @@ std::string PlacementSpeeds::job_of(std::size_t kind, const Shape& shape) const 
     throw InputError{file + ": /cluster/groups: expected groups, of whose machines the queue's take the place"};
   for (const Json& group : *groups)
     if (!group.is_object() || group.value("role", Json{}) != "worker")
-      throw InputError{file + ": /cluster/groups: expected workers alone, whose machines the queue's take the place of"};
+      throw InputError{file +
+                       ": /cluster/groups: expected workers alone, whose machines the queue's take the place of"};
   const JsonReader asked{scenario, file};
   const Json instance = catalog_.instance(setup_.groups[shape.first].instance, asked).value();
   Json placed = Json::array();

@@ -19,9 +19,7 @@ const QueuedJob& job_of(const QueueView& view, const ActiveJob& active) { return
 const std::vector<double>& speeds_of(const QueueView& view, const ActiveJob& active) {
   return view.speeds[job_of(view, active).kind];
 }
-int gpus_of(const QueueView& view, const ActiveJob& active) {
-  return view.setup.kinds[job_of(view, active).kind].gpus;
-}
+int gpus_of(const QueueView& view, const ActiveJob& active) { return view.setup.kinds[job_of(view, active).kind].gpus; }
 
 /// Free GPUs of each group, from which jobs take theirs.
 class FreeGpus {
@@ -294,7 +292,8 @@ class FinishTimeFairness : public SharingPolicy {
       const std::vector<double> row = worth(view, active);
       const double fastest = static_cast<double>(active.steps_left) / *std::ranges::max_element(row);
       low = std::max(low, (elapsed.back() + fastest) / alone.back());
-      high = std::max(high, (elapsed.back() + 2 * alone.back() * static_cast<double>(view.active.size())) / alone.back());
+      high =
+          std::max(high, (elapsed.back() + 2 * alone.back() * static_cast<double>(view.active.size())) / alone.back());
     }
     high = std::max(high, 2 * low);
     std::vector<std::vector<double>> shares;
@@ -347,10 +346,12 @@ constexpr std::array kPolicies{
     PolicyEntry{"fifo", "first in first out, without preemption; who does not fit blocks those behind it",
                 make<FirstInFirstOut>, false},
     PolicyEntry{"srtf", "shortest remaining time first, with preemption", make<ShortestRemainingTime>, false},
-    PolicyEntry{"tiresias", "least attained GPU time first, in two queues (Gu et al., NSDI 2019)", make<Tiresias>, false},
+    PolicyEntry{"tiresias", "least attained GPU time first, in two queues (Gu et al., NSDI 2019)", make<Tiresias>,
+                false},
     PolicyEntry{"las", "max-min fairness of GPU time that knows no speeds, in rounds (Gavel's baseline)",
                 make_sharing<LeastAttainedService, false>, true},
-    PolicyEntry{"gavel_las", "max-min fairness of speeds over an equal share's, in rounds (Narayanan et al., OSDI 2020)",
+    PolicyEntry{"gavel_las",
+                "max-min fairness of speeds over an equal share's, in rounds (Narayanan et al., OSDI 2020)",
                 make_sharing<LeastAttainedService, true>, true},
     PolicyEntry{"ftf", "finish-time fairness that knows one speed for all GPUs (Mahajan et al., NSDI 2020)",
                 make_sharing<FinishTimeFairness, false>, true},

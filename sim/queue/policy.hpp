@@ -27,8 +27,8 @@ class JobSpeeds {
 struct ActiveJob {
   std::size_t job = 0;
   std::int64_t steps_left = 0;
-  QueueTime gpu_time = 0;                  // that it has had
-  std::vector<QueueTime> time_on_group;    // that it has had GPUs of each group
+  QueueTime gpu_time = 0;                // that it has had
+  std::vector<QueueTime> time_on_group;  // that it has had GPUs of each group
   bool is_running = false;
   std::size_t group = 0;  // of what it runs on
 };

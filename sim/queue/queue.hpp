@@ -68,9 +68,10 @@ struct QueueSetup {
   std::vector<std::string> policies;
   /// Who runs is decided at multiples of it; 0: whenever a job comes or ends. Not stated: as the policy does, round_of().
   std::optional<QueueTime> round;
-  QueueTime restart = 0;                                   // in which a job that starts, or moves, does not train
-  QueueTime reallocation = 1920 * kQueueSecond;            // the least time between two shares of a policy that shares
-  QueueTime service_threshold = 16 * 3600 * kQueueSecond;  // GPU time after which Tiresias puts a job into its second queue
+  QueueTime restart = 0;                         // in which a job that starts, or moves, does not train
+  QueueTime reallocation = 1920 * kQueueSecond;  // the least time between two shares of a policy that shares
+  QueueTime service_threshold =
+      16 * 3600 * kQueueSecond;  // GPU time after which Tiresias puts a job into its second queue
   Placing placing = Placing::kPacked;
   /// Part of its speed that a job on several machines loses while another such job has GPUs on one of them.
   double interference = 0;
@@ -112,8 +113,8 @@ struct JobOutcome {
 /// Load of the cluster from a time on.
 struct ClusterLoad {
   QueueTime time = 0;
-  int busy = 0;              // GPUs
-  std::size_t waiting = 0;   // jobs that have come and do not run
+  int busy = 0;             // GPUs
+  std::size_t waiting = 0;  // jobs that have come and do not run
 };
 
 struct QueueRun {
@@ -131,9 +132,9 @@ struct QueueRun {
 /// What is asked of a run.
 struct QueueSummary {
   double mean_completion_s = 0, median_completion_s = 0, p95_completion_s = 0;  // from arrival to end
-  double mean_wait_s = 0;                                                      // from arrival to the first start
-  double makespan_s = 0;                                                       // from the first arrival to the last end
-  double utilization = 0;                                                      // GPU time of jobs over all until the last end
+  double mean_wait_s = 0;                                                       // from arrival to the first start
+  double makespan_s = 0;   // from the first arrival to the last end
+  double utilization = 0;  // GPU time of jobs over all until the last end
   double gpu_hours = 0;
   int preemptions = 0;
 };

@@ -21,8 +21,7 @@ constexpr std::array kPlacings{Named{"packed", Placing::kPacked}, Named{"most_fr
 
 std::int64_t integer_between(const JsonReader& json, const char* key, std::int64_t least, std::int64_t most) {
   const auto value = json.required<std::int64_t>(key);
-  json.expect(value >= least && value <= most, key,
-              std::to_string(least) + " to " + std::to_string(most));
+  json.expect(value >= least && value <= most, key, std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
 
@@ -162,17 +161,17 @@ void read_trace(const JsonReader& json, QueueSetup& setup, Jobs& jobs) {
   json.expect(load >= 1e-3 && load <= 1e3, "load", "a factor from 0.001 to 1000");
   json.reject_unknown_keys();
   if (trace.left_out > 0)
-    setup.warnings.push_back(std::to_string(trace.left_out) + " rows of " +
-                             json.required<std::string>("file") + " are left out: they have not run on GPUs");
+    setup.warnings.push_back(std::to_string(trace.left_out) + " rows of " + json.required<std::string>("file") +
+                             " are left out: they have not run on GPUs");
   for (TracedJob& traced : trace.jobs) {
-    QueuedJob job{.name = std::move(traced.name), .arrival = to_queue_time(traced.arrival / load), .weight = traced.weight};
+    QueuedJob job{
+        .name = std::move(traced.name), .arrival = to_queue_time(traced.arrival / load), .weight = traced.weight};
     JobKind kind{.type = std::move(traced.type), .scenario = {}, .gpus = traced.gpus};
     if (traced.duration) {
       job.steps = std::max<QueueTime>(1, to_queue_time(*traced.duration));
     } else {
-      job.steps = jobs.steps_of(kind.type, traced.steps, [&](const std::string& message) {
-        throw InputError{traced.place + ": " + message};
-      });
+      job.steps = jobs.steps_of(kind.type, traced.steps,
+                                [&](const std::string& message) { throw InputError{traced.place + ": " + message}; });
       job.samples_per_step = jobs.samples_of(kind.type, kind.gpus);
     }
     jobs.add(std::move(job), std::move(kind));
@@ -181,14 +180,43 @@ void read_trace(const JsonReader& json, QueueSetup& setup, Jobs& jobs) {
 
 void read_policies(const JsonReader& json, QueueSetup& setup) {
   const JsonReader policies = json.child("policy");
-  setup.policies = policies.is_string() ? std::vector{policies.as<std::string>()} : policies.as<std::vector<std::string>>();
+  setup.policies =
+      policies.is_string() ? std::vector{policies.as<std::string>()} : policies.as<std::vector<std::string>>();
   policies.expect(!setup.policies.empty(), "a policy, or a list of them");
   const std::vector<std::string> known = policy_names();
   for (const std::string& name : setup.policies) {
     if (std::ranges::find(known, name) == known.end()) policies.fail(unknown_name_message("policy", name, known));
     policies.expect(std::ranges::count(setup.policies, name) == 1, "each policy once");
     if (setup.round == 0 && round_of(name, {}) > 0)
-      json.fail("round", "expected a round above 0s for policy " + in_quotes(name) + ", which shares time between jobs");
+      json.fail("round",
+                "expected a round above 0s for policy " + in_quotes(name) + ", which shares time between jobs");
+  }
+}
+
+/// Whether a group may run jobs of the kind: it has the GPUs, and what their speed is known by.
+bool may_run(const QueueGroup& group, const JobKind& kind, const std::optional<SpeedTable>& speeds) {
+  if (kind.gpus > group.gpus()) return false;
+  if (!kind.scenario.empty()) return !group.instance.empty();
+  if (kind.type.empty()) return true;
+  const int machines = (kind.gpus + group.gpus_per_machine - 1) / group.gpus_per_machine;
+  return speeds->speed(kind.type, group.gpu, kind.gpus, machines).value_or(0) > 0;
+}
+
+void refuse_what_cannot_run(const JsonReader& json, const QueueInput& input) {
+  const QueueSetup& setup = input.setup;
+  for (const QueuedJob& job : setup.jobs) {
+    const JobKind& kind = setup.kinds[job.kind];
+    if (std::ranges::any_of(setup.groups, [&](const QueueGroup& group) { return may_run(group, kind, input.speeds); }))
+      continue;
+    const auto largest = std::ranges::max_element(setup.groups, {}, &QueueGroup::gpus);
+    const std::string which = "job " + in_quotes(job.name), gpus = std::to_string(kind.gpus) + " GPUs";
+    if (kind.gpus > largest->gpus())
+      json.fail(which + " asks for " + gpus + " of one group; the largest group, " + in_quotes(largest->name) +
+                ", has " + std::to_string(largest->gpus()));
+    if (!kind.scenario.empty())
+      json.fail(which + ": expected a group of " + gpus + " with an instance, on which its scenario is simulated");
+    json.fail(which + ": " + setup.speeds + " has no speed above 0 of type " + in_quotes(kind.type) + " on " + gpus +
+              " of a group's");
   }
 }
 
@@ -216,6 +244,7 @@ QueueInput read_queue(const Json& file, const std::string& file_name, const Cata
   if (json.has("trace")) read_trace(json.child("trace"), setup, jobs);
   if (setup.jobs.empty()) json.fail("expected jobs, or a trace of them");
   std::ranges::stable_sort(setup.jobs, {}, &QueuedJob::arrival);
+  refuse_what_cannot_run(json, input);
   if (json.has("round")) setup.round = time_up_to_longest(json, "round", 0);
   json.expect(!setup.round || *setup.round == 0 || *setup.round >= kQueueSecond, "round", "0s, or 1s and more");
   read_policies(json, setup);
@@ -297,7 +326,8 @@ std::string queue_schema() {
     "trace": {
       "type": "object", "required": ["form", "file"], "additionalProperties": false,
       "properties": {
-        "form": { "enum": [)json" + forms + R"json(], "description": ")json" + form_texts + R"json(" },
+        "form": { "enum": [)json" +
+                         forms + R"json(], "description": ")json" + form_texts + R"json(" },
         "file": { "type": "string", "description": "relative to this file; may be packed by gzip" },
         "jobs": { "type": "integer", "minimum": 1, "maximum": 10000000, "description": "the first so many alone" },
         "load": { "type": "number", "minimum": 0.001, "maximum": 1000, "description": "default 1: times between arrivals are divided by it" }
@@ -305,9 +335,12 @@ std::string queue_schema() {
     },
     "speeds": { "type": "string", "description": "CSV with type, gpu, gpus, steps_per_s, and if there machines, steps, samples_per_step; relative to this file" },
     "policy": {
-      "description": ")json" + texts + R"json(",
-      "anyOf": [ { "enum": [)json" + policies + R"json(] },
-                 { "type": "array", "minItems": 1, "items": { "enum": [)json" + policies + R"json(] } } ]
+      "description": ")json" +
+                         texts + R"json(",
+      "anyOf": [ { "enum": [)json" +
+                         policies + R"json(] },
+                 { "type": "array", "minItems": 1, "items": { "enum": [)json" +
+                         policies + R"json(] } } ]
     },
     "round": { "$ref": "#/$defs/time", "description": "who runs is decided at multiples of it; 0s: whenever a job comes or ends; default: 360s of policies that share time, 0s of others" },
     "restart": { "$ref": "#/$defs/time", "description": "default 0s: in which a job that starts or moves does not train" },

@@ -17,8 +17,8 @@ struct QueueInput {
   std::optional<SpeedTable> speeds;
 };
 
-/// `json` is the content of `file_name`, of which `origins`, if any, has set some. Throws InputError, in one line, for every mistake but a job that
-/// no group can run, which run_queue() refuses.
+/// `json` is the content of `file_name`, of which `origins`, if any, has set some. Throws InputError, in one line, also
+/// for a job that no group has GPUs, a speed or an instance for.
 QueueInput read_queue(const Json& json, const std::string& file_name, const Catalog& catalog,
                       const JsonOrigins* origins = nullptr);
 

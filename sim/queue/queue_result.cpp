@@ -94,7 +94,8 @@ std::string queue_jobs_csv(const QueueSetup& setup, const std::vector<QueueRun>&
                to_seconds(job.arrival).value(), to_seconds(*outcome.start).value(), to_seconds(*outcome.end).value(),
                to_seconds(*outcome.start - job.arrival).value(), to_seconds(*outcome.end - job.arrival).value(),
                hours(outcome.gpu_time), whole(has_steps, outcome.steps),
-               whole(has_steps && job.samples_per_step > 0, outcome.steps * job.samples_per_step), outcome.preemptions});
+               whole(has_steps && job.samples_per_step > 0, outcome.steps * job.samples_per_step),
+               outcome.preemptions});
     }
   return csv.text();
 }
@@ -108,8 +109,8 @@ std::string queue_spans_csv(const QueueSetup& setup, const std::vector<QueueRun>
       for (const GpuPlacement::Part& part : span.placement.parts)
         machines += (machines.empty() ? "" : " ") + std::to_string(part.machine) + ":" + std::to_string(part.gpus);
       csv.row({run.policy, setup.jobs[span.job].name, setup.groups[span.placement.group].name, machines,
-               to_seconds(span.start).value(), to_seconds(span.end).value(), to_seconds(span.restart).value(), kind.gpus,
-               kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps)});
+               to_seconds(span.start).value(), to_seconds(span.end).value(), to_seconds(span.restart).value(),
+               kind.gpus, kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps)});
     }
   return csv.text();
 }

@@ -19,19 +19,22 @@ constexpr QueueTime kNotYet = std::numeric_limits<QueueTime>::max();
 /// A job on its GPUs. Its speed changes when others begin or cease to share its machines.
 struct Running {
   JobSpan span;
-  double speed = 0;          // steps per second, now
-  QueueTime since = 0;       // when it became that, or the restart's end
-  double steps_before = 0;   // done before that, in this span
-  QueueTime end = 0;         // when the last step will be done
-  QueueTime accounted = 0;   // until when its GPU time is counted
+  double speed = 0;         // steps per second, now
+  QueueTime since = 0;      // when it became that, or the restart's end
+  double steps_before = 0;  // done before that, in this span
+  QueueTime end = 0;        // when the last step will be done
+  QueueTime accounted = 0;  // until when its GPU time is counted
 };
-
 
 class Clock {
  public:
   Clock(const QueueSetup& setup, const std::string& policy, JobSpeeds& speeds, const Budget& budget,
         const std::function<void(std::size_t, std::size_t)>& on_end)
-      : setup_{setup}, speeds_{speeds}, budget_{budget}, on_end_{on_end}, policy_{make_policy(policy, setup)},
+      : setup_{setup},
+        speeds_{speeds},
+        budget_{budget},
+        on_end_{on_end},
+        policy_{make_policy(policy, setup)},
         round_{round_of(policy, setup)} {
     run_.policy = policy;
     run_.jobs.resize(setup.jobs.size());
@@ -85,14 +88,7 @@ class Clock {
  private:
   [[noreturn]] void refuse(std::size_t kind) const {
     const auto job = std::ranges::find(setup_.jobs, kind, &QueuedJob::kind);
-    const int gpus = setup_.kinds[kind].gpus;
-    const auto largest = std::ranges::max_element(setup_.groups, {}, &QueueGroup::gpus);
-    const std::string name = setup_.file + ": job " + in_quotes(job->name);
-    if (gpus > largest->gpus())
-      throw InputError{name + " asks for " + std::to_string(gpus) + " GPUs of one group; the largest group, " +
-                       in_quotes(largest->name) + ", has " + std::to_string(largest->gpus())};
-    throw InputError{name + ": no group has a speed for " + std::to_string(gpus) + " GPUs of " +
-                     in_quotes(setup_.kinds[kind].type)};
+    throw NoResultError{setup_.file + ": job " + in_quotes(job->name) + " runs on no group of the cluster"};
   }
 
   /// steps / speed, to the microsecond above. A run whose GPU time would not fit into 64 bits has no result.
@@ -121,7 +117,8 @@ class Clock {
 
   double steps_done(const Running& running) const {
     if (now_ <= running.since) return running.steps_before;
-    return running.steps_before + static_cast<double>(now_ - running.since) * running.speed / static_cast<double>(kQueueSecond);
+    return running.steps_before +
+           static_cast<double>(now_ - running.since) * running.speed / static_cast<double>(kQueueSecond);
   }
 
   bool end_jobs() {
@@ -204,8 +201,9 @@ class Clock {
     running.steps_before = steps_done(running);
     running.since = std::max(now_, running.since);
     running.speed = speed;
-    running.end = running.since + 
-        time_of(static_cast<double>(active_of(running.span.job).steps_left) - running.steps_before, speed, running.span.job);
+    running.end =
+        running.since + time_of(static_cast<double>(active_of(running.span.job).steps_left) - running.steps_before,
+                                speed, running.span.job);
   }
 
   void decide(bool has_changed) {
@@ -244,13 +242,13 @@ class Clock {
   void start(ActiveJob& active, std::size_t group) {
     const QueuedJob& job = setup_.jobs[active.job];
     Running running;
-    running.span = {.job = active.job,
-                    .placement = {.group = group,
-                                  .parts = place_job(free_[group], setup_.kinds[job.kind].gpus, setup_.placing)},
-                    .start = now_,
-                    .end = now_,
-                    .restart = setup_.restart,
-                    .steps = 0};
+    running.span = {
+        .job = active.job,
+        .placement = {.group = group, .parts = place_job(free_[group], setup_.kinds[job.kind].gpus, setup_.placing)},
+        .start = now_,
+        .end = now_,
+        .restart = setup_.restart,
+        .steps = 0};
     running.speed = alone_speed(running.span);
     running.since = now_ + setup_.restart;
     running.end = running.since + time_of(static_cast<double>(active.steps_left), running.speed, active.job);
@@ -336,7 +334,8 @@ std::vector<GpuPlacement::Part> place_job(const std::vector<int>& free, int gpus
       }
       // The fullest machine that has room for the rest, else the emptiest.
       const bool fits = placing == Placing::kPacked && left[m] >= gpus, best_fits = left[best] >= gpus;
-      if (fits ? !best_fits || left[m] < left[best] : left[m] > left[best] && !(placing == Placing::kPacked && best_fits))
+      if (fits ? !best_fits || left[m] < left[best]
+               : left[m] > left[best] && !(placing == Placing::kPacked && best_fits))
         best = m;
     }
     const int taken = std::min(gpus, left[best]);

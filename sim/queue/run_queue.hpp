@@ -15,7 +15,7 @@ namespace rehearse {
 /// next one.
 /// Conservation is checked: each job's spans have its steps, and the GPU time of all spans is that which the cluster's
 /// free GPUs say; a difference is our own mistake and throws std::logic_error.
-/// Throws InputError if a job can run on no group, NoResultError if the policy leaves some waiting for ever.
+/// Throws NoResultError if a job has a speed on no group, or the policy leaves some waiting for ever.
 QueueRun run_queue(const QueueSetup& setup, const std::string& policy, JobSpeeds& speeds, const Budget& budget,
                    const std::function<void(std::size_t, std::size_t)>& on_end = {});
 

@@ -25,9 +25,8 @@ SpeedTable::SpeedTable(const CsvTable& csv) {
     const int gpus = static_cast<int>(positive(row, "gpus", kMostQueueGpus));
     const double speed = row.number("steps_per_s");
     if (speed < 0 || speed > 1e12) row.fail("steps_per_s", "expected a speed from 0 to 1e12");
-    const int machines = has_machines && !row.text("machines").empty()
-                             ? static_cast<int>(positive(row, "machines", kMostQueueGpus))
-                             : 0;
+    const int machines =
+        has_machines && !row.text("machines").empty() ? static_cast<int>(positive(row, "machines", kMostQueueGpus)) : 0;
     if (!speeds_[{type, gpu, gpus}].emplace(machines, speed).second)
       row.fail("type", "expected each type, gpu, gpus and machines once; found it in an earlier row, too");
     Type& known = types_[type];
@@ -50,7 +49,8 @@ std::optional<double> SpeedTable::speed(const std::string& type, const std::stri
   const auto best = [&] {
     auto nearest = found->second.begin();
     for (auto row = found->second.begin(); row != found->second.end(); ++row)
-      if (row->first > 0 && (nearest->first == 0 || std::abs(row->first - machines) <= std::abs(nearest->first - machines)))
+      if (row->first > 0 &&
+          (nearest->first == 0 || std::abs(row->first - machines) <= std::abs(nearest->first - machines)))
         nearest = row;
     return nearest;
   }();

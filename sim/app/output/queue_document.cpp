@@ -115,7 +115,8 @@ Lanes lanes_of(const QueueSetup& setup, const QueueRun& run) {
 }  // namespace
 
 Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
-  Table table{.header = {"policy", "mean completion", "median", "95 %", "mean wait", "all done after", "GPUs busy", "preemptions"},
+  Table table{.header = {"policy", "mean completion", "median", "95 %", "mean wait", "all done after", "GPUs busy",
+                         "preemptions"},
               .rows = {}};
   for (const QueueRun& run : runs) {
     const QueueSummary summary = summarize(setup, run);
@@ -129,20 +130,21 @@ Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
 
 Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
   const std::vector<QueueSummary> summaries = summaries_of(setup, runs);
-  const auto best = static_cast<std::size_t>(
-      std::ranges::min_element(summaries, {}, &QueueSummary::mean_completion_s) - summaries.begin());
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(summaries, {}, &QueueSummary::mean_completion_s) -
+                                             summaries.begin());
   const auto worst = static_cast<std::size_t>(
       std::ranges::max_element(summaries, {}, &QueueSummary::mean_completion_s) - summaries.begin());
-  Document document{.title = setup.name.empty() ? "Queue of jobs" : setup.name,
-                    .subtitle = count_text(static_cast<double>(setup.jobs.size())) + " jobs on " +
-                                count_text(setup.gpus()) + " GPUs",
-                    .headlines = {},
-                    .sections = {}};
+  Document document{
+      .title = setup.name.empty() ? "Queue of jobs" : setup.name,
+      .subtitle = count_text(static_cast<double>(setup.jobs.size())) + " jobs on " + count_text(setup.gpus()) + " GPUs",
+      .headlines = {},
+      .sections = {}};
   document.verdict = "Under " + runs[best].policy + " a job is done after " +
                      short_time_text(summaries[best].mean_completion_s) + " in the mean, of which it waits " +
                      short_time_text(summaries[best].mean_wait_s) + " for its first GPUs";
   if (runs.size() > 1)
-    document.verdict += "; under " + runs[worst].policy + " after " + short_time_text(summaries[worst].mean_completion_s);
+    document.verdict +=
+        "; under " + runs[worst].policy + " after " + short_time_text(summaries[worst].mean_completion_s);
   document.verdict += ".";
   document.headlines = {{"mean completion time", short_time_text(summaries[best].mean_completion_s), runs[best].policy},
                         {"95 % are done after", short_time_text(summaries[best].p95_completion_s), runs[best].policy},
@@ -150,15 +152,21 @@ Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& ru
                         {"GPUs busy", share_text(summaries[best].utilization), runs[best].policy}};
   Bars bars{.title = "", .unit = "h", .bars = {}};
   for (std::size_t i = 0; i < runs.size(); ++i)
-    bars.bars.push_back({runs[i].policy,
-                         {{.name = "wait for the first GPUs", .value = summaries[i].mean_wait_s / 3600},
-                          {.name = "from then on", .value = (summaries[i].mean_completion_s - summaries[i].mean_wait_s) / 3600}}});
-  document.overview.push_back({.title = "Mean completion time", .paragraphs = {}, .tables = {}, .figures = {std::move(bars)}});
-  document.overview.push_back({.title = "Jobs done", .paragraphs = {}, .tables = {}, .figures = {completions_of(setup, runs)}});
-  document.sections.push_back({.title = "Policies", .paragraphs = setup.warnings, .tables = {queue_table(setup, runs)}, .figures = {}});
+    bars.bars.push_back(
+        {runs[i].policy,
+         {{.name = "wait for the first GPUs", .value = summaries[i].mean_wait_s / 3600},
+          {.name = "from then on", .value = (summaries[i].mean_completion_s - summaries[i].mean_wait_s) / 3600}}});
+  document.overview.push_back(
+      {.title = "Mean completion time", .paragraphs = {}, .tables = {}, .figures = {std::move(bars)}});
+  document.overview.push_back(
+      {.title = "Jobs done", .paragraphs = {}, .tables = {}, .figures = {completions_of(setup, runs)}});
+  document.sections.push_back(
+      {.title = "Policies", .paragraphs = setup.warnings, .tables = {queue_table(setup, runs)}, .figures = {}});
   Section cluster{.title = "Cluster over time", .paragraphs = {}, .tables = {}, .figures = {}};
-  cluster.figures.emplace_back(load_of(runs, "busy GPUs", [](const ClusterLoad& at) { return static_cast<double>(at.busy); }));
-  cluster.figures.emplace_back(load_of(runs, "waiting jobs", [](const ClusterLoad& at) { return static_cast<double>(at.waiting); }));
+  cluster.figures.emplace_back(
+      load_of(runs, "busy GPUs", [](const ClusterLoad& at) { return static_cast<double>(at.busy); }));
+  cluster.figures.emplace_back(
+      load_of(runs, "waiting jobs", [](const ClusterLoad& at) { return static_cast<double>(at.waiting); }));
   cluster.figures.emplace_back(lanes_of(setup, runs[best]));
   document.sections.push_back(std::move(cluster));
   Table jobs{.header = {"policy", "job", "GPUs", "arrival, h", "wait", "completion time", "GPU hours", "preemptions"},
@@ -170,8 +178,8 @@ Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& ru
     jobs.rows.push_back({runs[best].policy, setup.jobs[i].name, std::to_string(setup.kinds[setup.jobs[i].kind].gpus),
                          display(in_hours(setup.jobs[i].arrival)),
                          short_time_text(to_seconds(*job.start - setup.jobs[i].arrival).value()),
-                         short_time_text(to_seconds(*job.end - setup.jobs[i].arrival).value()), display(hours(job.gpu_time)),
-                         std::to_string(job.preemptions)});
+                         short_time_text(to_seconds(*job.end - setup.jobs[i].arrival).value()),
+                         display(hours(job.gpu_time)), std::to_string(job.preemptions)});
   }
   document.sections.push_back({.title = "Jobs", .paragraphs = {}, .tables = {std::move(jobs)}, .figures = {}});
   return document;
@@ -196,13 +204,16 @@ std::string queue_timeline(const QueueSetup& setup, const std::vector<QueueRun>&
         if (is_new) {
           ++process;
           events.metadata("process_name", {process, 0},
-                          TraceArguments{}.add("name", run.policy + ": " + machine_name(setup, span.placement.group, part.machine)));
+                          TraceArguments{}.add(
+                              "name", run.policy + ": " + machine_name(setup, span.placement.group, part.machine)));
         }
         for (const std::size_t gpu : slots.take(span.placement.group, part, span.start, span.end)) {
           const QueuedJob& job = setup.jobs[span.job];
           events.slice(job.name, "job", {found->second, static_cast<std::int64_t>(gpu) + 1}, span.start * kNanoseconds,
                        span.end * kNanoseconds,
-                       TraceArguments{}.add("gpus", setup.kinds[job.kind].gpus).add("restart_s", to_seconds(span.restart).value()));
+                       TraceArguments{}
+                           .add("gpus", setup.kinds[job.kind].gpus)
+                           .add("restart_s", to_seconds(span.restart).value()));
         }
       }
   }

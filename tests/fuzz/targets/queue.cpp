@@ -14,10 +14,13 @@ namespace {
 
 void run_queue_file(std::string_view input) {
   static const std::string root = source_folder();
-  static const Catalog catalog{{{.platforms = root + "/platforms/catalog", .models = root + "/workloads/models", .profiles = root + "/calibration/profiles"}}};
+  static const Catalog catalog{{{.platforms = root + "/platforms/catalog",
+                                 .models = root + "/workloads/models",
+                                 .profiles = root + "/calibration/profiles"}}};
   try {
     const QueueSetup setup = read_queue(parse_json(input, "input"), "input", catalog).setup;
-    require(!setup.jobs.empty() && !setup.groups.empty() && !setup.policies.empty(), "a queue has jobs, groups and policies");
+    require(!setup.jobs.empty() && !setup.groups.empty() && !setup.policies.empty(),
+            "a queue has jobs, groups and policies");
     for (std::size_t i = 1; i < setup.jobs.size(); ++i)
       require(setup.jobs[i - 1].arrival <= setup.jobs[i].arrival, "jobs are in the order of their arrival");
     for (const QueuedJob& job : setup.jobs)

@@ -44,13 +44,15 @@ TEST_CASE("Gavel's policies on its trace of a physical cluster are within 10 % o
 TEST_CASE("Tiresias on Pollux's workloads is within 10 % of what Pollux's authors simulated") {
   // simulator/results-jobload/tiresias-1.0/summary.json; workload 1 is where the sizes of ImageNet jobs come from
   for (const auto& [workload, published_s] : std::map<int, double>{{1, 2473.65}, {6, 3469.69}}) {
-    const auto means = mean_completions(kQueues + "pollux-tiresias.json --policy tiresias --set /trace/file=" + kRoot +
-                                        "/calibration/data/pollux-workloads/workload-" + std::to_string(workload) + ".csv");
+    const auto means =
+        mean_completions(kQueues + "pollux-tiresias.json --policy tiresias --set /trace/file=" + kRoot +
+                         "/calibration/data/pollux-workloads/workload-" + std::to_string(workload) + ".csv");
     CHECK_MESSAGE(means.at("tiresias") == doctest::Approx(published_s).epsilon(0.10), workload);
   }
 }
 
-TEST_CASE("a queue writes tables of jobs, spans and load, a timeline and a page, the same bytes when it goes on from them") {
+TEST_CASE(
+    "a queue writes tables of jobs, spans and load, a timeline and a page, the same bytes when it goes on from them") {
   const TemporaryFolder folder;
   const std::string file = folder.write("q.json", kSmall).string();
   const std::string out = (folder.path / "out").string();
@@ -77,7 +79,8 @@ TEST_CASE("jobs whose scenario is simulated are as fast as simulate says") {
   const std::string file =
       folder
           .write("q.json", R"({"format":1,"cluster":{"groups":[{"name":"g","instance":"p3.16xlarge","machines":4}]},
-                 "jobs":[{"name":"a","gpus":32,"scenario":")" + scenario + R"(","steps":1000}],"policy":"fifo"})")
+                 "jobs":[{"name":"a","gpus":32,"scenario":")" +
+                               scenario + R"(","steps":1000}],"policy":"fifo"})")
           .string();
   const Outcome alone = rehearse_with("simulate " + scenario + " --json --quiet");
   const double speed = parse_json(alone.out, "run")["steps_per_s"].get<double>();
@@ -94,8 +97,10 @@ TEST_CASE("what queue refuses, in one line") {
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
     return outcome.err;
   };
-  CHECK(refused(file + " --policy fiffo", 2) == "rehearse: --policy: unknown policy \"fiffo\"; did you mean \"fifo\"?\n");
-  CHECK(refused(file + " --set policy=srtf", 2) == "rehearse: --set: expected /json/pointer=value; found \"policy=srtf\"\n");
+  CHECK(refused(file + " --policy fiffo", 2) ==
+        "rehearse: --policy: unknown policy \"fiffo\"; did you mean \"fifo\"?\n");
+  CHECK(refused(file + " --set policy=srtf", 2) ==
+        "rehearse: --set: expected /json/pointer=value; found \"policy=srtf\"\n");
   CHECK(refused(file + " --set /cluster/groups/0/machines=0", 2) ==
         "rehearse: --set /cluster/groups/0/machines: expected 1 to 100000; found 0\n");
   CHECK(refused(file + " --set /jobs/0/gpus=9", 2) ==

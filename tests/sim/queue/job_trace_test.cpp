@@ -28,7 +28,8 @@ const std::string kAttempt =
 }  // namespace
 
 TEST_CASE("Gavel's lines, with the working directory or without") {
-  const JobTrace trace = read_job_trace("gavel", kGavel + "A3C\tpython3 main.py\t--max-steps\t0\t10\t1\t5.0\t-1\t0.5\n", "t");
+  const JobTrace trace =
+      read_job_trace("gavel", kGavel + "A3C\tpython3 main.py\t--max-steps\t0\t10\t1\t5.0\t-1\t0.5\n", "t");
   REQUIRE(trace.jobs.size() == 2);
   CHECK(trace.jobs[0].type == "A3C");  // by arrival
   CHECK(trace.jobs[0].weight == 5);
@@ -38,12 +39,14 @@ TEST_CASE("Gavel's lines, with the working directory or without") {
   CHECK(trace.jobs[1].gpus == 2);
   CHECK(trace.jobs[1].steps == 148496);
   CHECK(trace.jobs[1].place == "t:1");
-  CHECK(refusal("gavel", "LM\tpython\n") ==
-        "t:1: expected 9 or 10 columns between tabs: job type, command, (working directory,) steps argument, needs data, "
-        "steps, GPUs, weight, SLO, arrival; found 2");
+  CHECK(
+      refusal("gavel", "LM\tpython\n") ==
+      "t:1: expected 9 or 10 columns between tabs: job type, command, (working directory,) steps argument, needs data, "
+      "steps, GPUs, weight, SLO, arrival; found 2");
   CHECK(refusal("gavel", kGavel + "LM\tc\ta\t1\t1.5\t2\t1\t-1\t0\n") == "t:2: expected 1 to 1e15 steps; found \"1.5\"");
   CHECK(refusal("gavel", "LM\tc\ta\t1\t15\t0\t1\t-1\t0\n") == "t:1: expected 1 to 1000000 GPUs; found \"0\"");
-  CHECK(refusal("gavel", "LM\tc\ta\t1\t15\t1\t1\t-1\t-3\n") == "t:1: expected an arrival from 0 to 1e9 seconds; found \"-3\"");
+  CHECK(refusal("gavel", "LM\tc\ta\t1\t15\t1\t1\t-1\t-3\n") ==
+        "t:1: expected an arrival from 0 to 1e9 seconds; found \"-3\"");
   CHECK(refusal("gavel", "\n") == "t: expected a job that has run on GPUs; found none");
   CHECK(refusal("gavel", "\xff") == "t: expected text in UTF-8; found another byte at 0");
 }
@@ -82,9 +85,11 @@ TEST_CASE("Alibaba's tasks, with a header or without: percents of GPUs add up") 
   CHECK(trace.jobs[0].name == "a/worker");
   CHECK(trace.jobs[0].gpus == 2);
   CHECK(*trace.jobs[0].duration == 60.5_s);
-  const std::string header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n";
+  const std::string header =
+      "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n";
   CHECK(read_job_trace("alibaba", header + row, "t").jobs[0].duration == trace.jobs[0].duration);
-  CHECK(refusal("alibaba", header + "a,w,x,T,1,2,3,4,100,T4\n") == "t:2: column \"inst_num\": expected a number; found \"x\"");
+  CHECK(refusal("alibaba", header + "a,w,x,T,1,2,3,4,100,T4\n") ==
+        "t:2: column \"inst_num\": expected a number; found \"x\"");
 }
 
 TEST_CASE("own lists state a duration, or type and steps") {
@@ -93,7 +98,8 @@ TEST_CASE("own lists state a duration, or type and steps") {
   CHECK(trace.jobs[0].name == "b");
   CHECK(trace.jobs[0].steps == 100);
   CHECK(*trace.jobs[1].duration == 10.0_s);
-  CHECK(refusal("csv", "name,arrival_s,gpus,duration_s\na,5,1,0\n") == "t:2: column \"duration_s\": expected a duration above 0");
+  CHECK(refusal("csv", "name,arrival_s,gpus,duration_s\na,5,1,0\n") ==
+        "t:2: column \"duration_s\": expected a duration above 0");
   CHECK(refusal("cvs", "") == "unknown form of a trace \"cvs\"; did you mean \"csv\"?");
 }
 
@@ -116,7 +122,8 @@ TEST_CASE("tables of speeds: the nearest number of machines, any number, and wha
   CHECK(refused("a,V,1,,-1,,\n") == "s:2: column \"steps_per_s\": expected a speed from 0 to 1e12");
   CHECK(refused("a,V,1,,1,,\na,V,1,,2,,\n") ==
         "s:3: column \"type\": expected each type, gpu, gpus and machines once; found it in an earlier row, too");
-  CHECK(refused("a,V,1,,1,5,\na,V,2,,2,6,\n") == "s:3: column \"steps\": expected the same number in all rows of the type");
+  CHECK(refused("a,V,1,,1,5,\na,V,2,,2,6,\n") ==
+        "s:3: column \"steps\": expected the same number in all rows of the type");
 }
 
 }  // namespace rehearse

@@ -55,36 +55,56 @@ TEST_CASE("a queue of the smallest file, and one of all keys") {
 }
 
 TEST_CASE("an instance of the catalogs says which GPUs and how many") {
-  const QueueSetup setup = read(file(kJob, R"("policy":"fifo")", R"({"name":"g","instance":"p3.16xlarge","machines":2})")).setup;
+  const QueueSetup setup =
+      read(file(kJob, R"("policy":"fifo")", R"({"name":"g","instance":"p3.16xlarge","machines":2})")).setup;
   CHECK(setup.groups[0].gpus_per_machine == 8);
   CHECK(setup.groups[0].gpu == "V100");
 }
 
 TEST_CASE("what a file may not say") {
-  CHECK(refusal(R"({"format":1,"cluster":{"groups":[{"name":"g","gpu":"V","machines":1,"gpus_per_machine":1}]},"policy":"fifo"})") ==
-        "q: expected jobs, or a trace of them");
-  CHECK(refusal(file(R"({"name":"a","gpus":4})")) == "q: /jobs/0: expected one of duration, type and scenario, by which its speed is known");
+  CHECK(
+      refusal(
+          R"({"format":1,"cluster":{"groups":[{"name":"g","gpu":"V","machines":1,"gpus_per_machine":1}]},"policy":"fifo"})") ==
+      "q: expected jobs, or a trace of them");
+  CHECK(refusal(file(R"({"name":"a","gpus":4})")) ==
+        "q: /jobs/0: expected one of duration, type and scenario, by which its speed is known");
   CHECK(refusal(file(R"({"name":"a","gpus":0,"duration":"1h"})")) == "q: /jobs/0/gpus: expected 1 to 1000000; found 0");
-  CHECK(refusal(file(R"({"name":"a","gpus":1,"duration":"0s"})")) == "q: /jobs/0/duration: expected 1us to 1e9 s; found \"0s\"");
+  CHECK(refusal(file(R"({"name":"a","gpus":1,"duration":"0s"})")) ==
+        "q: /jobs/0/duration: expected 1us to 1e9 s; found \"0s\"");
   CHECK(refusal(file(R"({"name":"a","gpus":1,"type":"x","steps":5})")) ==
         "q: /jobs/0/type: expected \"speeds\", the file with the speed of type \"x\"");
   CHECK(refusal(file(R"({"name":"a","gpus":1,"scenario":"x.json"})")) ==
         "q: /jobs/0: expected steps of the job, as its scenario is run for its speed alone");
   CHECK(refusal(file(kJob, R"("policy":"fiifo")")) == "q: /policy: unknown policy \"fiifo\"; did you mean \"fifo\"?");
-  CHECK(refusal(file(kJob, R"("policy":[])")) == "q: /policy: expected a policy, or a list of them; found an empty array");
+  CHECK(refusal(file(kJob, R"("policy":[])")) ==
+        "q: /policy: expected a policy, or a list of them; found an empty array");
   CHECK(refusal(file(kJob, R"("policy":"las","round":"0s")")) ==
         "q: /round: expected a round above 0s for policy \"las\", which shares time between jobs");
-  CHECK(refusal(file(kJob, R"("policy":"fifo","round":"1ms")")) == "q: /round: expected 0s, or 1s and more; found \"1ms\"");
+  CHECK(refusal(file(kJob, R"("policy":"fifo","round":"1ms")")) ==
+        "q: /round: expected 0s, or 1s and more; found \"1ms\"");
   CHECK(refusal(file(kJob, R"("policy":"fifo","placing":"pack")")) ==
         "q: /placing: unknown placing \"pack\"; known: \"packed\", \"most_free\"");
   CHECK(refusal(file(kJob, R"("policy":"fifo","interference":1)")) ==
         "q: /interference: expected a share from 0 to below 1; found 1");
-  CHECK(refusal(file(kJob, R"("policy":"fifo","measure":{"after":1,"jobs":1})")) == "q: /measure/after: expected 0 to 0; found 1");
+  CHECK(refusal(file(kJob, R"("policy":"fifo","measure":{"after":1,"jobs":1})")) ==
+        "q: /measure/after: expected 0 to 0; found 1");
   CHECK(refusal(file(kJob, R"("policy":"fifo","polcy":1)")) == "q: unknown key \"polcy\"; did you mean \"policy\"?");
   CHECK(refusal(file(kJob, R"("policy":"fifo")", R"({"name":"g","machines":2})")) ==
         "q: /cluster/groups/0: expected an instance of the catalogs, or gpu and gpus_per_machine");
   CHECK(refusal(file(kJob, R"("policy":"fifo","trace":{"form":"csw","file":"x"})")) ==
         "q: /trace/form: unknown form \"csw\"; did you mean \"csv\"?");
+}
+
+TEST_CASE("jobs that no group can run are refused before anything runs") {
+  CHECK(refusal(file(R"({"name":"a","gpus":9,"duration":"1h"})")) ==
+        "q: job \"a\" asks for 9 GPUs of one group; the largest group, \"g\", has 8");
+  CHECK(refusal(file(R"({"name":"a","gpus":8,"scenario":")" + source_folder() +
+                     R"(/scenarios/resnet50-ec2.json","steps":5})")) ==
+        "q: job \"a\": expected a group of 8 GPUs with an instance, on which its scenario is simulated");
+  const std::string speeds = source_folder() + "/calibration/data/gavel-traces/speeds.csv";
+  CHECK(refusal(file(R"({"name":"a","gpus":1,"type":"CycleGAN","steps":5})",
+                     R"("policy":"fifo","speeds":")" + speeds + "\"")) ==
+        "q: job \"a\": " + speeds + " has no speed above 0 of type \"CycleGAN\" on 1 GPUs of a group's");
 }
 
 TEST_CASE("shipped queues are read") {

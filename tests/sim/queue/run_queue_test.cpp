@@ -11,7 +11,6 @@
 
 #include "sim/base/random.hpp"
 #include "sim/queue/queue_result.hpp"
-#include "tests/support/error_of.hpp"
 
 namespace rehearse {
 
@@ -218,7 +217,8 @@ TEST_CASE("rounds decide at their multiples alone") {
 TEST_CASE("a policy that knows speeds gives fast GPUs to who gains from them; one that does not, to both") {
   QueueSetup setup = setup_of({group_of(1, 1, "fast"), group_of(1, 1, "slow")});
   setup.kinds = {{.type = "gains", .scenario = {}, .gpus = 1}, {.type = "does not", .scenario = {}, .gpus = 1}};
-  setup.jobs = {{.name = "a", .kind = 0, .arrival = 0, .steps = 40'000}, {.name = "b", .kind = 1, .arrival = 0, .steps = 40'000}};
+  setup.jobs = {{.name = "a", .kind = 0, .arrival = 0, .steps = 40'000},
+                {.name = "b", .kind = 1, .arrival = 0, .steps = 40'000}};
   setup.last_measured = 2;
   StatedSpeeds speeds;
   speeds.speeds = {{{0, 0}, 10.0}, {{0, 1}, 1.0}, {{1, 0}, 5.0}, {{1, 1}, 5.0}};
@@ -268,13 +268,6 @@ TEST_CASE("any queue under any policy: no machine beyond its GPUs, all steps don
       CHECK(to_text(run(setup, policy)) == to_text(result));
     }
   }
-}
-
-TEST_CASE("a job that asks for more GPUs than any group has is refused") {
-  QueueSetup setup = setup_of({group_of(2, 4)});
-  add_job(setup, 0, 9, 1);
-  CHECK(test::error_of([&] { run(setup, "fifo"); }) ==
-        "q.json: job \"0\" asks for 9 GPUs of one group; the largest group, \"g\", has 8");
 }
 
 TEST_CASE("packed placing takes the fullest machine with room, else as few machines as can be") {
