@@ -1,8 +1,8 @@
 // rehearse queue: several jobs on one cluster, under one policy or several.
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/app/executor.hpp"
 #include "sim/app/output/queue_document.hpp"
@@ -12,6 +12,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_origins.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/queue/placement_speed.hpp"
@@ -103,6 +104,21 @@ void add_link_warnings(QueueSetup& setup, const std::vector<QueueRun>& runs) {
           "are simulated as if alone, unless \"interference\" says what they lose");
 }
 
+void add_table_warning(QueueSetup& setup, const std::optional<SpeedTable>& speeds, const std::vector<QueueRun>& runs) {
+  std::set<std::string> unstated;
+  for (const QueueRun& run : runs)
+    for (const JobSpan& span : run.spans) {
+      const JobKind& kind = setup.kinds[setup.jobs[span.job].kind];
+      const auto machines = static_cast<int>(span.placement.parts.size());
+      if (!kind.type.empty() && !speeds->states(kind.type, setup.groups[span.placement.group].gpu, kind.gpus, machines))
+        unstated.insert(kind.type + " on " + std::to_string(kind.gpus) + " GPUs of " + std::to_string(machines) +
+                        " machines");
+    }
+  if (!unstated.empty())
+    setup.warnings.push_back(setup.speeds + " has no row for " + joined(unstated) +
+                             "; that of the nearest number of machines is taken");
+}
+
 int run(const QueueCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   QueueInput input = load_queue(command, catalog);
@@ -119,6 +135,7 @@ int run(const QueueCommand& command) {
   const std::vector<QueueRun> runs = run_policies(setup, speeds, store, command.common);
   const std::vector<std::string> of_speeds = speeds.warnings();
   setup.warnings.insert(setup.warnings.end(), of_speeds.begin(), of_speeds.end());
+  add_table_warning(setup, input.speeds, runs);
   add_link_warnings(setup, runs);
   Json summary{{"format", 1}, {"name", setup.name}, {"jobs", setup.jobs.size()}, {"gpus", setup.gpus()}};
   summary["policies"] = Json::array();

@@ -1,9 +1,9 @@
 #include "sim/queue/placement_speed.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/json_origins.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/scenario.hpp"
 

@@ -27,7 +27,7 @@ class PlacementSpeeds : public JobSpeeds {
 
   double steps_per_s(std::size_t kind, const GpuPlacement& placement) override;
 
-  /// What was not as asked, each once: speeds of another number of machines.
+  /// Scenarios that do not run on a group, and why.
   std::vector<std::string> warnings() const { return {warnings_.begin(), warnings_.end()}; }
 
  private:

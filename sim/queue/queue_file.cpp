@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <tuple>
 
 #include "sim/base/json_schema.hpp"
 #include "sim/base/named.hpp"

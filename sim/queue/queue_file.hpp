@@ -1,7 +1,7 @@
 #pragma once
 // Files of kind "queue".
 
-#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "platforms/catalog.hpp"

@@ -59,6 +59,11 @@ std::optional<double> SpeedTable::speed(const std::string& type, const std::stri
   return best->second;
 }
 
+bool SpeedTable::states(const std::string& type, const std::string& gpu, int gpus, int machines) const {
+  const auto found = speeds_.find({type, gpu, gpus});
+  return found != speeds_.end() && (found->second.contains(machines) || found->second.contains(0));
+}
+
 std::vector<std::string> SpeedTable::types() const {
   std::vector<std::string> names;
   for (const auto& [name, type] : types_) names.push_back(name);

@@ -23,6 +23,8 @@ class SpeedTable {
   /// Steps per second; of the nearest number of machines in the table, of two equally near ones the larger. None if the
   /// table has no row of this type, GPU and number of GPUs.
   std::optional<double> speed(const std::string& type, const std::string& gpu, int gpus, int machines) const;
+  /// Whether the table states the speed on so many machines, or on any number.
+  bool states(const std::string& type, const std::string& gpu, int gpus, int machines) const;
   bool has_type(const std::string& type) const { return types_.contains(type); }
   std::vector<std::string> types() const;
   std::optional<std::int64_t> steps(const std::string& type) const;

@@ -115,6 +115,9 @@ TEST_CASE("tables of speeds: the nearest number of machines, any number, and wha
   CHECK(speeds.speed("b", "V100", 8, 2) == 5.0);
   CHECK(!speeds.speed("a", "V100", 4, 1));
   CHECK(!speeds.speed("a", "A100", 8, 1));
+  CHECK(speeds.states("a", "V100", 8, 4));
+  CHECK(!speeds.states("a", "V100", 8, 3));
+  CHECK(speeds.states("b", "V100", 8, 3));
   CHECK(speeds.steps("a") == 100);
   CHECK(!speeds.steps("b"));
   CHECK(speeds.samples_per_step("a", 8) == 256);
