@@ -104,7 +104,9 @@ TEST_CASE("what queue refuses, in one line") {
   CHECK(refused(file + " --set /cluster/groups/0/machines=0", 2) ==
         "rehearse: --set /cluster/groups/0/machines: expected 1 to 100000; found 0\n");
   CHECK(refused(file + " --set /jobs/0/gpus=9", 2) ==
-        "rehearse: " + file + ": job \"a-1\" asks for 9 GPUs of one group; the largest group, \"g\", has 8\n");
+        "rehearse: " + file +
+            ": job \"a-1\" asks for 9 GPUs of one group; the largest group, \"g\", has 8 (with "
+            "--set /jobs/0/gpus=9)\n");
   CHECK(refused(file + " --max-wall-time 1us", 3) == "rehearse: stopped by --max-wall-time 1us\n");
   CHECK(refused(kRoot + "/scenarios/cm-dare.json", 2).find("cm-dare.json: ") != std::string::npos);
 }
