@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: twelve questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: fourteen questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -114,6 +114,14 @@ def way_to_train(provision):
             [(f"{i + 1}.", plan["step_s"]) for i, plan in enumerate(plans)])
 
 
+def policies(queue):
+    bars = [(policy["policy"], policy["mean_completion_time_s"] / 3600) for policy in queue["policies"]]
+    best, worst = min(queue["policies"], key=lambda p: p["mean_completion_time_s"]), max(queue["policies"], key=lambda p: p["mean_completion_time_s"])
+    last = (best["makespan_s"] - worst["makespan_s"]) / 3600
+    return (f"{best['policy']}: a job is done after {best['mean_completion_time_s'] / 3600:.1f} h in the mean, under {worst['policy']} after "
+            f"{worst['mean_completion_time_s'] / 3600:.1f} h; but the last one ends {abs(last):.1f} h {'later' if last > 0 else 'sooner'}.", bars)
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -142,6 +150,8 @@ QUESTIONS = [
              ["sweep scenarios/deepseek-v3.json --grid /training/strategy/experts/degree=8,32,64,128"], "sequences/s", experts),
     Question("degrees", "Which degrees for Llama 3 70B on 512 H100?",
              ["provision --model llama3_70b --tokens 1T --gpus 512 --instance p5.48xlarge"], "s of a step, of the best plans", way_to_train),
+    Question("queue", "Which policy for a queue of jobs of two teams on 32 V100?",
+             ["queue scenarios/queue/two-teams.json"], "h from arrival to end, in the mean", policies),
 ]
 
 
@@ -174,7 +184,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Thirteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Fourteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

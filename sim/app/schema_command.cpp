@@ -18,6 +18,7 @@
 #include "sim/base/names.hpp"
 #include "sim/plan/provision_request.hpp"
 #include "sim/plan/sweep_request.hpp"
+#include "sim/queue/queue_file.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "workloads/model_zoo.hpp"
 
@@ -44,6 +45,7 @@ std::span<const SchemaKind> schema_kinds() {
       SchemaKind{"training_logs", training_log_study_schema},
       SchemaKind{"sweep", sweep_schema},
       SchemaKind{"provision", provision_schema},
+      SchemaKind{"queue", queue_schema},
       SchemaKind{"space", space_schema},
       SchemaKind{"measurements", measurement_list_schema},
       SchemaKind{"grouped_graphs", grouped_graphs_schema},

@@ -178,19 +178,25 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
-                       const Catalog& catalog, JsonOrigins& origins) {
+void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
+                     const std::function<void(const std::string& pointer)>& before) {
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || text.empty() || text.front() != '/')
       throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
     const std::string pointer = text.substr(0, equals);
-    make_inline(json, pointer, file.string(), catalog, origins);
+    if (before) before(pointer);
     const std::string value = text.substr(equals + 1), place = "--set " + shortened(pointer, 200);
     if (value == "null" && json_pointer_find(json, pointer) == nullptr)
       throw InputError{place + ": expected a key that is there, as null takes it away; found none"};
     origins.set(json, pointer, value, place);
   }
+}
+
+void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog, JsonOrigins& origins) {
+  override_fields(json, overrides, origins,
+                  [&](const std::string& pointer) { make_inline(json, pointer, file.string(), catalog, origins); });
   name_changes(json, overrides);
 }
 

@@ -44,6 +44,11 @@ std::string version_text();
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
 
+/// Sets fields of a file, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows. `before`
+/// is called before each. Throws InputError.
+void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
+                     const std::function<void(const std::string& pointer)>& before = {});
+
 /// Overrides fields of a scenario, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows; what names stand for is there inline
 /// as far as overrides lead into it. Throws InputError.
 void override_scenario(Json& json, const std::filesystem::path& file, const std::vector<std::string>& overrides,

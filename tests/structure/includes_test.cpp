@@ -41,6 +41,7 @@ TEST_CASE("every include respects the layers") {
                                "sim/scenario", "sim/program"}},
       {"sim/job", all},
       {"sim/pool", Folders{"sim/base", "sim/scenario", "sim/record", "sim/job"}},
+      {"sim/queue", all},
       {"calibration", all},
       {"sim/plan", all},
       {"predictor", all},

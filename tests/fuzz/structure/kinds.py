@@ -131,6 +131,13 @@ def provision(case):
 
 
 @kind(5)
+def queue(case):
+    _, node = case.rng.choice(case.files.queues)
+    case.kind = "queue"
+    case.finish("queue", [case.place("queue.json", node, "queue"), *case.rng.choice([[], [], ["--policy", "fifo,srtf"], ["--policy", "gavel_ftf"]])])
+
+
+@kind(5)
 def space(case):
     _, node = case.rng.choice(case.files.spaces)
     case.kind = "space"

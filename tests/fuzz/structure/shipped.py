@@ -12,7 +12,7 @@ from structure.mutations import Object, parse, places, put, value_at
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 kPredictorVerbs = ("import", "train", "predict", "compare")
-kVerbs = ("init", "simulate", "validate", "calibrate", "sweep", "provision", "diff", "remaining", "diagnose", "generate", "list", "schema",
+kVerbs = ("init", "simulate", "validate", "calibrate", "sweep", "provision", "queue", "diff", "remaining", "diagnose", "generate", "list", "schema",
           *kPredictorVerbs)
 
 
@@ -86,6 +86,7 @@ class Shipped:
         self.scenarios = [(path, small_scenario(load_shipped(path))) for path in shipped("scenarios/*.json", "scenarios/tum/*.json", "scenarios/driple/0*.json")]
         self.sweeps = [(path, load_shipped(path)) for path in shipped("scenarios/sweeps/*.json")]
         self.provisions = [(path, load_shipped(path)) for path in shipped("scenarios/provision/*.json")]
+        self.queues = [(path, load_shipped(path)) for path in shipped("scenarios/queue/*.json")]
         self.spaces = [(path, load_shipped(path)) for path in shipped("scenarios/spaces/small.json", "scenarios/spaces/clusters.json", "scenarios/spaces/reference.json")]
         self.studies = [(path, load_shipped(path)) for path in shipped("scenarios/studies/*.json", "scenarios/studies/own/*.json")]
         self.studies = [(path, node) for path, node in self.studies if node.get("measurements") is not None]
@@ -94,14 +95,14 @@ class Shipped:
         self.models = [(path, parse(read_text(path))) for path in shipped("workloads/models/*.json", "workloads/models/*/*.json")]
         self.profiles = [(path, parse(read_text(path))) for path in shipped("calibration/profiles/*.json")]
         self.catalogs = [(path, parse(read_text(path))) for path in shipped("platforms/catalog/*.json")]
-        self.words = {kind: mutations.Vocabulary() for kind in ("scenario", "sweep", "provision", "space", "study", "model", "profile", "catalog", "list")}
-        for kind, documents in (("scenario", self.scenarios), ("sweep", self.sweeps), ("provision", self.provisions), ("space", self.spaces),
+        self.words = {kind: mutations.Vocabulary() for kind in ("scenario", "sweep", "provision", "queue", "space", "study", "model", "profile", "catalog", "list")}
+        for kind, documents in (("scenario", self.scenarios), ("sweep", self.sweeps), ("provision", self.provisions), ("queue", self.queues), ("space", self.spaces),
                                 ("study", self.studies), ("model", self.models), ("profile", self.profiles), ("catalog", self.catalogs)):
             for _, node in documents:
                 self.words[kind].learn(node)
         self.words["study"].learn(self.lifetimes)
         self.words["study"].learn(self.logs)
-        for kind, words in (("scenario", "scenario"), ("sweep", "sweep"), ("provision", "provision"), ("space", "space"), ("model", "model"),
+        for kind, words in (("scenario", "scenario"), ("sweep", "sweep"), ("provision", "provision"), ("queue", "queue"), ("space", "space"), ("model", "model"),
                             ("measurements", "list"), ("study", "study"), ("profile", "profile"), ("catalog", "catalog"), ("accelerators", "catalog")):
             answer = self.run_quietly("schema", kind)
             if answer is not None:

@@ -17,6 +17,7 @@ std::span<const Target> targets_of_text();
 std::span<const Target> targets_of_platforms();
 std::span<const Target> targets_of_workloads();
 std::span<const Target> targets_of_scenarios();
+std::span<const Target> targets_of_queue();
 std::span<const Target> targets_of_measurements();
 std::span<const Target> targets_of_predictor();
 std::span<const Target> targets_of_traffic();

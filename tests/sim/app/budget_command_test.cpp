@@ -38,8 +38,8 @@ TEST_CASE("every verb ends at --max-wall-time with exit code 3 and one line") {
         "validate " + scenarios + "studies/cm-dare-cluster.json", "validate " + scenarios + "studies/all.json",
         "calibrate " + scenarios + "studies/cm-dare-cluster.json",
         "calibrate " + scenarios + "studies/lifetimes/all.json", "diagnose " + kScenario + " --measured-speed 12",
-        "remaining " + kScenario + " --step 100", "diff " + kScenario + " " + kScenario,
-        "generate " + scenarios + "spaces/small.json --count 20 --dry-run",
+        "remaining " + kScenario + " --step 100", "queue " + scenarios + "queue/gavel-physical.json",
+        "diff " + kScenario + " " + kScenario, "generate " + scenarios + "spaces/small.json --count 20 --dry-run",
         "generate " + scenarios + "spaces/small.json --count 20 -o " + out + "/d.db",
         "generate " + scenarios + "studies/cm-dare-cluster.json -o " + out + "/m.db"})
     check_refused(arguments + " --quiet --max-wall-time 1us", 3, "stopped by --max-wall-time 1us");

@@ -36,9 +36,11 @@ const test::SchemaCheck& check_of(const std::string& kind) {
 /// The kind of a shipped file, by its place and content; empty if it is none that users write.
 std::string kind_of(const std::string& path, const Json& file) {
   static const std::vector<std::pair<std::string, std::string>> kPlaces{
-      {"platforms/catalog/prices/", "prices"}, {"platforms/catalog/", "catalog"}, {"calibration/profiles/", "profile"},
-      {"workloads/models/", "model"},          {"scenarios/spaces/", "space"},    {"scenarios/sweeps/", "sweep"},
-      {"scenarios/provision/", "provision"},   {"scenarios/studies/", "study"},   {"scenarios/", "scenario"}};
+      {"platforms/catalog/prices/", "prices"}, {"platforms/catalog/", "catalog"},
+      {"calibration/profiles/", "profile"},    {"workloads/models/", "model"},
+      {"scenarios/spaces/", "space"},          {"scenarios/sweeps/", "sweep"},
+      {"scenarios/provision/", "provision"},   {"scenarios/queue/", "queue"},
+      {"scenarios/studies/", "study"},         {"scenarios/", "scenario"}};
   for (const auto& [place, kind] : kPlaces) {
     if (!path.starts_with(place)) continue;
     if (kind == "study" && file.contains("kind")) return file["kind"].get<std::string>();
@@ -245,7 +247,7 @@ TEST_CASE("every shipped file is as the schema of its kind says") {
     ++files[kind];
   }
   for (const char* kind : {"scenario", "model", "profile", "catalog", "prices", "study", "study_set", "kernels",
-                           "lifetimes", "training_logs", "sweep", "provision", "space"})
+                           "lifetimes", "training_logs", "sweep", "provision", "queue", "space"})
     CHECK_MESSAGE(files[kind] > 0, kind);
 }
 

@@ -1,0 +1,355 @@
+#include "sim/queue/run_queue.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr QueueTime kNotYet = std::numeric_limits<QueueTime>::max();
+
+/// A job on its GPUs. Its speed changes when others begin or cease to share its machines.
+struct Running {
+  JobSpan span;
+  double speed = 0;         // steps per second, now
+  QueueTime since = 0;      // when it became that, or the restart's end
+  double steps_before = 0;  // done before that, in this span
+  QueueTime end = 0;        // when the last step will be done
+  QueueTime accounted = 0;  // until when its GPU time is counted
+};
+
+class Clock {
+ public:
+  Clock(const QueueSetup& setup, const std::string& policy, JobSpeeds& speeds, const Budget& budget,
+        const std::function<void(std::size_t, std::size_t)>& on_end)
+      : setup_{setup},
+        speeds_{speeds},
+        budget_{budget},
+        on_end_{on_end},
+        policy_{make_policy(policy, setup)},
+        round_{round_of(policy, setup)} {
+    run_.policy = policy;
+    run_.jobs.resize(setup.jobs.size());
+    running_of_.resize(setup.jobs.size());
+    run_.busy_of_group.resize(setup.groups.size());
+    for (const QueueGroup& group : setup.groups) {
+      free_.emplace_back(static_cast<std::size_t>(group.machines), group.gpus_per_machine);
+      spread_.emplace_back(static_cast<std::size_t>(group.machines), 0);
+    }
+    packed_ = packed_speeds(setup, speeds);
+    for (std::size_t kind = 0; kind < setup.kinds.size(); ++kind)
+      if (*std::ranges::max_element(packed_[kind]) <= 0) refuse(kind);
+  }
+
+  QueueRun run() {
+    std::size_t next = 0;  // job to come
+    bool has_changed = false;
+    while (next < setup_.jobs.size() || !active_.empty()) {
+      budget_.check();
+      const QueueTime arrival = next < setup_.jobs.size() ? setup_.jobs[next].arrival : kNotYet;
+      QueueTime event = arrival;
+      for (const Running& running : running_) event = std::min(event, running.end);
+      if (round_ > 0 && !active_.empty()) event = std::min(event, next_round());
+      if (event == kNotYet)
+        throw NoResultError{setup_.file + ": policy " + in_quotes(run_.policy) + " leaves " +
+                            std::to_string(active_.size()) + " jobs waiting for ever, such as " +
+                            in_quotes(setup_.jobs[active_.front().job].name)};
+      advance(event);
+      has_changed |= end_jobs();
+      for (; next < setup_.jobs.size() && setup_.jobs[next].arrival <= now_; ++next) {
+        active_.push_back({.job = next,
+                           .steps_left = setup_.jobs[next].steps,
+                           .gpu_time = 0,
+                           .time_on_group = std::vector<QueueTime>(setup_.groups.size()),
+                           .is_running = false,
+                           .group = 0});
+        has_changed = true;
+      }
+      const bool is_due = round_ > 0 ? now_ % round_ == 0 : has_changed;
+      if (is_due) {
+        decide(has_changed);
+        has_changed = false;
+      }
+      note_load();
+    }
+    check_conservation();
+    std::ranges::stable_sort(run_.spans, {}, [](const JobSpan& span) { return std::pair{span.start, span.job}; });
+    return std::move(run_);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::size_t kind) const {
+    const auto job = std::ranges::find(setup_.jobs, kind, &QueuedJob::kind);
+    throw NoResultError{setup_.file + ": job " + in_quotes(job->name) + " runs on no group of the cluster"};
+  }
+
+  /// steps / speed, to the microsecond above. A run whose GPU time would not fit into 64 bits has no result.
+  QueueTime time_of(double steps, double speed, std::size_t job) const {
+    const double time = std::ceil(steps * static_cast<double>(kQueueSecond) / speed);
+    if ((time + static_cast<double>(now_)) * setup_.gpus() < 4e18) return static_cast<QueueTime>(time);
+    throw NoResultError{setup_.file + ": job " + in_quotes(setup_.jobs[job].name) + " would take " +
+                        std::to_string(std::llround(steps / speed / (365.25 * 24 * 3600))) + " years"};
+  }
+
+  QueueTime next_round() const { return (now_ / round_ + 1) * round_; }
+
+  void advance(QueueTime to) {
+    const QueueTime passed = to - now_;
+    for (std::size_t g = 0; g < free_.size(); ++g) run_.busy_of_group[g] += passed * busy(g);
+    run_.shared_gpu_time += passed * sharing_;
+    now_ = to;
+  }
+  int busy(std::size_t group) const {
+    return setup_.groups[group].gpus() - std::accumulate(free_[group].begin(), free_[group].end(), 0);
+  }
+
+  ActiveJob& active_of(std::size_t job) {
+    return *std::ranges::lower_bound(active_, job, {}, &ActiveJob::job);  // jobs are numbered by arrival
+  }
+
+  double steps_done(const Running& running) const {
+    if (now_ <= running.since) return running.steps_before;
+    return running.steps_before +
+           static_cast<double>(now_ - running.since) * running.speed / static_cast<double>(kQueueSecond);
+  }
+
+  bool end_jobs() {
+    bool has_ended = false;
+    for (std::size_t i = 0; i < running_.size();) {
+      if (running_[i].end > now_) {
+        ++i;
+        continue;
+      }
+      const std::size_t job = running_[i].span.job;
+      run_.jobs[job].end = now_;
+      run_.end = std::max(run_.end, now_);
+      stop(i, active_of(job).steps_left);
+      active_.erase(std::ranges::lower_bound(active_, job, {}, &ActiveJob::job));
+      if (on_end_) on_end_(++ended_, setup_.jobs.size());
+      has_ended = true;
+    }
+    if (has_ended) share_links();
+    return has_ended;
+  }
+
+  /// Takes the GPUs of running_[i], which has done `steps` on them.
+  void stop(std::size_t i, std::int64_t steps) {
+    JobSpan& span = running_[i].span;
+    span.end = now_;
+    span.steps = steps;
+    span.restart = std::min(span.restart, span.end - span.start);
+    ActiveJob& active = active_of(span.job);
+    account(active);
+    active.steps_left -= steps;
+    active.is_running = false;
+    run_.jobs[span.job].steps += steps;
+    const bool is_spread = span.placement.parts.size() > 1;
+    for (const GpuPlacement::Part& part : span.placement.parts) {
+      free_[span.placement.group][static_cast<std::size_t>(part.machine)] += part.gpus;
+      spread_[span.placement.group][static_cast<std::size_t>(part.machine)] -= is_spread ? 1 : 0;
+    }
+    run_.spans.push_back(std::move(span));
+    if (i + 1 < running_.size()) {
+      running_[i] = std::move(running_.back());
+      running_of_[running_[i].span.job] = i;
+    }
+    running_.pop_back();
+  }
+
+  /// Brings the GPU time of a running job up to now.
+  void account(ActiveJob& active) {
+    const std::size_t i = running_of_[active.job];
+    const QueueTime passed = now_ - running_[i].accounted;
+    const QueueTime gpu_time = passed * setup_.kinds[setup_.jobs[active.job].kind].gpus;
+    active.gpu_time += gpu_time;
+    active.time_on_group[active.group] += passed;
+    run_.jobs[active.job].gpu_time += gpu_time;
+    running_[i].accounted = now_;
+  }
+
+  bool shares_link(const GpuPlacement& placement) const {
+    return placement.parts.size() > 1 && std::ranges::any_of(placement.parts, [&](const GpuPlacement::Part& part) {
+             return spread_[placement.group][static_cast<std::size_t>(part.machine)] > 1;
+           });
+  }
+
+  /// Who shares a machine's network after jobs on several machines have come or gone, and the speeds that follow.
+  void share_links() {
+    sharing_ = 0;
+    for (Running& running : running_) {
+      const bool shares = shares_link(running.span.placement);
+      if (shares) sharing_ += setup_.kinds[setup_.jobs[running.span.job].kind].gpus;
+      if (setup_.interference > 0)
+        set_speed(running, alone_speed(running.span) * (shares ? 1 - setup_.interference : 1));
+    }
+  }
+  double alone_speed(const JobSpan& span) {
+    const std::size_t kind = setup_.jobs[span.job].kind;
+    const double speed = speeds_.steps_per_s(kind, span.placement);
+    return speed > 0 ? speed : packed_[kind][span.placement.group];
+  }
+  void set_speed(Running& running, double speed) {
+    if (speed == running.speed) return;
+    running.steps_before = steps_done(running);
+    running.since = std::max(now_, running.since);
+    running.speed = speed;
+    running.end =
+        running.since + time_of(static_cast<double>(active_of(running.span.job).steps_left) - running.steps_before,
+                                speed, running.span.job);
+  }
+
+  void decide(bool has_changed) {
+    ++run_.decisions;
+    for (ActiveJob& active : active_)
+      if (active.is_running) account(active);
+    std::vector<ActiveJob> seen = active_;  // with the steps that are done by now
+    for (ActiveJob& active : seen)
+      if (active.is_running)
+        active.steps_left -= std::min(active.steps_left - 1, whole_steps(running_[running_of_[active.job]]));
+    const std::vector<Choice> choices = policy_->choose({setup_, now_, seen, packed_, has_changed});
+    std::vector<bool> is_chosen(active_.size());
+    for (const Choice& choice : choices) is_chosen[choice.active] = true;
+    for (const Choice& choice : choices)
+      if (active_[choice.active].is_running && active_[choice.active].group != choice.group) preempt(choice.active);
+    for (std::size_t i = 0; i < active_.size(); ++i)
+      if (active_[i].is_running && !is_chosen[i]) preempt(i);
+    for (const Choice& choice : choices)
+      if (!active_[choice.active].is_running) start(active_[choice.active], choice.group);
+    share_links();
+  }
+
+  std::int64_t whole_steps(const Running& running) const {
+    constexpr double kRounding = 1e-9;
+    const double done = steps_done(running);
+    return static_cast<std::int64_t>(std::floor(done * (1 + kRounding)));
+  }
+
+  void preempt(std::size_t index) {
+    ActiveJob& active = active_[index];
+    const std::size_t i = running_of_[active.job];
+    ++run_.jobs[active.job].preemptions;
+    stop(i, std::min(active.steps_left - 1, whole_steps(running_[i])));
+  }
+
+  void start(ActiveJob& active, std::size_t group) {
+    const QueuedJob& job = setup_.jobs[active.job];
+    Running running;
+    running.span = {
+        .job = active.job,
+        .placement = {.group = group, .parts = place_job(free_[group], setup_.kinds[job.kind].gpus, setup_.placing)},
+        .start = now_,
+        .end = now_,
+        .restart = setup_.restart,
+        .steps = 0};
+    running.speed = alone_speed(running.span);
+    running.since = now_ + setup_.restart;
+    running.end = running.since + time_of(static_cast<double>(active.steps_left), running.speed, active.job);
+    const bool is_spread = running.span.placement.parts.size() > 1;
+    for (const GpuPlacement::Part& part : running.span.placement.parts) {
+      free_[group][static_cast<std::size_t>(part.machine)] -= part.gpus;
+      spread_[group][static_cast<std::size_t>(part.machine)] += is_spread ? 1 : 0;
+    }
+    active.is_running = true;
+    active.group = group;
+    if (!run_.jobs[active.job].start) run_.jobs[active.job].start = now_;
+    running.accounted = now_;
+    running_of_[active.job] = running_.size();
+    running_.push_back(std::move(running));
+  }
+
+  void note_load() {
+    ClusterLoad load{.time = now_, .busy = 0, .waiting = active_.size() - running_.size()};
+    for (std::size_t g = 0; g < free_.size(); ++g) load.busy += busy(g);
+    if (!run_.load.empty() && run_.load.back().time == now_) run_.load.pop_back();
+    if (run_.load.empty() || run_.load.back().busy != load.busy || run_.load.back().waiting != load.waiting)
+      run_.load.push_back(load);
+  }
+
+  void check_conservation() const {
+    QueueTime of_jobs = 0, of_spans = 0;
+    for (const JobSpan& span : run_.spans)
+      of_spans += (span.end - span.start) * setup_.kinds[setup_.jobs[span.job].kind].gpus;
+    for (std::size_t i = 0; i < run_.jobs.size(); ++i) {
+      of_jobs += run_.jobs[i].gpu_time;
+      if (run_.jobs[i].steps != setup_.jobs[i].steps) throw std::logic_error{"a queue has lost steps"};
+    }
+    const QueueTime of_cluster = std::accumulate(run_.busy_of_group.begin(), run_.busy_of_group.end(), QueueTime{0});
+    if (of_jobs != of_cluster || of_spans != of_cluster) throw std::logic_error{"a queue has lost GPU time"};
+  }
+
+  const QueueSetup& setup_;
+  JobSpeeds& speeds_;
+  const Budget& budget_;
+  const std::function<void(std::size_t, std::size_t)>& on_end_;
+  std::unique_ptr<QueuePolicy> policy_;
+  QueueTime round_, now_ = 0;
+  int sharing_ = 0;  // GPUs of jobs that share a machine's network
+  QueueRun run_;
+  std::vector<ActiveJob> active_;
+  std::vector<Running> running_;
+  std::vector<std::size_t> running_of_;   // [jobs]: index into running_ of one that runs
+  std::vector<std::vector<int>> free_;    // [groups][machines]
+  std::vector<std::vector<int>> spread_;  // [groups][machines]: jobs with GPUs there that have others elsewhere
+  std::vector<std::vector<double>> packed_;
+  std::size_t ended_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> packed_speeds(const QueueSetup& setup, JobSpeeds& speeds) {
+  std::vector<std::vector<double>> packed;
+  for (std::size_t kind = 0; kind < setup.kinds.size(); ++kind) {
+    const int gpus = setup.kinds[kind].gpus;
+    packed.emplace_back();
+    for (std::size_t g = 0; g < setup.groups.size(); ++g) {
+      const QueueGroup& group = setup.groups[g];
+      const std::vector<int> free(static_cast<std::size_t>(group.machines), group.gpus_per_machine);
+      packed.back().push_back(
+          gpus > group.gpus()
+              ? 0
+              : speeds.steps_per_s(kind, {.group = g, .parts = place_job(free, gpus, Placing::kPacked)}));
+    }
+  }
+  return packed;
+}
+
+std::vector<GpuPlacement::Part> place_job(const std::vector<int>& free, int gpus, Placing placing) {
+  std::vector<GpuPlacement::Part> parts;
+  std::vector<int> left = free;
+  while (gpus > 0) {
+    std::size_t best = left.size();
+    for (std::size_t m = 0; m < left.size(); ++m) {
+      if (left[m] == 0) continue;
+      if (best == left.size()) {
+        best = m;
+        continue;
+      }
+      // The fullest machine that has room for the rest, else the emptiest.
+      const bool fits = placing == Placing::kPacked && left[m] >= gpus, best_fits = left[best] >= gpus;
+      if (fits ? !best_fits || left[m] < left[best]
+               : left[m] > left[best] && !(placing == Placing::kPacked && best_fits))
+        best = m;
+    }
+    const int taken = std::min(gpus, left[best]);
+    parts.push_back({static_cast<int>(best), taken});
+    left[best] = 0;
+    gpus -= taken;
+  }
+  std::ranges::sort(parts, {}, &GpuPlacement::Part::machine);
+  return parts;
+}
+
+QueueRun run_queue(const QueueSetup& setup, const std::string& policy, JobSpeeds& speeds, const Budget& budget,
+                   const std::function<void(std::size_t, std::size_t)>& on_end) {
+  return Clock{setup, policy, speeds, budget, on_end}.run();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,114 @@
+// rehearse queue as its user meets it, and its policies against published figures.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/csv.hpp"
+#include "sim/base/json.hpp"
+#include "tests/support/program.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using namespace test;
+
+const std::string kQueues = kRoot + "/scenarios/queue/";
+
+std::map<std::string, double> mean_completions(const std::string& arguments) {
+  const Outcome outcome = rehearse_with("queue " + arguments + " --json --quiet");
+  REQUIRE_MESSAGE(outcome.exit_code == 0, outcome.err);
+  std::map<std::string, double> means;
+  const Json summary = parse_json(outcome.out, "out");
+  for (const Json& policy : summary["policies"])
+    means[policy["policy"].get<std::string>()] = policy["mean_completion_time_s"].get<double>();
+  return means;
+}
+
+const std::string kSmall =
+    R"({"format":1,"cluster":{"groups":[{"name":"g","gpu":"V100","machines":2,"gpus_per_machine":4}]},
+        "jobs":[{"name":"a","gpus":4,"duration":"1h","count":6,"every":"10min"}],"policy":["fifo","srtf"]})";
+
+}  // namespace
+
+TEST_CASE("Gavel's policies on its trace of a physical cluster are within 10 % of what Gavel's authors simulated") {
+  // Narayanan et al., OSDI 2020, table 3, simulation: 5.4 h without and 3.7 h with knowledge of speeds
+  const auto means = mean_completions(kQueues + "gavel-physical.json");
+  CHECK(means.at("las") / 3600 == doctest::Approx(5.4).epsilon(0.10));
+  CHECK(means.at("gavel_las") / 3600 == doctest::Approx(3.7).epsilon(0.10));
+}
+
+TEST_CASE("Tiresias on Pollux's workloads is within 10 % of what Pollux's authors simulated") {
+  // simulator/results-jobload/tiresias-1.0/summary.json; workload 1 is where the sizes of ImageNet jobs come from
+  for (const auto& [workload, published_s] : std::map<int, double>{{1, 2473.65}, {6, 3469.69}}) {
+    const auto means =
+        mean_completions(kQueues + "pollux-tiresias.json --policy tiresias --set /trace/file=" + kRoot +
+                         "/calibration/data/pollux-workloads/workload-" + std::to_string(workload) + ".csv");
+    CHECK_MESSAGE(means.at("tiresias") == doctest::Approx(published_s).epsilon(0.10), workload);
+  }
+}
+
+TEST_CASE(
+    "a queue writes tables of jobs, spans and load, a timeline and a page, the same bytes when it goes on from them") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("q.json", kSmall).string();
+  const std::string out = (folder.path / "out").string();
+  const Outcome first = rehearse_with("queue " + file + " -o " + out);
+  CHECK_MESSAGE(first.exit_code == 0, first.err);
+  std::map<std::string, std::string> before;
+  for (const char* name : {"summary.json", "jobs.csv", "spans.csv", "load.csv", "timeline.json.gz", "report.html"})
+    before[name] = read_file(folder.path / "out" / name, 4 * kMiB);
+  CHECK(load_csv_file(folder.path / "out/jobs.csv").row_count() == 12);
+  const Json summary = load_json_file(folder.path / "out/summary.json");
+  CHECK(summary["policies"][0]["gpu_hours"] == 24);
+  const Outcome again = rehearse_with("queue " + file + " -o " + out);
+  CHECK(again.out == first.out);
+  for (const auto& [name, content] : before) CHECK(read_file(folder.path / "out" / name, 4 * kMiB) == content);
+  // What has been kept of one policy is there when another is asked for.
+  const Outcome other = rehearse_with("queue " + file + " --policy tiresias -o " + out);
+  CHECK(other.exit_code == 0);
+  CHECK(load_csv_file(folder.path / "out/jobs.csv").row_count() == 6);
+}
+
+TEST_CASE("jobs whose scenario is simulated are as fast as simulate says") {
+  const TemporaryFolder folder;
+  const std::string scenario = kRoot + "/scenarios/resnet50-ec2.json";
+  const std::string file =
+      folder
+          .write("q.json", R"({"format":1,"cluster":{"groups":[{"name":"g","instance":"p3.16xlarge","machines":4}]},
+                 "jobs":[{"name":"a","gpus":32,"scenario":")" +
+                               scenario + R"(","steps":1000}],"policy":"fifo"})")
+          .string();
+  const Outcome alone = rehearse_with("simulate " + scenario + " --json --quiet");
+  const double speed = parse_json(alone.out, "run")["steps_per_s"].get<double>();
+  CHECK(mean_completions(file).at("fifo") == doctest::Approx(1000 / speed).epsilon(1e-6));
+}
+
+TEST_CASE("what queue refuses, in one line") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("q.json", kSmall).string();
+  const auto refused = [](const std::string& arguments, int code) {
+    const Outcome outcome = rehearse_with("queue " + arguments);
+    CHECK(outcome.exit_code == code);
+    CHECK(outcome.out.empty());
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    return outcome.err;
+  };
+  CHECK(refused(file + " --policy fiffo", 2) ==
+        "rehearse: --policy: unknown policy \"fiffo\"; did you mean \"fifo\"?\n");
+  CHECK(refused(file + " --set policy=srtf", 2) ==
+        "rehearse: --set: expected /json/pointer=value; found \"policy=srtf\"\n");
+  CHECK(refused(file + " --set /cluster/groups/0/machines=0", 2) ==
+        "rehearse: --set /cluster/groups/0/machines: expected 1 to 100000; found 0\n");
+  CHECK(refused(file + " --set /jobs/0/gpus=9", 2) ==
+        "rehearse: " + file +
+            ": job \"a-1\" asks for 9 GPUs of one group; the largest group, \"g\", has 8 (with "
+            "--set /jobs/0/gpus=9)\n");
+  CHECK(refused(file + " --max-wall-time 1us", 3) == "rehearse: stopped by --max-wall-time 1us\n");
+  CHECK(refused(kRoot + "/scenarios/cm-dare.json", 2).find("cm-dare.json: ") != std::string::npos);
+}
+
+}  // namespace rehearse
