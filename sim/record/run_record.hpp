@@ -104,6 +104,7 @@ struct RunRecord {
   LossCounts losses;                          // of packets
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
+  std::vector<double> gpu_energy_per_step;    // [machines] J of one GPU of a worker, besides those at rest (step_energy())
   std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself
   std::vector<HostWork> host_work;            // [machines] of one worker in a step
   std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only

@@ -68,6 +68,8 @@ struct Group {
   /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
   int machines_per_domain = 1;
   int gpus_per_worker = 1;
+  std::optional<double> power_limit_w;  // of each GPU; none: the board's own
+  std::optional<Seconds> step_time;     // measured, of one of its workers that exchanges nothing; instead of the profile's
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 
@@ -203,6 +205,12 @@ struct OutputOptions {
   Seconds timeline_length{2};
 };
 
+/// What electricity costs where the machines are.
+struct Electricity {
+  std::optional<double> usd_per_kwh, gco2_per_kwh;
+  double pue = 1;  // power usage effectiveness: what the site draws by what machines do
+};
+
 /// How every step differs from what profile and model say: what-ifs of a diagnosis (sim/plan/slowdown.hpp). Factors of
 /// times, 1: as they are.
 struct StepChange {
@@ -231,6 +239,7 @@ struct Scenario {
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;
   CostModel costs;
+  Electricity electricity;
   Seconds start_utc{};  // time 0, from 1970-01-01 UTC: for prices and revocations that depend on it
   Fabric fabric;
   std::optional<Seconds> hop_latency;
