@@ -12,8 +12,30 @@ bool is_stacked(const Accelerator& accelerator) { return accelerator.memory_kind
 
 /// Its switching is what values are stated for.
 constexpr double kReferenceProcess = 16;
+constexpr double kPico = 1e-12;
 
 }  // namespace
+
+// Shares at rest, `active`, energies of FLOPs and the voltage were fitted to Zeus' trace (A40, P100, RTX 6000: calibration/README.md,
+// Power), started from documents:
+//   bytes     O'Connor et al., Fine-Grained DRAM, MICRO 2017: HBM2 3.9, GDDR5 14 pJ per bit without the way through the chip; not
+//             fitted: 7 and 12 pJ per bit with it, GDDR6 between the two
+//   voltage   Guerreiro et al., GPGPU Power Modeling for Multi-Domain Voltage-Frequency Scaling, HPCA 2018: constant up to a
+//             clock, linear above
+//   FLOPs     in proportion to the process: fp32 GEMMs of P100 (16 nm) and RTX 6000 (12 nm) agree; matrix units by B200 (4 nm),
+//             1.75 PFLOP/s within 1000 W (calibration/data/zeus-energy/README.md)
+//   polling   an assumption: NCCL runs on at most 32 of 108 to 148 multiprocessors
+BoardPowerValues::BoardPowerValues()
+    : rest_stacked{0.14},
+      rest_soldered{0.25},
+      active{0.45},
+      polling{0.1},
+      vector_flop{4.5},
+      matrix_flop{1.5},
+      byte_stacked{55},
+      byte_soldered{100},
+      voltage_floor{0.75},
+      voltage_slope{0.9} {}
 
 BoardPowerValues read_board_power(const JsonReader& json) {
   BoardPowerValues values;
@@ -45,19 +67,19 @@ double least_power_limit(const Accelerator& accelerator) {
 }
 
 double flop_energy(const Accelerator& accelerator, const BoardPowerValues& values, double bits, bool by_matrix_units) {
-  constexpr double kPico = 1e-12;
   const double each = by_matrix_units ? values.matrix_flop * bits / 16 : values.vector_flop * bits / 32;
   return kPico * each * accelerator.process_nm / kReferenceProcess;
 }
 
-BoardPower::BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w, bool under_limit)
+BoardPower::BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w,
+                       double measured_limit_w)
     : values_{values},
       rest_{accelerator.power_w * (is_stacked(accelerator) ? values.rest_stacked : values.rest_soldered)},
       active_{accelerator.power_w * values.active},
-      byte_{1e-12 * (is_stacked(accelerator) ? values.byte_stacked : values.byte_soldered)},
+      byte_{kPico * (is_stacked(accelerator) ? values.byte_stacked : values.byte_soldered)},
       polling_{accelerator.power_w * values.polling},
-      own_limit_{under_limit && limit_w > 0 ? limit_w : accelerator.power_w},
-      limit_{limit_w > 0 ? limit_w : accelerator.power_w} {}
+      measured_limit_{measured_limit_w},
+      limit_{limit_w} {}
 
 double BoardPower::voltage_squared(double clock) const {
   const double voltage = std::max(values_.voltage_floor, 1 - values_.voltage_slope * (1 - clock));
@@ -84,15 +106,19 @@ double BoardPower::highest_clock(const DrawingKernel& kernel, double limit, doub
 Draw BoardPower::of(const DrawingKernel& kernel) const {
   const double work = kernel.time - kernel.launch;
   if (!(work > 0)) return {.time = kernel.time, .energy = 0};
-  const double clock = highest_clock(kernel, own_limit_, 1, [&](double) { return work; });
-  const auto time_at = [&](double x) {
-    return kernel.memory + std::max(0.0, work - kernel.memory) * clock / x;
+  const auto as_measured = [&](double) { return work; };
+  const double measured = highest_clock(kernel, measured_limit_, 1, as_measured);
+  // What was measured was within its limit, whatever the values say.
+  if (limit_ == measured_limit_) {
+    const double drawn = std::min(power(kernel, work, measured), limit_);
+    return {.time = kernel.time, .energy = std::max(0.0, drawn - rest_) * work};
+  }
+  const auto time_at = [&](double clock) {
+    return kernel.memory + std::max(0.0, work - kernel.memory) * measured / clock;
   };
-  const double lowered = limit_ < own_limit_ ? highest_clock(kernel, limit_, clock, time_at) : clock;
-  const double time = lowered == clock ? work : time_at(lowered);
-  double drawn = power(kernel, time, lowered);
-  if (lowered == clock) drawn = std::min(drawn, own_limit_);  // given times are kept by the clock, whatever values say
-  return {.time = kernel.launch + time, .energy = (drawn - rest_) * time};
+  const double clock = highest_clock(kernel, limit_, limit_ < measured_limit_ ? measured : 1, time_at);
+  const double time = clock == measured ? work : time_at(clock);
+  return {.time = kernel.launch + time, .energy = (power(kernel, time, clock) - rest_) * time};
 }
 
 }  // namespace rehearse

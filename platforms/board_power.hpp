@@ -7,26 +7,23 @@ namespace rehearse {
 
 class JsonReader;
 
-/// Values of the formulas of BoardPower, of all boards: one for a kind of memory or of unit, none for a GPU. A profile may state
-/// others ("power"). Fitted to average powers of A40, P100 and RTX 6000 where that is said; README of calibration, Power.
+/// Values of the formulas of BoardPower, one for a kind of memory or of unit, none for a GPU. A profile may state others ("power").
+/// By default those of board_power.cpp, which says where each comes from.
 struct BoardPowerValues {
-  /// Share of a board's limit that it draws with a context and no kernel, its clock up: chips' leakage, memory, fans, regulators.
-  /// Stacked: HBM; soldered: GDDR, whose many chips run their interfaces at rest, too.
-  double rest_stacked = 0.14, rest_soldered = 0.25;
-  /// Share of it that clocks and schedulers of the multiprocessors draw besides while a kernel runs, at the full clock.
-  double active = 0.25;
-  /// pJ per FLOP in a process of 16 nm at the full clock, in proportion to the process: of fp32 units, and of matrix units of
-  /// operands of 16 bits. Operands of other widths in proportion to their bits.
-  double vector_flop = 9, matrix_flop = 2;
-  /// pJ per byte between device memory and multiprocessors. Sources of the order: O'Connor et al., Fine-Grained DRAM, MICRO 2017
-  /// (HBM2 3.9, GDDR5 14 pJ per bit, without the way through the chip).
-  double byte_stacked = 55, byte_soldered = 100;
-  /// Share of the limit that a library's kernels draw besides while they wait for GPUs or links of a collective: they poll on a
-  /// fifth of the multiprocessors or fewer (NCCL: at most 32 of 108 to 148). An assumption.
-  double polling = 0.05;
-  /// Voltage by that of the full clock, v(x) = max(floor, 1 - slope (1 - x)) at x of that clock: Guerreiro et al., GPGPU Power
-  /// Modeling for Multi-Domain Voltage-Frequency Scaling, HPCA 2018: constant below a clock, linear above.
-  double voltage_floor = 0.68, voltage_slope = 1.2;
+  BoardPowerValues();
+
+  /// Share of a board's limit that it draws with a context and no kernel, its clock up: leakage, memory, fans, regulators.
+  double rest_stacked, rest_soldered;  // HBM; GDDR, whose many chips run their interfaces at rest, too
+  /// Share of it that multiprocessors draw besides while a kernel runs, at the full clock, whatever it computes.
+  double active;
+  /// Share of it that kernels of a library draw besides while they poll for GPUs or links of a collective.
+  double polling;
+  /// pJ per FLOP in a process of 16 nm at the full clock, in proportion to the process: of fp32 units, and of matrix units with
+  /// operands of 16 bits. Other widths in proportion to their bits.
+  double vector_flop, matrix_flop;
+  double byte_stacked, byte_soldered;  // pJ per byte between device memory and multiprocessors
+  /// Voltage by that of the full clock, at x of that clock: v(x) = max(floor, 1 - slope (1 - x)).
+  double voltage_floor, voltage_slope;
 
   friend bool operator==(const BoardPowerValues&, const BoardPowerValues&) = default;
 };
@@ -49,7 +46,7 @@ double flop_energy(const Accelerator& accelerator, const BoardPowerValues& value
 
 /// A kernel as far as its power is concerned.
 struct DrawingKernel {
-  double time = 0;    // s, at the clock that the board's own limit leaves
+  double time = 0;    // s, at the clock that the limit leaves under which it was measured
   double memory = 0;  // part of it that the clock does not change: bytes come and go
   double launch = 0;  // part of it before work begins, at rest
   double flops = 0;   // J of arithmetic at the full clock
@@ -63,14 +60,13 @@ struct Draw {
 
 /// A board under a limit. At x of its full clock a kernel draws
 ///   P(x) = rest + active x v(x)^2 + (flops v(x)^2 + bytes) / t(x)
-/// and takes t(x) = launch + memory + (t - launch - memory) x0 / x. The clock is the highest, down to kLowestClock, at which P is no more
-/// than the limit; x0 is that clock for the board's own limit and t, the time under it. A limit by which clocks are set
-/// acts within some ten ms; that each kernel has its own clock makes little of phases that last shorter.
+/// and takes t(x) = launch + memory + (t - launch - memory) x0 / x. The clock is the highest, down to kLowestClock, at which P is no
+/// more than the limit; x0 is that for t and the limit under which it was measured. Boards set clocks within some ten ms; that
+/// each kernel has its own makes little of phases that last shorter.
 class BoardPower {
  public:
-  /// `limit_w`: at most the board's own; 0: that. Times are given `under_limit` if they were measured with it.
-  BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w = 0,
-             bool under_limit = false);
+  /// Both limits: at most the board's own, in W.
+  BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w, double measured_limit_w);
 
   double rest_w() const { return rest_; }
   double byte_energy() const { return byte_; }  // J
@@ -85,7 +81,7 @@ class BoardPower {
 
   BoardPowerValues values_;
   double rest_ = 0, active_ = 0, byte_ = 0, polling_ = 0;  // W, W, J, W
-  double own_limit_ = 0, limit_ = 0;
+  double measured_limit_ = 0, limit_ = 0;
 };
 
 }  // namespace rehearse

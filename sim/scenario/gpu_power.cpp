@@ -46,7 +46,9 @@ kernels::Precision precision_of_products(const Scenario& scenario, const Group& 
 }  // namespace
 
 BoardPower board_power(const Scenario& scenario, const Group& group) {
-  return {*group.accelerator, scenario.profile.power, group.power_limit_w.value_or(0), group.step_time.has_value()};
+  const double own = group.accelerator->power_w;
+  return {*group.accelerator, scenario.profile.power, group.power_limit_w.value_or(own),
+          group.step_time ? group.step_time->power_limit_w : own};
 }
 
 bool has_gpu_power(const Scenario& scenario) {
@@ -72,7 +74,6 @@ void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group)
   const BoardPower board = board_power(scenario, group);
   const double each = product_energy(gpu, values, precision_of_products(scenario, group)),
                each_in_fp8 = product_energy(gpu, values, kernels::Precision::kFp8);
-  const bool is_limited = group.power_limit_w && !group.step_time;
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   for (PlannedKernel& kernel : plan.kernels) {
     const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
@@ -82,7 +83,7 @@ void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group)
                                 .flops = op.flops.value() * (op.is_fp8 ? each_in_fp8 : each),
                                 .bytes = kernel.bytes * board.byte_energy()});
     kernel.energy = draw.energy;
-    if (!is_limited) continue;
+    if (draw.time == kernel.time.total.value()) continue;
     plan.gpu_time += Seconds{draw.time} - kernel.time.total;
     kernel.time.total = Seconds{draw.time};
   }

@@ -16,8 +16,8 @@ bool has_gpu_power(const Scenario& scenario);
 /// Notes what kernels read and write, before anything stretches their times: PlannedKernel::bytes.
 void note_traffic(ComputePlan& plan, const Scenario& scenario, const Group& group);
 
-/// PlannedKernel::energy and ComputePlan::update_power; under the group's limit kernels take longer, but where the scenario gives
-/// the time of a step under it. Nothing if has_board_power() is false.
+/// PlannedKernel::energy and ComputePlan::update_power; under the group's limit kernels take longer than under that of their times, the
+/// board's own or that of Group::step_time. Nothing if has_board_power() is false.
 void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group);
 
 /// J that a GPU draws in a step of so many passes besides what it draws at rest: of its kernels and of the update.

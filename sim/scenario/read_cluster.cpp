@@ -139,18 +139,24 @@ class ClusterReader {
   static void read_power(const JsonReader& json, Group& group) {
     if (json.has("power_limit")) {
       json.expect(group.role == Role::kWorker, "power_limit", "none but for workers");
-      const Accelerator& gpu = *group.accelerator;
-      json.expect(has_board_power(gpu), "power_limit",
-                  "none for " + gpu.name + ", whose entry in the catalog does not state \"power\", \"process_nm\" and \"memory_kind\"");
-      group.power_limit_w = read_watts(json, "power_limit");
-      std::array<char, 64> range{};
-      std::snprintf(range.data(), range.size(), "%.4gW to %.4gW, as the board of ", least_power_limit(gpu), gpu.power_w);
-      json.expect(*group.power_limit_w >= least_power_limit(gpu) && *group.power_limit_w <= gpu.power_w, "power_limit",
-                  range.data() + gpu.name);
+      group.power_limit_w = read_limit(json, *group.accelerator);
     }
     if (group.role != Role::kWorker || !json.has("step_time")) return;
-    group.step_time = json.required<Seconds>("step_time");
-    json.expect(*group.step_time > Seconds{}, "step_time", "a time above 0s");
+    const JsonReader step = json.child("step_time");
+    group.step_time = {.time = step.required<Seconds>("time"), .power_limit_w = group.accelerator->power_w};
+    step.expect(group.step_time->time > Seconds{}, "time", "a time above 0s");
+    if (step.has("power_limit")) group.step_time->power_limit_w = read_limit(step, *group.accelerator);
+    step.reject_unknown_keys();
+  }
+
+  static double read_limit(const JsonReader& json, const Accelerator& gpu) {
+    json.expect(has_board_power(gpu), "power_limit",
+                "none for " + gpu.name + ", whose entry does not state \"power\", \"process_nm\" and \"memory_kind\"");
+    std::array<char, 64> range{};
+    std::snprintf(range.data(), range.size(), "%.4gW to %.4gW, as the board of ", least_power_limit(gpu), gpu.power_w);
+    const double watts = read_watts(json, "power_limit");
+    json.expect(watts >= least_power_limit(gpu) && watts <= gpu.power_w, "power_limit", range.data() + gpu.name);
+    return watts;
   }
 
   /// { "usd_per_kwh": 0.1, "gco2_per_kwh": 400, "pue": 1.2 }

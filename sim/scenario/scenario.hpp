@@ -38,6 +38,12 @@ namespace rehearse {
 enum class Role { kWorker, kParameterServer };
 enum class Market { kOnDemand, kSpot };
 
+/// Time of a step of one worker that exchanges nothing, and the limit of its GPUs' power then, W; 0: the board's own.
+struct MeasuredStep {
+  Seconds time{};
+  double power_limit_w = 0;
+};
+
 /// `count` identical machines. A worker drives `gpus_per_worker` of its machine's GPUs: each takes an equal part of the
 /// worker's batch, is sent the variables, and sends its gradients, which the host adds up. A colocated group of
 /// parameter servers has no machines of its own: server i runs on machine i, modulo their number, of the group that it
@@ -69,7 +75,7 @@ struct Group {
   int machines_per_domain = 1;
   int gpus_per_worker = 1;
   std::optional<double> power_limit_w;  // of each GPU; none: the board's own
-  std::optional<Seconds> step_time;     // measured, of one of its workers that exchanges nothing; instead of the profile's
+  std::optional<MeasuredStep> step_time;  // instead of the profile's
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 

@@ -133,7 +133,7 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   for (const StepTime& step : scenario.profile.step_times)
     if (is_of(step, scenario, group)) by_gpus[step.gpus][step.batch / step.gpus] = step.time;
   const int batch = group.batch / group.gpus_per_worker;
-  if (group.step_time) by_gpus = {{group.gpus_per_worker, {{batch, *group.step_time}}}};
+  if (group.step_time) by_gpus = {{group.gpus_per_worker, {{batch, group.step_time->time}}}};
   if (by_gpus.empty()) return {};
   const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
   const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
