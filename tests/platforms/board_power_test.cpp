@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "platforms/node_power.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"

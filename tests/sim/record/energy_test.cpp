@@ -69,7 +69,7 @@ TEST_CASE("waiting for a collective draws what its kernels need to poll") {
 
 TEST_CASE("a machine that has left draws nothing") {
   // Of two workers one leaves after 4 steps of 12.
-  Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "parameter_server"}}));
+  Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}));
   scenario = test::with_servers(scenario, 1);
   scenario["training"]["steps"] = 400;
   Json leaver = scenario["cluster"]["groups"][0];

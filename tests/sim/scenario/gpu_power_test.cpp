@@ -11,7 +11,7 @@ namespace {
 
 /// ResNet-50 on one GPU of the catalog, by profile kernels.
 Json on_one_gpu(const char* instance, const std::vector<std::pair<std::string, std::string>>& changes = {}) {
-  Json json = load_json_file(test::source_folder() + "/scenarios/data-sheet.json");
+  Json json = load_json_file(source_folder() + "/scenarios/data-sheet.json");
   set_json_pointer(json, "/cluster/groups/0/instance", instance);
   for (const auto& [pointer, value] : changes) set_json_pointer(json, pointer, value);
   return json;
