@@ -16,14 +16,14 @@ constexpr double kPico = 1e-12;
 
 }  // namespace
 
-// Shares at rest, `active`, energies of FLOPs and the voltage were fitted to Zeus' trace (A40, P100, RTX 6000: calibration/README.md,
-// Power), started from documents:
+// Shares at rest, `active`, energies of FLOPs and the voltage were set by hand on Zeus' trace (A40, P100, RTX 6000: calibration/README.md,
+// Power), rounded, starting from documents:
 //   bytes     O'Connor et al., Fine-Grained DRAM, MICRO 2017: HBM2 3.9, GDDR5 14 pJ per bit without the way through the chip; not
 //             fitted: 7 and 12 pJ per bit with it, GDDR6 between the two
 //   voltage   Guerreiro et al., GPGPU Power Modeling for Multi-Domain Voltage-Frequency Scaling, HPCA 2018: constant up to a
 //             clock, linear above
-//   FLOPs     in proportion to the process: fp32 GEMMs of P100 (16 nm) and RTX 6000 (12 nm) agree; matrix units by B200 (4 nm),
-//             1.75 PFLOP/s within 1000 W (calibration/data/zeus-energy/README.md)
+//   FLOPs     in proportion to the process: fp32 GEMMs of P100 (16 nm) and RTX 6000 (12 nm) agree; matrix units: A40's tf32, and
+//             1.75 PFLOP/s of a B200 (4 nm) within 1000 W
 //   polling   an assumption: NCCL runs on at most 32 of 108 to 148 multiprocessors
 BoardPowerValues::BoardPowerValues()
     : rest_stacked{0.14},

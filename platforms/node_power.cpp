@@ -10,7 +10,8 @@ double node_power(const Instance& instance, const Interconnect& interconnect, do
   const double threads = instance.vcpus;
   const double busy = std::min(busy_threads, threads);
   double watts = gpus_w + threads * (values.thread_rest + values.board_thread) +
-                 busy * (values.thread_busy - values.thread_rest) + values.memory_gib * as_double(instance.memory) / kGib +
+                 busy * (values.thread_busy - values.thread_rest) +
+                 values.memory_gib * as_double(instance.memory) / kGib +
                  values.nic_100g * instance.all_nics().value() / kBytesOf100G;
   if (interconnect.nvswitch)
     watts += values.switch_100gb * instance.accelerators * interconnect.nvswitch->value() / 100e9;

@@ -18,10 +18,12 @@ struct NodePowerValues {
   /// W of NVSwitches, for each 100 GB/s that a GPU has through them in one direction: four of about 100 W for eight GPUs with 450 GB/s.
   /// Source: NVIDIA, NVSwitch at Hot Chips 30, 2018 (under 100 W each); later ones are not stated and taken as that.
   double switch_100gb = 11;
-  double board_thread = 0.5;  // W of mainboard, drives and management, for each thread: about 100 W of a machine of eight GPUs
+  double board_thread =
+      0.5;  // W of mainboard, drives and management, for each thread: about 100 W of a machine of eight GPUs
   /// Share of what components draw that fans take besides. Source: ASHRAE TC 9.9, servers' fans take 10 to 20 %; air-cooled.
   double fans = 0.12;
-  double supply_efficiency = 0.95;  // of power supplies between 20 and 100 % of load. Source: 80 PLUS Titanium, 230 V: 94, 96, 91 %
+  double supply_efficiency =
+      0.95;  // of power supplies between 20 and 100 % of load. Source: 80 PLUS Titanium, 230 V: 94, 96, 91 %
   /// Threads that a GPU's process keeps busy: the one that launches kernels polls, others read samples. An assumption.
   double busy_threads_of_gpu = 2;
 };

@@ -12,8 +12,8 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/gpu_memory.hpp"
-#include "sim/scenario/site.hpp"
 #include "sim/scenario/gpu_power.hpp"
+#include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -195,9 +195,9 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
          dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
   if (has_board_power(gpu))
     append(text, "  board of %.4g W%s: %.3g W at rest; kernels and update of a step draw %.4g J besides (%s, %d nm)\n",
-           gpu.power_w, limit.c_str(),
-           board.rest_w(), step_energy(plan, scenario.training.strategy.exchange.accumulation_steps),
-           gpu.memory_kind.c_str(), gpu.process_nm);
+           gpu.power_w, limit.c_str(), board.rest_w(),
+           step_energy(plan, scenario.training.strategy.exchange.accumulation_steps), gpu.memory_kind.c_str(),
+           gpu.process_nm);
   return text;
 }
 

@@ -96,8 +96,7 @@ std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& re
     const double of_step = record.gpu_energy_per_step[m];
     const int workers = std::max(1, machine.workers);
     if (const double rented = rented_time(record, m).value(); rented > 0) {
-      const double watts =
-          draws.gpus_w(all[m].count / rented, of_step, all[m].waits.value() / (rented * workers));
+      const double watts = draws.gpus_w(all[m].count / rented, of_step, all[m].waits.value() / (rented * workers));
       energy.gpu_j += watts * rented;
       energy.node_j += draws.node_w(watts, record.total[m].cpu_busy.value() / rented) * rented;
     }

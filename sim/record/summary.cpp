@@ -387,8 +387,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   if (summary.to_target && summary.energy) {
     const bool is_of_run = record.target && summary.to_target->time == record.target->at;
     const double watts = is_of_run ? summary.energy->node_j / record.end.value() : summary.energy->all_power_w;
-    summary.to_target->energy_kwh =
-        watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
+    summary.to_target->energy_kwh = watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
   }
 
   summary.verdict = judge(scenario, summary, step, record.busiest_link);

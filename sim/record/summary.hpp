@@ -36,9 +36,9 @@ struct Forecast {
   double updates = 0;  // whole ones if they are synchronous; at least 1
   double samples = 0;
   Seconds time{};
-  std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
+  std::optional<double> cost_usd;    // of machines that stay to the end, billed once for all of the time
   std::optional<double> energy_kwh;  // at the mean power of the run, what the site adds included
-  std::string remark;              // what it does not count; empty if it counts all
+  std::string remark;                // what it does not count; empty if it counts all
 };
 
 /// A part of the mean step of a worker.
@@ -77,7 +77,7 @@ struct Summary {
   Seconds iteration_time{};        // mean time from one of a worker's own steps to its next one, pauses included
   std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
   std::optional<RunEnergy> energy;
-  double gpu_utilization = 0;      // mean over workers
+  double gpu_utilization = 0;  // mean over workers
   /// Mean part of a step in which the worker waits for network, servers and other workers: StepParts::exposed().
   Seconds exposed_communication{};
   /// Part of it in which it waits for slower workers: StepParts::others.

@@ -74,8 +74,8 @@ struct Group {
   /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
   int machines_per_domain = 1;
   int gpus_per_worker = 1;
-  std::optional<double> power_limit_w;  // of each GPU; none: the board's own
-  std::optional<MeasuredStep> step_time;  // instead of the profile's
+  std::optional<double> power_limit_w;       // of each GPU; none: the board's own
+  std::optional<MeasuredStep> step_time;     // instead of the profile's
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 

@@ -34,9 +34,7 @@ BoardPowerValues tested_values() {
   return values;
 }
 
-BoardPower board_of(double limit, double measured = 200) {
-  return {tested_board(), tested_values(), limit, measured};
-}
+BoardPower board_of(double limit, double measured = 200) { return {tested_board(), tested_values(), limit, measured}; }
 
 }  // namespace
 
@@ -46,7 +44,8 @@ TEST_CASE("below its limit a board draws the sum of its parts") {
   CHECK(flops == doctest::Approx(40));
   const BoardPower board = board_of(200);
   CHECK(board.rest_w() == doctest::Approx(40));
-  const Draw draw = board.of({.time = 1, .memory = 0.2, .launch = 0.1, .flops = flops, .bytes = 200e9 * board.byte_energy()});
+  const Draw draw =
+      board.of({.time = 1, .memory = 0.2, .launch = 0.1, .flops = flops, .bytes = 200e9 * board.byte_energy()});
   CHECK(draw.time == 1);
   CHECK(draw.energy == doctest::Approx(0.9 * 60 + 40 + 20));
 }
@@ -126,7 +125,8 @@ TEST_CASE("a machine draws its parts, fans by their sum, and what power supplies
   // 300 of GPUs, 10 (1 + 0.5) of threads, 4 (3.1 - 1) of busy ones, 10 of memory, 12 of the NIC
   const double parts = 300 + 15 + 8.4 + 10 + 12;
   CHECK(node_power(instance, inside, 300, 4) == doctest::Approx(parts * 1.12 / 0.95));
-  CHECK(node_power(instance, inside, 300, 40) == doctest::Approx((parts + 6 * 2.1) * 1.12 / 0.95));  // no more threads than there are
+  CHECK(node_power(instance, inside, 300, 40) ==
+        doctest::Approx((parts + 6 * 2.1) * 1.12 / 0.95));  // no more threads than there are
   inside.nvswitch = 100_GBps;
   CHECK(node_power(instance, inside, 300, 4) == doctest::Approx((parts + 22) * 1.12 / 0.95));
 }

@@ -232,7 +232,8 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
     const auto co2 = co2_of_energy(scenario, kwh);
     headlines.push_back({target ? "energy to the target" : "energy", short_text(kwh) + " kWh",
                          "a GPU " + short_text(energy->gpu_power_w) + " W, its machine " +
-                             short_text(energy->node_power_w) + " W" + (co2 ? ", " + short_text(*co2) + " kg CO2" : "")});
+                             short_text(energy->node_power_w) + " W" +
+                             (co2 ? ", " + short_text(*co2) + " kg CO2" : "")});
   }
   const Group& fullest = fullest_group(scenario);
   headlines.push_back({"memory of a GPU", gibibytes(gpu_memory_needed(scenario, fullest)),

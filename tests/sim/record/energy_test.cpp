@@ -59,7 +59,8 @@ TEST_CASE("waiting for a collective draws what its kernels need to poll") {
   const Json summary = energy_summary(scenario);
   const double wait = 2 * (10e-6 + 1e-3), step = 3e-3 + wait;
   CHECK(number_at(summary, "gpu_power_w") ==
-        doctest::Approx(kRestWatts + (kActiveWatts * 3e-3 + kBoardWatts * kPowerValues.polling * wait) / step).epsilon(1e-6));
+        doctest::Approx(kRestWatts + (kActiveWatts * 3e-3 + kBoardWatts * kPowerValues.polling * wait) / step)
+            .epsilon(1e-6));
   // Energy over time is mean power times time.
   CHECK(number_at(summary, "gpu_energy_kwh") * kJoulesPerKwh ==
         doctest::Approx(2 * number_at(summary, "gpu_power_w") * number_at(summary, "time_s")).epsilon(1e-6));
@@ -69,7 +70,8 @@ TEST_CASE("waiting for a collective draws what its kernels need to poll") {
 
 TEST_CASE("a machine that has left draws nothing") {
   // Of two workers one leaves after 4 steps of 12.
-  Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}));
+  Json scenario =
+      with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}));
   scenario = test::with_servers(scenario, 1);
   scenario["training"]["steps"] = 400;
   Json leaver = scenario["cluster"]["groups"][0];

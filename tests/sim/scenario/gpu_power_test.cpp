@@ -41,8 +41,7 @@ TEST_CASE("a lower limit takes more time and less energy, until the clock is too
 }
 
 TEST_CASE("each kernel keeps to the limit of its board") {
-  const Scenario scenario =
-      test::resolved(on_one_gpu("p3.2xlarge", {{"/cluster/groups/0/power_limit", "125W"}}));
+  const Scenario scenario = test::resolved(on_one_gpu("p3.2xlarge", {{"/cluster/groups/0/power_limit", "125W"}}));
   const ComputePlan plan = plan_step(scenario, scenario.first_workers());
   const double rest = board_power(scenario, scenario.first_workers()).rest_w();
   for (const PlannedKernel& kernel : plan.kernels) {
@@ -62,7 +61,8 @@ TEST_CASE("limits that a board does not take are refused") {
     return test::problem_of(on_one_gpu("p3.2xlarge", {{"/cluster/groups/0/power_limit", limit}}));
   };
   CHECK(limited("50W") == "/cluster/groups/0/power_limit: expected 62.5W to 250W, as the board of V100; found \"50W\"");
-  CHECK(limited("251W") == "/cluster/groups/0/power_limit: expected 62.5W to 250W, as the board of V100; found \"251W\"");
+  CHECK(limited("251W") ==
+        "/cluster/groups/0/power_limit: expected 62.5W to 250W, as the board of V100; found \"251W\"");
   CHECK(limited("much").find("expected a power in watts, such as \"400W\"") != std::string::npos);
   CHECK(limited("-5W").find("expected a power in watts") != std::string::npos);
   CHECK(test::problem_of(on_one_gpu("gh200", {{"/cluster/groups/0/power_limit", "300W"}}))
