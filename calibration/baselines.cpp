@@ -13,6 +13,7 @@
 #include "calibration/row_facts.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/statistics.hpp"
 
 namespace rehearse {
 
@@ -110,6 +111,10 @@ class FoldPredictor {
         return by_nearest(row);
       case StudyBaseline::kRoofline:
         return by_roofline(row.facts);
+      case StudyBaseline::kPowerLimit:
+        return row.facts.limit;
+      case StudyBaseline::kPowerShare:
+        return by_share_of_limit(row.facts);
     }
     return {};
   }
@@ -231,6 +236,14 @@ class FoldPredictor {
     if (!factor) factor = factors_.of("");
     if (!factor) return {};
     return *factor * *facts.bound;
+  }
+
+  std::optional<double> by_share_of_limit(const RowFacts& facts) const {
+    std::vector<double> shares;
+    for (const KnownRow* row : known_)
+      if (row->facts.limit) shares.push_back(row->time / *row->facts.limit);
+    if (!facts.limit || shares.empty()) return {};
+    return *facts.limit * median(shares);
   }
 
   std::vector<const KnownRow*> known_;

@@ -28,6 +28,8 @@ namespace rehearse {
 ///   nearest-row      t' of the row with the nearest logarithms of numbers, a word that differs counts 1, times the
 ///                    ratio of the two rooflines
 ///   roofline         roofline_time(), times the median of t' / roofline of the known rows with the same GPU, or of all
+///   power-limit      of powers and energies: RowFacts::limit
+///   power-share      that times the median of t' / limit of the known rows
 enum class StudyBaseline {
   kCmDareLinear,
   kCmDarePolynomial,
@@ -37,7 +39,9 @@ enum class StudyBaseline {
   kRegressionRadial,
   kLinearScaling,
   kNearestRow,
-  kRoofline
+  kRoofline,
+  kPowerLimit,
+  kPowerShare
 };
 inline constexpr std::array kStudyBaselines{Named{"cm-dare-linear", StudyBaseline::kCmDareLinear},
                                             Named{"cm-dare-polynomial", StudyBaseline::kCmDarePolynomial},
@@ -47,7 +51,9 @@ inline constexpr std::array kStudyBaselines{Named{"cm-dare-linear", StudyBaselin
                                             Named{"regression-radial", StudyBaseline::kRegressionRadial},
                                             Named{"linear-scaling", StudyBaseline::kLinearScaling},
                                             Named{"nearest-row", StudyBaseline::kNearestRow},
-                                            Named{"roofline", StudyBaseline::kRoofline}};
+                                            Named{"roofline", StudyBaseline::kRoofline},
+                                            Named{"power-limit", StudyBaseline::kPowerLimit},
+                                            Named{"power-share", StudyBaseline::kPowerShare}};
 
 struct BaselineResult {
   StudyBaseline baseline{};

@@ -219,7 +219,7 @@ const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) 
                     }};
 
 bool is_rate(const std::string& metric) {
-  return metric.find("_per_s") != std::string::npos || metric.ends_with("_Bps");
+  return metric.ends_with("_per_s") || metric.find("_per_s_") != std::string::npos || metric.ends_with("_Bps");
 }
 
 bool is_speed(const std::string& metric) { return is_rate(metric) || metric.ends_with("_s"); }

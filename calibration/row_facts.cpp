@@ -198,6 +198,27 @@ FactsOf facts_of(const std::string& metric) {
   return metric.starts_with("startup_") ? FactsOf::kStartup : FactsOf::kOther;
 }
 
+namespace {
+
+/// RowFacts::limit.
+std::optional<double> limit_of(const Scenario& scenario, const std::string& metric, const RowFacts& facts) {
+  double limits = 0, gpus = 0, machines = 0;
+  for (const Group& group : scenario.groups) {
+    if (group.role != Role::kWorker || !group.is_there_from_the_start()) continue;
+    const double count = group.count * group.instance.accelerators;
+    limits += count * group.power_limit_w.value_or(group.accelerator->power_w);
+    gpus += count;
+    machines += group.count;
+  }
+  if (metric == "gpu_power_w") return limits / gpus;
+  if (metric == "node_power_w") return limits / machines;
+  if (metric != "gpu_energy_per_sample_j") return {};
+  const double step = mean_of(facts.workers, [](const WorkerFacts& worker) { return worker.roofline(); });
+  return limits * step / facts.samples_of_a_round();
+}
+
+}  // namespace
+
 RowFacts read_facts(const Scenario& scenario, const std::string& metric, std::optional<double> probability) {
   RowFacts facts{.kind = facts_of(metric),
                  .model = scenario.model.name,
@@ -232,6 +253,7 @@ RowFacts read_facts(const Scenario& scenario, const std::string& metric, std::op
     if (!std::isfinite(number) || number <= 0) number = 1e-12;  // its logarithm is taken; what is not there is far off
   if (facts.kind == FactsOf::kSpeed) set_unit(scenario, metric, facts);
   facts.bound = roofline_time(scenario, facts);
+  facts.limit = limit_of(scenario, metric, facts);
   return facts;
 }
 

@@ -36,7 +36,10 @@ struct RowFacts {
   std::vector<std::string> words;  // [as many in all rows of a kind]
   double checkpoint_bytes = 0;
   std::optional<double> bound;  // roofline_time()
-  double unit = 1;              // a metric is unit / time (of a rate), or unit x time
+  /// As if each GPU drew its limit all the time: gpu_power_w; node_power_w, of its GPUs alone; gpu_energy_per_sample_j, for as long
+  /// as the roofline.
+  std::optional<double> limit;
+  double unit = 1;  // a metric is unit / time (of a rate), or unit x time
   bool is_rate = false;
 
   /// Speeds are compared as the time in which a worker makes a step,

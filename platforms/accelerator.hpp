@@ -26,6 +26,8 @@ struct Accelerator {
   int process_nm = 0;                // of the chip
   int dies = 1;                      // that act as one GPU
   double power_w = 0;                // limit of the board, for one GPU
+  double power_min_w = 0;            // the lowest that may be set instead; 0: not stated
+  std::string memory_kind;           // "HBM2e", "GDDR6"; empty: not stated
   /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
   FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
   double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower
@@ -40,5 +42,8 @@ struct Accelerator {
 /// shows that: peak_fp32 = 2 multiprocessors cores_per_multiprocessor boost_clock within 3 %, peak_bf16 = peak_bf16_sparse / 2
 /// within 2 %. Throws InputError.
 Accelerator read_accelerator(std::string name, JsonReader json);
+
+/// "300W". Throws InputError.
+double read_watts(const JsonReader& json, const char* key);
 
 }  // namespace rehearse

@@ -59,7 +59,15 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
     json.expect(accelerator.process_nm >= 1 && accelerator.process_nm <= 1000, "process_nm", "1 to 1000");
   accelerator.dies = json.optional<int>("dies", 1);
   json.expect(accelerator.dies >= 1 && accelerator.dies <= 64, "dies", "1 to 64");
-  if (json.has("power")) accelerator.power_w = read_number_of(json, "power", "W", "a power in watts, such as \"400W\"");
+  if (json.has("power")) accelerator.power_w = read_watts(json, "power");
+  if (json.has("power_min")) {
+    accelerator.power_min_w = read_watts(json, "power_min");
+    json.expect(accelerator.power_min_w <= accelerator.power_w, "power_min", "at most \"power\"");
+  }
+  accelerator.memory_kind = json.optional<std::string>("memory_kind", "");
+  if (json.has("memory_kind"))
+    json.expect(accelerator.memory_kind.starts_with("HBM") || accelerator.memory_kind.starts_with("GDDR"),
+                "memory_kind", "HBM or GDDR with its generation, such as \"HBM2e\"");
   if (json.has("boost_clock"))
     accelerator.boost_clock_hz =
         1e6 * read_number_of(json, "boost_clock", "MHz", "a clock in megahertz, such as \"1410MHz\"");
@@ -74,6 +82,10 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
 }
 
 }  // namespace
+
+double read_watts(const JsonReader& json, const char* key) {
+  return read_number_of(json, key, "W", "a power in watts, such as \"400W\"");
+}
 
 Accelerator read_accelerator(std::string name, JsonReader json) {
   json.use_schema(accelerator_schema);

@@ -586,6 +586,7 @@ Profile read_profile(JsonReader json) {
     for (const auto& [architecture, value] : json.child("sustained_power").items())
       if (architecture != "source")
         profile.sustained_power[architecture] = share(json.child("sustained_power"), architecture);
+  if (json.has("power")) profile.power = read_board_power(json.child("power"));
   if (json.has("kernels"))
     profile.kernels = std::make_shared<const kernels::Model>(kernels::read_model(json.child("kernels")));
   if (json.has("frameworks")) profile.frameworks = read_frameworks(json.child("frameworks"));

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "platforms/board_power.hpp"
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/startup.hpp"
 #include "sim/base/collective_kind.hpp"
@@ -368,6 +369,7 @@ struct Profile {
   /// By GPU or architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
   /// kernels are measured, and memory and links draw, too. kernels::limited_by_power() gives their clock. 1 of others.
   std::map<std::string, double> sustained_power;
+  BoardPowerValues power;                       // what GPUs draw; by default what ships
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out
   ServerParameters servers;
   NetworkParameters network;

@@ -96,6 +96,8 @@ std::string accelerator_schema() {
     "process_nm": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "of the chip, in nm" },
     "dies": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1, "description": "that act as one GPU" },
     "power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "limit of the board, for one GPU: 400W" },
+    "power_min": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "the lowest limit that may be set instead (nvidia-smi -q -d POWER); not stated: a quarter of power" },
+    "memory_kind": { "type": "string", "pattern": "^(HBM|GDDR)[0-9][0-9A-Za-z]*$", "description": "such as HBM2e, GDDR6: what a byte takes of power" },
     "peak_fp32_matrix": { "$ref": "#/$defs/speed", "description": "dense, with matrix units that multiply in fp32" },
     "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
@@ -297,6 +299,18 @@ constexpr std::string_view kProfileCompute = R"json({
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
     "sustained_power": { "type": "object", "description": "with kernels: share of a board's power that is left for products in a training of hours, by architecture or, before that, by GPU", "properties": { "source": { "type": "string" } }, "additionalProperties": { "$ref": "#/$defs/share" } },
+    "power": { "type": "object", "additionalProperties": false, "description": "what GPUs' boards draw: platforms/board_power.hpp has the formulas, and where the values that are taken if none are stated come from", "properties": {
+      "source": { "type": "string" },
+      "rest_stacked": { "$ref": "#/$defs/share", "description": "of the board's limit, with HBM, that it draws without kernels" },
+      "rest_soldered": { "$ref": "#/$defs/share", "description": "the same with GDDR" },
+      "active": { "$ref": "#/$defs/share", "description": "of the limit, besides while a kernel runs" },
+      "polling": { "$ref": "#/$defs/share", "description": "of the limit, besides while kernels of a collective wait" },
+      "vector_flop": { "type": "number", "exclusiveMinimum": 0, "maximum": 1000, "description": "pJ per FLOP of fp32 units, at 16 nm" },
+      "matrix_flop": { "type": "number", "exclusiveMinimum": 0, "maximum": 1000, "description": "pJ per FLOP of matrix units, 16 bits, at 16 nm" },
+      "byte_stacked": { "type": "number", "exclusiveMinimum": 0, "maximum": 10000, "description": "pJ per byte of HBM" },
+      "byte_soldered": { "type": "number", "exclusiveMinimum": 0, "maximum": 10000, "description": "pJ per byte of GDDR" },
+      "voltage_floor": { "$ref": "#/$defs/share", "description": "of the voltage at the full clock" },
+      "voltage_slope": { "type": "number", "exclusiveMinimum": 0, "maximum": 10, "description": "of that share by the clock's, above the floor" } } },
     "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise, which also has what another leaves out", "additionalProperties": {
       "type": "object", "additionalProperties": false, "properties": {
         "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },

@@ -57,6 +57,8 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
   const auto at = [&](const char* key) { return "/cluster/groups/" + std::to_string(index) + "/" + key; };
   if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go by chance"};
   if (group.is_standby) return Undescribed{at("standby"), "machines that come and go by chance"};
+  if (group.power_limit_w) return Undescribed{at("power_limit"), "GPUs below their boards' limit"};
+  if (group.step_time) return Undescribed{at("step_time"), "stated times of steps"};
   if (group.role == Role::kWorker) {
     const bool is_first = &group == &scenario.first_workers();
     if (is_first && group.batch != scenario.batch)

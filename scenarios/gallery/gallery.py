@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: fourteen questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: fifteen questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -122,6 +122,14 @@ def policies(queue):
             f"{worst['mean_completion_time_s'] / 3600:.1f} h; but the last one ends {abs(last):.1f} h {'later' if last > 0 else 'sooner'}.", bars)
 
 
+def energy(swept):
+    by_limit = {str(next(iter(row["parameters"].values()))): row["summary"] for row in swept["rows"]}
+    full, least = by_limit["700W"], min(by_limit.items(), key=lambda entry: entry[1]["energy_kwh"])
+    return (f"{full['energy_kwh'] / 1e3:.0f} MWh and {full['co2_kg'] / 1e3:.0f} t of CO2 for a trillion tokens; with GPUs limited to {least[0][:-1]} W "
+            f"{100 * (1 - least[1]['energy_kwh'] / full['energy_kwh']):.0f} % less, in {100 * (least[1]['time_s'] / full['time_s'] - 1):.0f} % more time.",
+            [(limit, summary["co2_kg"] / 1e3) for limit, summary in by_limit.items()])
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -152,6 +160,9 @@ QUESTIONS = [
              ["provision --model llama3_70b --tokens 1T --gpus 512 --instance p5.48xlarge"], "s of a step, of the best plans", way_to_train),
     Question("queue", "Which policy for a queue of jobs of two teams on 32 V100?",
              ["queue scenarios/queue/two-teams.json"], "h from arrival to end, in the mean", policies),
+    Question("energy", "What does Llama 3 8B on 64 H100 take in kWh and CO2, and with less power?",
+             ["sweep scenarios/llama3-8b.json --grid /cluster/groups/0/power_limit=300W,400W,500W,600W,700W --set /training/steps=953675 --set "
+              + shlex.quote('/cluster/electricity={"gco2_per_kwh": 400, "pue": 1.2}')], "t CO2", energy),
 ]
 
 
@@ -184,7 +195,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Fourteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Fifteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

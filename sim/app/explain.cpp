@@ -12,6 +12,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
@@ -180,6 +181,9 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
   const bool by_kernels = scenario.profile.kernels != nullptr;
   const Seconds dispatch =
       by_kernels ? scenario.profile.framework(scenario.framework).dispatch : scenario.profile.host.dispatch;
+  const BoardPower board = board_power(scenario, group);
+  std::string limit;
+  if (group.power_limit_w) append(limit, ", limited to %.4g W", *group.power_limit_w);
   append(text, "GPU %s: peak %s, memory %s, ", gpu.name.c_str(), to_text(scenario.peak_of(gpu)).c_str(),
          to_text(gpu.memory_bandwidth).c_str());
   if (by_kernels)
@@ -189,6 +193,11 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
   append(text, "one step computes for %.2f ms in %zu kernels; dispatching them takes %.2f ms\n",
          plan.gpu_time.value() * 1e3, plan.kernels.size(),
          dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+  if (has_board_power(gpu))
+    append(text, "  board of %.4g W%s: %.3g W at rest; kernels and update of a step draw %.4g J besides (%s, %d nm)\n",
+           gpu.power_w, limit.c_str(), board.rest_w(),
+           step_energy(plan, scenario.training.strategy.exchange.accumulation_steps), gpu.memory_kind.c_str(),
+           gpu.process_nm);
   return text;
 }
 

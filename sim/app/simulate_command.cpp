@@ -109,6 +109,26 @@ void print_samples(const SampleCounts& samples) {
 /// Whether something has ended the steady state long before the run.
 bool is_of_a_part(const Summary& summary) { return summary.window.end < summary.time * 0.9; }
 
+/// ", 1.2 USD, 3.4 kg CO2", as far as the scenario says what a kWh costs and emits.
+std::string price_of_energy(const Scenario& scenario, double kwh) {
+  std::string text;
+  if (const auto usd = usd_of_energy(scenario, kwh)) text += ", " + display(*usd) + " USD";
+  if (const auto co2 = co2_of_energy(scenario, kwh)) text += ", " + display(*co2) + " kg CO2";
+  return text;
+}
+
+void print_energy(const Scenario& scenario, const Summary& summary) {
+  const auto& energy = summary.energy;
+  if (!energy) return;
+  std::printf("%-24s a GPU %.4g W, its machine %.4g W\n", "power", energy->gpu_power_w, energy->node_power_w);
+  const double kwh = energy->kwh(scenario.electricity);
+  std::printf("%-24s %s kWh%s", "energy", display(kwh).c_str(), price_of_energy(scenario, kwh).c_str());
+  if (const auto& target = summary.to_target; target && target->energy_kwh)
+    std::printf("; to the target %s kWh%s", display(*target->energy_kwh).c_str(),
+                price_of_energy(scenario, *target->energy_kwh).c_str());
+  std::printf("\n");
+}
+
 void print_summary(const Scenario& scenario, const Summary& summary) {
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   std::printf("%-24s %s steps/s (%s), %s samples/s\n", "speed", display(summary.steps_per_s).c_str(),
@@ -133,6 +153,7 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
     std::printf("%-24s %s USD\n", "cost", display(*summary.cost_usd).c_str());
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
+  print_energy(scenario, summary);
   if (const auto& target = summary.to_target)
     std::printf("%-24s %s, %s updates, %s samples%s%s\n", "to the target", time_text(target->time.value()).c_str(),
                 count_text(target->updates).c_str(), count_text(target->samples).c_str(),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/scenario/gpu_power.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -19,6 +21,7 @@ TrainingLog::TrainingLog(const Cluster& cluster, Workers& workers, SteadyWindow&
       checkpoints_{job.checkpoints},
       gpu_time_(cluster.site.machines.size()),
       memory_time_(gpu_time_.size()),
+      energy_(gpu_time_.size()),
       timed_steps_(gpu_time_.size()),
       recorded_by_(gpu_time_.size(), -1),
       stands_for_(gpu_time_.size(), 1) {
@@ -65,6 +68,7 @@ void TrainingLog::end_step(Worker& worker, std::int64_t global_step) {
     const auto repeats = static_cast<double>(worker.step.repeats);
     gpu_time_[m] += worker.plan->gpu_time * worker.passes * repeats;
     memory_time_[m] += worker.plan->memory_time * worker.passes * repeats;
+    energy_[m] += step_energy(*worker.plan, worker.passes) * repeats;
     timed_steps_[m] += worker.step.repeats;
   }
   end_recording(worker);
@@ -151,7 +155,14 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
   record.memory_time_per_step.resize(machines);
   record.update_per_step.resize(machines);
   record.host_work.resize(machines);
+  record.gpu_energy_per_step.resize(machines);
   std::map<const ComputePlan*, HostWork> host_works;
+  std::map<const ComputePlan*, double> energies;
+  const auto energy = [&](const ComputePlan& plan) {
+    const auto [known, is_new] = energies.try_emplace(&plan);
+    if (is_new) known->second = step_energy(plan, passes);
+    return known->second;
+  };
   const auto host_work = [&](const ComputePlan& plan) -> const HostWork& {
     const auto [known, is_new] = host_works.try_emplace(&plan);
     if (is_new) known->second = host_work_of(plan, passes);
@@ -165,23 +176,27 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
     record.update_per_step[m] = plan.update;
+    record.gpu_energy_per_step[m] = energy(plan);
     record.host_work[m] = host_work(plan);
     const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
     if (timed_steps_[by] == 0) continue;
     const auto steps = static_cast<double>(timed_steps_[by]);
     record.gpu_time_per_step[m] = gpu_time_[by] / steps;
     record.memory_time_per_step[m] = memory_time_[by] / steps;
+    record.gpu_energy_per_step[m] = energy_[by] / steps;
   }
   if (training_.strategy.kind->workers_per_model() == 1) return record;
   for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
     times->assign(machines, {});
   record.host_work.assign(machines, {});
+  record.gpu_energy_per_step.assign(machines, 0);
   for (const Worker& worker : workers_) {  // parts of a model on a machine: their mean
     const auto m = static_cast<std::size_t>(worker.gpu.machine);
     const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
     record.update_per_step[m] += worker.plan->update * share;
+    record.gpu_energy_per_step[m] += energy(*worker.plan) * share;
     const HostWork& own = host_work(*worker.plan);
     HostWork& mean = record.host_work[m];
     mean.overhead += own.overhead * share;

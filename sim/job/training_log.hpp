@@ -48,6 +48,7 @@ class TrainingLog {
   Membership& membership_;
   Checkpoints& checkpoints_;
   std::vector<Seconds> gpu_time_, memory_time_;  // [machines] of all steps
+  std::vector<double> energy_;                   // [machines] J of a GPU, of all steps
   std::vector<std::int64_t> timed_steps_;        // [machines]
   SampleCounts samples_;
   std::vector<MachineIndex> recorded_by_;  // [machines]

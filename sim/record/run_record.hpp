@@ -104,11 +104,13 @@ struct RunRecord {
   LossCounts losses;                          // of packets
   std::vector<Seconds> gpu_time_per_step;     // [machines] of one worker, 0 without
   std::vector<Seconds> memory_time_per_step;  // [machines]
-  std::vector<Seconds> update_per_step;       // [machines] of all variables, by a worker that does it itself
-  std::vector<HostWork> host_work;            // [machines] of one worker in a step
-  std::vector<Bytes> placed_bytes;            // [machines] bytes of trainable variables, servers only
-  std::vector<int> placed_variables;          // [machines]
-  std::vector<std::string> unit_names;        // of the messages' units
+  std::vector<double>
+      gpu_energy_per_step;               // [machines] J of one GPU of a worker, besides those at rest (step_energy())
+  std::vector<Seconds> update_per_step;  // [machines] of all variables, by a worker that does it itself
+  std::vector<HostWork> host_work;       // [machines] of one worker in a step
+  std::vector<Bytes> placed_bytes;       // [machines] bytes of trainable variables, servers only
+  std::vector<int> placed_variables;     // [machines]
+  std::vector<std::string> unit_names;   // of the messages' units
   /// Identical workers were folded: only workers of this machine recorded steps, for those of the machines that name
   /// it. -1: every worker of the machine recorded its own.
   std::vector<MachineIndex> recorded_by;  // [machines]

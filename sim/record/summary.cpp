@@ -17,9 +17,6 @@
 
 namespace rehearse {
 
-namespace {
-
-/// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
 double share_of_window(const RunRecord& record, std::size_t machine) {
   const Span window = record.window;
   double share = 0;
@@ -29,6 +26,8 @@ double share_of_window(const RunRecord& record, std::size_t machine) {
   }
   return share;
 }
+
+namespace {
 
 /// [machines] sum over the machine's workers of (steps - 1) / (time from first to last end of a step) in the window. Steps of
 /// workers that do not wait for one another come unevenly, and the mean of rates from a few is too fast: those take the
@@ -250,6 +249,23 @@ void set_staleness(Summary& summary, const RunRecord& record, const StepParts& s
   if (step.steps > 0) summary.staleness_mean = staleness / step.steps;
 }
 
+/// Null where what GPUs draw is not known, or what a kWh costs.
+void add_energy(const Scenario& scenario, const Summary& summary, Json& json) {
+  const auto& energy = summary.energy;
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  const auto of = [&](double value) { return energy ? Json(value) : Json(nullptr); };
+  const RunEnergy known = energy.value_or(RunEnergy{});
+  const double kwh = known.kwh(scenario.electricity);
+  json["gpu_power_w"] = of(known.gpu_power_w);
+  json["node_power_w"] = of(known.node_power_w);
+  json["energy_per_step_j"] = of(summary.steps_per_s > 0 ? known.all_power_w / summary.steps_per_s : 0);
+  json["gpu_energy_per_sample_j"] = of(summary.samples_per_s > 0 ? known.all_gpu_power_w / summary.samples_per_s : 0);
+  json["gpu_energy_kwh"] = of(known.gpu_j / kJoulesPerKwh);
+  json["energy_kwh"] = of(kwh);
+  json["usd_energy"] = energy ? or_null(usd_of_energy(scenario, kwh)) : Json(nullptr);
+  json["co2_kg"] = energy ? or_null(co2_of_energy(scenario, kwh)) : Json(nullptr);
+}
+
 Json to_json(const MachineSummary& machine) {
   Json entry{{"name", machine.name}};
   entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
@@ -362,11 +378,17 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   summary.wait_for_slowest = step.others;
   set_staleness(summary, record, step);
 
+  summary.energy = energy_of(scenario, record, rates);
   summary.cost_usd = cost_until(scenario, record, Seconds{std::numeric_limits<double>::infinity()});
   if (scenario.has_revocations() || record.interruptions.pauses + record.interruptions.restarts > 0)
     summary.interruptions = record.interruptions;
   if (scenario.loses_packets()) summary.losses = record.losses;
   if (scenario.training.target) summary.to_target = forecast(scenario, record, summary, workers);
+  if (summary.to_target && summary.energy) {
+    const bool is_of_run = record.target && summary.to_target->time == record.target->at;
+    const double watts = is_of_run ? summary.energy->node_j / record.end.value() : summary.energy->all_power_w;
+    summary.to_target->energy_kwh = watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
+  }
 
   summary.verdict = judge(scenario, summary, step, record.busiest_link);
   std::array<char, 17> hex{};
@@ -430,6 +452,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"machines", std::move(machines)},
             {"fingerprint", summary.fingerprint}};
   add_gpu_memory(scenario, json);
+  add_energy(scenario, summary, json);
   if (const auto& what = summary.interruptions)
     json["interruptions"] = {
         {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
@@ -449,6 +472,10 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     json["training_time_s_low"] = shortest(target->time.value());
     json["training_time_s_high"] = longest(target->time.value());
     json["training_cost_usd"] = or_null(target->cost_usd);
+    const auto kwh = target->energy_kwh;
+    json["training_energy_kwh"] = or_null(kwh);
+    json["training_usd_energy"] = kwh ? or_null(usd_of_energy(scenario, *kwh)) : Json(nullptr);
+    json["training_co2_kg"] = kwh ? or_null(co2_of_energy(scenario, *kwh)) : Json(nullptr);
     if (!target->remark.empty()) json["warnings"].push_back("time to the target: " + target->remark);
   }
   return json;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
+#include "sim/record/energy.hpp"
 #include "sim/record/run_record.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -35,8 +36,9 @@ struct Forecast {
   double updates = 0;  // whole ones if they are synchronous; at least 1
   double samples = 0;
   Seconds time{};
-  std::optional<double> cost_usd;  // of machines that stay to the end, billed once for all of the time
-  std::string remark;              // what it does not count; empty if it counts all
+  std::optional<double> cost_usd;    // of machines that stay to the end, billed once for all of the time
+  std::optional<double> energy_kwh;  // at the mean power of the run, what the site adds included
+  std::string remark;                // what it does not count; empty if it counts all
 };
 
 /// A part of the mean step of a worker.
@@ -74,7 +76,8 @@ struct Summary {
   double samples_per_s = 0;
   Seconds iteration_time{};        // mean time from one of a worker's own steps to its next one, pauses included
   std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
-  double gpu_utilization = 0;      // mean over workers
+  std::optional<RunEnergy> energy;
+  double gpu_utilization = 0;  // mean over workers
   /// Mean part of a step in which the worker waits for network, servers and other workers: StepParts::exposed().
   Seconds exposed_communication{};
   /// Part of it in which it waits for slower workers: StepParts::others.
@@ -96,6 +99,8 @@ double forecast_updates(const Scenario& scenario, const Summary& summary);
 /// Cost in USD of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if
 /// its price is unknown.
 std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);
+/// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
+double share_of_window(const RunRecord& record, std::size_t machine);
 /// Sum of the times in which the machine is paid for.
 Seconds rented_time(const RunRecord& record, std::size_t machine);
 

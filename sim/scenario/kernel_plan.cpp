@@ -152,20 +152,6 @@ void share_tiles(kernels::ConvolutionValues& convolutions, const kernels::Produc
   convolutions.sharpness = products.sharpness;
 }
 
-kernels::Precision products_in(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32:
-      break;
-    case Precision::kTf32:
-      return kernels::Precision::kTf32;
-    case Precision::kFp16:
-      return kernels::Precision::kFp16;
-    case Precision::kBf16:
-      return kernels::Precision::kBf16;
-  }
-  return kernels::Precision::kFp32;
-}
-
 /// Of the board's power: of this GPU, or of its architecture.
 double sustained_share(const Profile& profile, const kernels::Gpu& gpu) {
   for (const std::string& name : {gpu.name, gpu.architecture})
@@ -187,6 +173,20 @@ kernels::StreamingKind kind_of(Optimizer optimizer) {
 }
 
 }  // namespace
+
+kernels::Precision products_in(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      break;
+    case Precision::kTf32:
+      return kernels::Precision::kTf32;
+    case Precision::kFp16:
+      return kernels::Precision::kFp16;
+    case Precision::kBf16:
+      return kernels::Precision::kBf16;
+  }
+  return kernels::Precision::kFp32;
+}
 
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place) {

@@ -20,6 +20,9 @@ struct KernelSetting {
   kernels::Precision scalars = kernels::Precision::kFp32;   // of activations
 };
 
+/// Precision of kernels of that of a scenario.
+kernels::Precision products_in(Precision precision);
+
 /// Of a profile with kernels. fp32 products are computed in tf32 where the framework does so (Framework::uses_tf32) and the
 /// GPU has units for it. Throws InputError, which names `place`, if the GPU's entry in the catalog does not state what kernels depend on.
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,

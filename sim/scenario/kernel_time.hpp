@@ -48,6 +48,8 @@ struct PlannedKernel {
   std::vector<int> completes;                 // variables whose gradient or moving average is ready afterwards
   std::optional<PlannedExchange> exchange{};  // instead of a kernel, of no time
   Seconds once{};                             // on the GPU in a step, whatever its micro-batches are
+  double bytes = 0;                           // of device memory that it reads and writes
+  double energy = 0;                          // J that the GPU draws for it, besides those at rest
 };
 
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
@@ -63,6 +65,7 @@ struct ComputePlan {
   Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
   Seconds update_loop{};      // of the host, behind the dispatch of the last kernel; the update waits for it
   Seconds gather_copies{};    // of what a sharded optimizer gathers, once it is there
+  double update_power = 0;    // W that the GPU draws during the update, besides those at rest
 };
 
 /// [vertices] that read each of the graph's exchanges; of other vertices none.

@@ -402,6 +402,7 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;
   plan.gather_copies = whole.gather_copies * share;
+  plan.update_power = whole.update_power;
   return plan;
 }
 

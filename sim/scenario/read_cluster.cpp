@@ -1,8 +1,11 @@
+#include <array>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
+#include "platforms/board_power.hpp"
 #include "platforms/pool_origin.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
@@ -45,6 +48,7 @@ class ClusterReader {
       if (!groups[i].has("colocated_with")) read_replacement(groups[i], scenario_.groups[i]);
     }
     read_start(json_);
+    if (json_.has("electricity")) read_electricity(json_.child("electricity"));
     read_network(json_, catalog_, scenario_, effective_);
     json_.reject_unknown_keys();
     return std::move(pool_origins_);
@@ -63,7 +67,7 @@ class ClusterReader {
     if (group.role == Role::kParameterServer && json.has("colocated_with")) {
       (void)json.required<std::string>("colocated_with");  // find_host() looks it up when all groups are known
       know_keys(json, {"instance", "region", "market", "zone", "spot_pool", "disk", "standby", "replacement",
-                       "joins_at", "leaves_at", "workers_per_machine", "batch_per_worker"});
+                       "joins_at", "leaves_at", "workers_per_machine", "batch_per_worker", "power_limit", "step_time"});
       json.reject_unknown_keys();
       return group;
     }
@@ -106,9 +110,10 @@ class ClusterReader {
       }
     }
     read_domain(json, group, effective);
+    read_power(json, group);
     if (json.has("replacement")) (void)json.child("replacement");  // read when all groups are known
     if (group.role != Role::kWorker)
-      know_keys(json, {"joins_at", "leaves_at", "workers_per_machine", "batch_per_worker"});
+      know_keys(json, {"joins_at", "leaves_at", "workers_per_machine", "batch_per_worker", "step_time"});
     json.reject_unknown_keys();
     return group;
   }
@@ -128,6 +133,45 @@ class ClusterReader {
     if (group.role != Role::kWorker || domain <= gpus) return;
     group.machines_per_domain = domain / gpus;
     effective["nvlink_domain"] = group.machines_per_domain * gpus;
+  }
+
+  /// What its GPUs may draw, and how long their step was measured to take then.
+  static void read_power(const JsonReader& json, Group& group) {
+    if (json.has("power_limit")) {
+      json.expect(group.role == Role::kWorker, "power_limit", "none but for workers");
+      group.power_limit_w = read_limit(json, *group.accelerator);
+    }
+    if (group.role != Role::kWorker || !json.has("step_time")) return;
+    const JsonReader step = json.child("step_time");
+    group.step_time = {.time = step.required<Seconds>("time"), .power_limit_w = group.accelerator->power_w};
+    step.expect(group.step_time->time > Seconds{}, "time", "a time above 0s");
+    if (step.has("power_limit")) group.step_time->power_limit_w = read_limit(step, *group.accelerator);
+    step.reject_unknown_keys();
+  }
+
+  static double read_limit(const JsonReader& json, const Accelerator& gpu) {
+    json.expect(has_board_power(gpu), "power_limit",
+                "none for " + gpu.name + ", whose entry does not state \"power\", \"process_nm\" and \"memory_kind\"");
+    std::array<char, 64> range{};
+    std::snprintf(range.data(), range.size(), "%.4gW to %.4gW, as the board of ", least_power_limit(gpu), gpu.power_w);
+    const double watts = read_watts(json, "power_limit");
+    json.expect(watts >= least_power_limit(gpu) && watts <= gpu.power_w, "power_limit", range.data() + gpu.name);
+    return watts;
+  }
+
+  /// { "usd_per_kwh": 0.1, "gco2_per_kwh": 400, "pue": 1.2 }
+  void read_electricity(const JsonReader& json) {
+    Electricity& electricity = scenario_.electricity;
+    const auto read = [&](const char* key, double least, double most, const char* expected) -> std::optional<double> {
+      const auto value = json.maybe<double>(key);
+      if (value) json.expect(*value >= least && *value <= most, key, expected);
+      return value;
+    };
+    electricity.usd_per_kwh = read("usd_per_kwh", 0, 100, "0 to 100 USD");
+    electricity.gco2_per_kwh = read("gco2_per_kwh", 0, 10000, "0 to 10000 g");
+    electricity.pue = read("pue", 1, 10, "1 to 10").value_or(1);
+    if (json.has("source")) (void)json.required<std::string>("source");
+    json.reject_unknown_keys();
   }
 
   /// Whose machines may be revoked, and how.

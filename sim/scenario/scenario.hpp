@@ -38,6 +38,12 @@ namespace rehearse {
 enum class Role { kWorker, kParameterServer };
 enum class Market { kOnDemand, kSpot };
 
+/// Time of a step of one worker that exchanges nothing, and the limit of its GPUs' power then, W; 0: the board's own.
+struct MeasuredStep {
+  Seconds time{};
+  double power_limit_w = 0;
+};
+
 /// `count` identical machines. A worker drives `gpus_per_worker` of its machine's GPUs: each takes an equal part of the
 /// worker's batch, is sent the variables, and sends its gradients, which the host adds up. A colocated group of
 /// parameter servers has no machines of its own: server i runs on machine i, modulo their number, of the group that it
@@ -68,6 +74,8 @@ struct Group {
   /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
   int machines_per_domain = 1;
   int gpus_per_worker = 1;
+  std::optional<double> power_limit_w;       // of each GPU; none: the board's own
+  std::optional<MeasuredStep> step_time;     // instead of the profile's
   int batch = 0;                             // samples of one worker in one step
   std::shared_ptr<const Workload> workload;  // of one GPU; null: the scenario's
 
@@ -203,6 +211,12 @@ struct OutputOptions {
   Seconds timeline_length{2};
 };
 
+/// What electricity costs where the machines are.
+struct Electricity {
+  std::optional<double> usd_per_kwh, gco2_per_kwh;
+  double pue = 1;  // power usage effectiveness: what the site draws by what machines do
+};
+
 /// How every step differs from what profile and model say: what-ifs of a diagnosis (sim/plan/slowdown.hpp). Factors of
 /// times, 1: as they are.
 struct StepChange {
@@ -231,6 +245,7 @@ struct Scenario {
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;
   CostModel costs;
+  Electricity electricity;
   Seconds start_utc{};  // time 0, from 1970-01-01 UTC: for prices and revocations that depend on it
   Fabric fabric;
   std::optional<Seconds> hop_latency;

@@ -70,6 +70,10 @@ constexpr std::string_view kProperties = R"json({
             "instance": { "description": "a name (rehearse list instances) or an object of the catalog's form; every GPU of a worker's machine trains", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/instance" }] },
             "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
             "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
+            "power_limit": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "of each GPU's board, 300W: kernels that would draw more run at a lower clock; at most the board's own, and no less than it takes (rehearse schema accelerator --keys: power, power_min)" },
+            "step_time": { "type": "object", "required": ["time"], "additionalProperties": false, "description": "measured: a step of one of its workers that exchanges nothing, instead of the profile's step times", "properties": {
+              "time": { "$ref": "#/$defs/time" },
+              "power_limit": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "of each GPU's board while it was measured; default: the board's own" } } },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },
             "nvlink_domain": { "type": "integer", "minimum": 1, "maximum": 576, "description": "GPUs that one NVSwitch joins, of machines one after another; by default what the interconnect states (72 of a GB200 NVL72's rack), or those of a machine" },
             "region": { "type": "string" },
@@ -102,6 +106,15 @@ constexpr std::string_view kProperties = R"json({
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
         "start": { "type": "string", "description": "UTC date and time at which the cluster starts, for prices and revocations that depend on it: 2020-01-15T08:00:00Z" },
+        "electricity": {
+          "type": "object",
+          "additionalProperties": false,
+          "description": "what a kilowatt-hour costs where the machines are, for usd_energy and co2_kg",
+          "properties": {
+            "usd_per_kwh": { "type": "number", "minimum": 0, "maximum": 100 },
+            "gco2_per_kwh": { "type": "number", "minimum": 0, "maximum": 10000, "description": "carbon intensity: 20 to 50 of water and nuclear power, 400 to 500 of gas, about 1000 of coal" },
+            "pue": { "type": "number", "minimum": 1, "maximum": 10, "default": 1, "description": "power usage effectiveness: what the site draws by what the machines do; 1.1 to 1.6" },
+            "source": { "type": "string" } } },
         "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/price_history" }] },
         "network": {
           "type": "object",

@@ -9,6 +9,7 @@
 
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -92,6 +93,7 @@ constexpr std::array kStepSources{Named{"computed", StepSource::kComputed}, Name
 }  // namespace
 
 StepSource step_source(const Scenario& scenario, const Group& group) {
+  if (group.step_time) return StepSource::kMeasured;
   bool is_known = false, is_measured = false;
   for (const StepTime& step : scenario.profile.step_times) {
     if (!is_of(step, scenario, group)) continue;
@@ -130,10 +132,11 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   std::map<int, std::map<int, Seconds>> by_gpus;  // by GPUs of a worker, then by batch of one of them
   for (const StepTime& step : scenario.profile.step_times)
     if (is_of(step, scenario, group)) by_gpus[step.gpus][step.batch / step.gpus] = step.time;
+  const int batch = group.batch / group.gpus_per_worker;
+  if (group.step_time) by_gpus = {{group.gpus_per_worker, {{batch, group.step_time->time}}}};
   if (by_gpus.empty()) return {};
   const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
   const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
-  const int batch = group.batch / group.gpus_per_worker;
   const auto factor = [&](std::map<int, Seconds>::const_iterator at) {
     const ModelledStep modelled = modelled_step(scenario, group, at->first);
     Seconds compute = at->second;
@@ -219,6 +222,7 @@ void slow_exchanges(ComputePlan& plan, const Scenario& scenario) {
 
 ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   ComputePlan plan = plan_of(scenario, group, scenario.workload_of(group));
+  note_traffic(plan, scenario, group);
   const UpdateTime update = update_time(scenario, group);
   plan.update = update.total;
   plan.update_dispatch = update.dispatch;
@@ -232,6 +236,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);
   change(plan, scenario.step_change);
+  draw_power(plan, scenario, group);
   slow_exchanges(plan, scenario);
   return plan;
 }

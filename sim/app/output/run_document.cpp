@@ -226,6 +226,15 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
     headlines.push_back({"cost", summary.cost_usd ? usd(*summary.cost_usd) : "no price",
                          summary.cost_usd ? range(*summary.cost_usd, false, short_text) : ""});
   }
+  if (const auto& energy = summary.energy) {
+    const std::optional<double> target = summary.to_target ? summary.to_target->energy_kwh : std::nullopt;
+    const double kwh = target.value_or(energy->kwh(scenario.electricity));
+    const auto co2 = co2_of_energy(scenario, kwh);
+    headlines.push_back({target ? "energy to the target" : "energy", short_text(kwh) + " kWh",
+                         "a GPU " + short_text(energy->gpu_power_w) + " W, its machine " +
+                             short_text(energy->node_power_w) + " W" +
+                             (co2 ? ", " + short_text(*co2) + " kg CO2" : "")});
+  }
   const Group& fullest = fullest_group(scenario);
   headlines.push_back({"memory of a GPU", gibibytes(gpu_memory_needed(scenario, fullest)),
                        "of " + gibibytes(fullest.accelerator->memory)});

@@ -1,0 +1,87 @@
+#pragma once
+// What the board of a GPU draws: at rest, while kernels run, by FLOPs and by bytes; and the clock that a limit leaves it.
+
+#include "platforms/accelerator.hpp"
+
+namespace rehearse {
+
+class JsonReader;
+
+/// Values of the formulas of BoardPower, one for a kind of memory or of unit, none for a GPU. A profile may state others ("power").
+/// By default those of board_power.cpp, which says where each comes from.
+struct BoardPowerValues {
+  BoardPowerValues();
+
+  /// Share of a board's limit that it draws with a context and no kernel, its clock up: leakage, memory, fans, regulators.
+  double rest_stacked, rest_soldered;  // HBM; GDDR, whose many chips run their interfaces at rest, too
+  /// Share of it that multiprocessors draw besides while a kernel runs, at the full clock, whatever it computes.
+  double active;
+  /// Share of it that kernels of a library draw besides while they poll for GPUs or links of a collective.
+  double polling;
+  /// pJ per FLOP in a process of 16 nm at the full clock, in proportion to the process: of fp32 units, and of matrix units with
+  /// operands of 16 bits. Other widths in proportion to their bits.
+  double vector_flop, matrix_flop;
+  double byte_stacked, byte_soldered;  // pJ per byte between device memory and multiprocessors
+  /// Voltage by that of the full clock, at x of that clock: v(x) = max(floor, 1 - slope (1 - x)).
+  double voltage_floor, voltage_slope;
+
+  friend bool operator==(const BoardPowerValues&, const BoardPowerValues&) = default;
+};
+
+/// Reads a profile's "power". Throws InputError.
+BoardPowerValues read_board_power(const JsonReader& json);
+
+/// Lowest clock of a board under load, of its boost clock: 210 of 1740 MHz (A40), 300 of 1770 (Quadro RTX 6000), nvidia-smi -q -d
+/// SUPPORTED_CLOCKS. With it some boards draw more than their lowest limit.
+inline constexpr double kLowestClock = 0.12;
+
+/// Whether stated facts tell what a board draws: its power, process and kind of memory.
+bool has_board_power(const Accelerator& accelerator);
+
+/// The smallest limit that may be asked of the board: what its entry states, else a quarter of its power.
+double least_power_limit(const Accelerator& accelerator);
+
+/// Energy of one FLOP in J, at the full clock, of operands of `bits`; with matrix units, or with the fp32 units.
+double flop_energy(const Accelerator& accelerator, const BoardPowerValues& values, double bits, bool by_matrix_units);
+
+/// A kernel as far as its power is concerned.
+struct DrawingKernel {
+  double time = 0;    // s, at the clock that the limit leaves under which it was measured
+  double memory = 0;  // part of it that the clock does not change: bytes come and go
+  double launch = 0;  // part of it before work begins, at rest
+  double flops = 0;   // J of arithmetic at the full clock
+  double bytes = 0;   // J of device memory
+};
+
+struct Draw {
+  double time = 0;    // s, under the limit
+  double energy = 0;  // J, besides those at rest
+};
+
+/// A board under a limit. At x of its full clock a kernel draws
+///   P(x) = rest + active x v(x)^2 + (flops v(x)^2 + bytes) / t(x)
+/// and takes t(x) = launch + memory + (t - launch - memory) x0 / x. The clock is the highest, down to kLowestClock, at which P is no
+/// more than the limit; x0 is that for t and the limit under which it was measured. Boards set clocks within some ten ms; that
+/// each kernel has its own makes little of phases that last shorter.
+class BoardPower {
+ public:
+  /// Both limits: at most the board's own, in W.
+  BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w, double measured_limit_w);
+
+  double rest_w() const { return rest_; }
+  double byte_energy() const { return byte_; }  // J
+  double polling_w() const { return polling_; }
+  Draw of(const DrawingKernel& kernel) const;
+
+ private:
+  double voltage_squared(double clock) const;
+  double power(const DrawingKernel& kernel, double time, double clock) const;
+  template <class Time>
+  double highest_clock(const DrawingKernel& kernel, double limit, double most, Time time) const;
+
+  BoardPowerValues values_;
+  double rest_ = 0, active_ = 0, byte_ = 0, polling_ = 0;  // W, W, J, W
+  double measured_limit_ = 0, limit_ = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,36 @@
+#pragma once
+// What a run draws: GPUs, machines, and what that costs and emits where the scenario says so.
+
+#include <optional>
+
+#include "sim/record/run_record.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// Of a run whose GPUs' power is known (has_gpu_power()).
+///   GPU      rest * (time in which its machine is rented) + sum over steps of step_energy()
+///            + polling * (time in which it waits for collectives)
+///   machine  node_power() of the means over the time in which it is rented
+/// Steps that were cut draw what they would at rest. A pipeline's bubble is at rest; a machine that is gone draws nothing.
+struct RunEnergy {
+  double gpu_j = 0;         // of all GPUs, until the last update
+  double node_j = 0;        // of all machines, from the wall
+  double gpu_power_w = 0;   // mean over GPUs of workers in the steady state
+  double node_power_w = 0;  // mean over workers' machines in the steady state
+  double all_power_w = 0;   // of all machines in the steady state
+  double all_gpu_power_w = 0;
+
+  double kwh(const Electricity& electricity) const;  // node_j with what the site adds
+};
+
+inline constexpr double kJoulesPerKwh = 3.6e6;
+
+/// `rates`: [machines] steps/s of all workers of each in the steady state. None if it is not known.
+std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& record, const std::vector<double>& rates);
+
+/// USD and kg of CO2 of so many kWh; none where the scenario does not say.
+std::optional<double> usd_of_energy(const Scenario& scenario, double kwh);
+std::optional<double> co2_of_energy(const Scenario& scenario, double kwh);
+
+}  // namespace rehearse

@@ -1,0 +1,101 @@
+#include "sim/scenario/gpu_power.hpp"
+
+#include <algorithm>
+
+#include "sim/scenario/kernel_plan.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// The peak with matrix units for operands of that precision; 0: there are none.
+FlopsPerSecond matrix_peak(const Accelerator& gpu, kernels::Precision precision) {
+  switch (precision) {
+    case kernels::Precision::kFp32:
+      return gpu.peak_fp32_matrix;
+    case kernels::Precision::kTf32:
+      return gpu.peak_tf32;
+    case kernels::Precision::kFp16:
+      return gpu.peak_fp16;
+    case kernels::Precision::kBf16:
+      return gpu.peak_bf16;
+    case kernels::Precision::kFp8:
+      return gpu.peak_fp8;
+  }
+  return {};
+}
+
+/// J of one FLOP of products and convolutions.
+double product_energy(const Accelerator& gpu, const BoardPowerValues& values, kernels::Precision precision) {
+  // Without matrix units fp16 is at most twice as fast as fp32.
+  constexpr double kVectorRatio = 2.5;
+  const FlopsPerSecond peak = matrix_peak(gpu, precision);
+  const bool by_matrix_units = precision == kernels::Precision::kFp32 || precision == kernels::Precision::kTf32
+                                   ? peak > FlopsPerSecond{}
+                                   : peak > gpu.peak_fp32 * kVectorRatio;
+  return flop_energy(gpu, values, 8 * kernels::bytes_of(precision), by_matrix_units);
+}
+
+kernels::Precision precision_of_products(const Scenario& scenario, const Group& group) {
+  if (scenario.profile.kernels)
+    return kernel_setting(scenario.profile, scenario.framework, scenario.precision, *group.accelerator, group.place)
+        .products;
+  return products_in(scenario.precision);
+}
+
+}  // namespace
+
+BoardPower board_power(const Scenario& scenario, const Group& group) {
+  const double own = group.accelerator->power_w;
+  return {*group.accelerator, scenario.profile.power, group.power_limit_w.value_or(own),
+          group.step_time ? group.step_time->power_limit_w : own};
+}
+
+bool has_gpu_power(const Scenario& scenario) {
+  return std::ranges::all_of(scenario.groups, [](const Group& group) {
+    return group.role != Role::kWorker || (group.accelerator && has_board_power(*group.accelerator));
+  });
+}
+
+void note_traffic(ComputePlan& plan, const Scenario& scenario, const Group& group) {
+  const double rate = group.accelerator->memory_bandwidth.value() *
+                      (scenario.profile.kernels ? 1 : scenario.profile.gpu.memory_efficiency);
+  const OperatorGraph& graph = scenario.workload_of(group).graph;
+  for (PlannedKernel& kernel : plan.kernels) {
+    const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
+    kernel.bytes = op.measured_time ? as_double(op.bytes_read + op.bytes_written) : kernel.time.memory.value() * rate;
+  }
+}
+
+void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group) {
+  const Accelerator& gpu = *group.accelerator;
+  if (!has_board_power(gpu)) return;
+  const BoardPowerValues& values = scenario.profile.power;
+  const BoardPower board = board_power(scenario, group);
+  const double each = product_energy(gpu, values, precision_of_products(scenario, group)),
+               each_in_fp8 = product_energy(gpu, values, kernels::Precision::kFp8);
+  const OperatorGraph& graph = scenario.workload_of(group).graph;
+  for (PlannedKernel& kernel : plan.kernels) {
+    const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
+    const Draw draw = board.of({.time = kernel.time.total.value(),
+                                .memory = std::min(kernel.time.memory, kernel.time.total - kernel.time.launch).value(),
+                                .launch = kernel.time.launch.value(),
+                                .flops = op.flops.value() * (op.is_fp8 ? each_in_fp8 : each),
+                                .bytes = kernel.bytes * board.byte_energy()});
+    kernel.energy = draw.energy;
+    if (draw.time == kernel.time.total.value()) continue;
+    plan.gpu_time += Seconds{draw.time} - kernel.time.total;
+    kernel.time.total = Seconds{draw.time};
+  }
+  // Updates read and write memory at its rate.
+  const double second = gpu.memory_bandwidth.value() * board.byte_energy();
+  plan.update_power = board.of({.time = 1, .memory = 1, .bytes = second}).energy;
+}
+
+double step_energy(const ComputePlan& plan, int passes) {
+  double energy = 0;
+  for (const PlannedKernel& kernel : plan.kernels) energy += kernel.energy;
+  return energy * passes + (plan.update - plan.update_dispatch).value() * plan.update_power;
+}
+
+}  // namespace rehearse
