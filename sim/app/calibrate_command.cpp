@@ -118,7 +118,7 @@ int run(const CalibrateCommand& command) {
   if (fit.uncertainty.residual > 0)
     std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
                  100 * fit.interval_coverage, fit.interval_rows);
-  for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  print_warnings(fit.warnings);
   return kSuccess;
 }
 
@@ -128,7 +128,7 @@ void say_remarks(const Study& study, const Catalog& catalog, const CommonOptions
   if (common.is_quiet) return;
   std::vector<std::string> remarks = study.remarks;
   std::ranges::move(other_gpu_remarks(study, catalog), std::back_inserter(remarks));
-  for (const std::string& remark : remarks) std::fprintf(stderr, "rehearse: warning: %s\n", remark.c_str());
+  print_warnings(remarks);
 }
 
 std::FILE* print_fitted(const CommonOptions& common, const std::string& text) {

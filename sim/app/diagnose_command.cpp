@@ -205,10 +205,6 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
   return document;
 }
 
-void say_warnings(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-}
-
 /// Of --log, if it is of a training like the scenario's.
 std::optional<Measured> measured_by_log(const DiagnoseCommand& command, const Json& scenario, const Catalog& catalog) {
   if (!command.log) return {};
@@ -227,7 +223,7 @@ std::optional<Measured> measured_by_log(const DiagnoseCommand& command, const Js
     contradiction = other;
   }
   if (!found) throw InputError{command.log->string() + ": " + contradiction};
-  if (!command.common.is_quiet) say_warnings(log.remarks);
+  if (!command.common.is_quiet) print_warnings(log.remarks);
   if (const auto seconds = number(*found, "step_time_s")) return Measured{Measured::Unit::kStepTime, *seconds};
   if (const auto samples = number(*found, "samples_per_s"))
     return Measured{Measured::Unit::kSamplesPerSecond, *samples};
@@ -305,9 +301,9 @@ int run(const DiagnoseCommand& command) {
   Progress progress{"simulations", command.common.is_quiet};
   const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
-  if (!command.common.is_quiet) say_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings);
+  if (!command.common.is_quiet) print_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings);
   if (!command.common.is_quiet)
-    for (const MeasuredSize& size : sizes) say_warnings(size.remarks);
+    for (const MeasuredSize& size : sizes) print_warnings(size.remarks);
   if (!sizes.empty()) {
     std::optional<SizesDiagnosis> diagnosis;
     try {

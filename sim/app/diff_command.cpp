@@ -216,8 +216,7 @@ int run(const DiffCommand& command) {
   const std::optional<RunDiff> diff =
       compare_runs(a, b, catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
   if (!diff) command.common.budget.stop();
-  if (!command.common.is_quiet)
-    for (const std::string& warning : diff->warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  if (!command.common.is_quiet) print_warnings(diff->warnings);
   const std::string json = to_json_text(to_json(a, b, *diff));
   if (command.common.output) {
     write_files({{*command.common.output / "diff.json", json},

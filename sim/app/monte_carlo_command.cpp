@@ -36,8 +36,7 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadl
     }
     std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
                stdout);
-    if (const auto remark = remark_on_unfinished(result); remark && !command.common.is_quiet)
-      std::fprintf(stderr, "rehearse: warning: %s\n", remark->c_str());
+    if (const auto remark = remark_on_unfinished(result); remark && !command.common.is_quiet) print_warning(*remark);
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;
   } catch (const MonteCarloStopped&) { command.common.budget.stop(); }

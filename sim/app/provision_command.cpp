@@ -227,11 +227,11 @@ int run(const ProvisionCommand& command) {
     const ProvisionCase provision_case = prepare_provision(request, catalog, means);
     if (!command.common.is_quiet)
       for (const std::string& reason : provision_case.dropped)
-        std::fprintf(stderr, "rehearse: warning: candidate left out: %s\n", shortened(reason, 500).c_str());
+        print_warning("candidate left out: " + shortened(reason, 500));
     const auto [low, high] = provision_case.speed_interval;
     if (const std::string warning = source_warning(provision_case.step_sources, low, high);
         !warning.empty() && !command.common.is_quiet)
-      std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+      print_warning(warning);
     const Provision result = provision(
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));

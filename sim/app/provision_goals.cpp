@@ -368,8 +368,7 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
                  prepared.positions > 0 ? (" of " + std::to_string(prepared.positions) + " tokens").c_str() : "");
   const Scenario scenario =
       read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
-  for (const std::string& warning : scenario.warnings)
-    std::fprintf(stderr, "rehearse: warning: %s\n", shortened(warning, 500).c_str());
+  for (const std::string& warning : scenario.warnings) print_warning(shortened(warning, 500));
   const Group& group = scenario.first_workers();
   if (group.market == Market::kSpot && !scenario.has_revocations())
     std::fprintf(stderr,

@@ -141,8 +141,7 @@ int run(const QueueCommand& command) {
   summary["policies"] = Json::array();
   for (const QueueRun& run : runs) summary["policies"].push_back(to_json(setup, run));
   summary["warnings"] = setup.warnings;
-  if (!command.common.is_quiet)
-    for (const std::string& warning : setup.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  if (!command.common.is_quiet) print_warnings(setup.warnings);
   if (command.common.output) {
     OutputFolder folder{*command.common.output};
     folder.write("summary.json", to_json_text(summary));

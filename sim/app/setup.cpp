@@ -214,6 +214,8 @@ Json load_checked_scenario(const fs::path& file, const std::vector<std::string>&
   return json;
 }
 
+void print_warning(const std::string& warning) { std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str()); }
+
 void show(const CommonOptions& common, const Json& json, const std::function<void()>& print) {
   if (common.prints_json)
     std::fputs(to_json_text(json).c_str(), stdout);

@@ -62,6 +62,13 @@ Json load_scenario_json(const std::filesystem::path& file, const std::vector<std
 Json load_checked_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            const Catalog& catalog);
 
+/// One line of stderr each.
+void print_warning(const std::string& warning);
+template <class Warnings>
+void print_warnings(const Warnings& warnings) {
+  for (const std::string& warning : warnings) print_warning(warning);
+}
+
 /// Prints the result of a verb: `json` with --json, else what `print` prints.
 void show(const CommonOptions& common, const Json& json, const std::function<void()>& print);
 

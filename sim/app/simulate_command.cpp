@@ -93,10 +93,6 @@ Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
                             catalog);
 }
 
-void print_warnings(const Scenario& scenario) {
-  for (const std::string& warning : scenario.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-}
-
 void print_samples(const SampleCounts& samples) {
   const auto number = [](std::int64_t count) { return std::to_string(count); };
   std::string text = number(samples.done) + " done";
@@ -210,9 +206,11 @@ int run(const SimulateCommand& command) {
   if (!command.runs) require_memory(scenario, options);
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);
-  if (command.pcap)
-    if (std::string warning = rdma_warning(scenario); !warning.empty()) scenario.warnings.push_back(std::move(warning));
-  if (!command.common.is_quiet) print_warnings(scenario);
+  if (!command.common.is_quiet) {
+    print_warnings(scenario.warnings);
+    const std::string of_captures = command.pcap ? rdma_warning(scenario) : "";
+    if (!of_captures.empty()) print_warning(of_captures);
+  }
   const std::string program = command.prints_program ? program_text(scenario) : "";
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
   if (command.prints_program) {
@@ -239,8 +237,7 @@ int run(const SimulateCommand& command) {
         "rehearse: warning: this run takes longer than 60 days: of many (--runs) those are given up that are not "
         "finished after that, or after ten times their work (/training/recovery/give_up_after)\n",
         stderr);
-  if (!simulated.warning.empty() && !command.common.is_quiet)
-    std::fprintf(stderr, "rehearse: warning: %s\n", simulated.warning.c_str());
+  if (!simulated.warning.empty() && !command.common.is_quiet) print_warning(simulated.warning);
   std::vector<std::string> written;
   if (command.common.output) {
     progress.say("writing " + command.common.output->string());

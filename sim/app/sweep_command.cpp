@@ -344,8 +344,7 @@ void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
     low = std::min(low, row.summary["steps_per_s_low"].get<double>() / speed);
     high = std::max(high, row.summary["steps_per_s_high"].get<double>() / speed);
   });
-  if (const std::string warning = source_warning(sources, low, high); !warning.empty())
-    std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  if (const std::string warning = source_warning(sources, low, high); !warning.empty()) print_warning(warning);
 }
 
 int run(const SweepCommand& command) {

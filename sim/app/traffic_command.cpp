@@ -137,12 +137,6 @@ void print_one(const RunTraffic& run, const TrafficStatistics& statistics) {
     std::printf("... and %zu more pairs, which matrix.csv of -o has\n", traffic.pairs.size() - kMostPairLines);
 }
 
-template <class Warnings>
-void print_warnings(const TrafficCommand& command, const Warnings& warnings) {
-  if (command.common.is_quiet) return;
-  for (const std::string& warning : warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
-}
-
 int run_one(const TrafficCommand& command) {
   const TrafficOptions options = read_options(command);
   const BurstOptions burst_options = read_burst_options(command);
@@ -151,7 +145,7 @@ int run_one(const TrafficCommand& command) {
   if (run.is_simulated)
     if (std::string warning = rdma_warning(scenario_of_run(command.inputs.front())); !warning.empty())
       run.traffic.warnings.push_back(std::move(warning));
-  print_warnings(command, run.traffic.warnings);
+  if (!command.common.is_quiet) print_warnings(run.traffic.warnings);
   const TrafficStatistics statistics = traffic_statistics(run, burst_options);
   const Json json = to_json(run, statistics);
   std::vector<std::string> written;
@@ -185,7 +179,7 @@ int run_several(const TrafficCommand& command) {
       continue;
     }
     const RunTraffic run = read_traffic(input, options, command.common.budget);
-    print_warnings(command, run.traffic.warnings);
+    if (!command.common.is_quiet) print_warnings(run.traffic.warnings);
     runs.push_back(traffic_of_run(input, run, traffic_statistics(run, burst_options)));
   }
   if (!sweeps.empty()) {
@@ -197,7 +191,7 @@ int run_several(const TrafficCommand& command) {
   std::set<std::string> warnings;
   for (const TrafficOfRun& run : runs)
     if (!run.warning.empty()) warnings.insert(run.warning);
-  print_warnings(command, warnings);
+  if (!command.common.is_quiet) print_warnings(warnings);
   const TrafficRegressions regressions = regress_traffic(runs);
   const Json json = to_json(runs, regressions);
   std::vector<std::string> written;

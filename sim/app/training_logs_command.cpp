@@ -77,7 +77,7 @@ int calibrate_training_logs(const CalibrateCommand& command) {
     say_written(command.common, *command.common.output);
   }
   print(print_fitted(command.common, text), fit);
-  for (const std::string& warning : fit.warnings) std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str());
+  print_warnings(fit.warnings);
   return kSuccess;
 }
 

@@ -240,6 +240,7 @@ bool for_each_isolated(std::size_t count, int parallel, const RunJob& job, const
   SharedCounter counter;
   Children children;
   auto most = static_cast<std::size_t>(parallel);
+  const std::size_t ahead = std::max(reuse.ahead, most);
   const pid_t parent = ::getpid();
   std::optional<std::size_t> next = counter.take(count);
   std::vector<bool> is_handed_over(count);
@@ -251,7 +252,7 @@ bool for_each_isolated(std::size_t count, int parallel, const RunJob& job, const
   };
   while (next || children.count() > 0) {
     if (limits.is_stopped && limits.is_stopped()) return false;
-    while (next && children.count() < most) {
+    while (next && children.count() < most && (children.count() == 0 || *next < handed_over + ahead)) {
       const std::size_t end = std::min(count, handed_over + reuse.ahead);
       std::optional<Child> child =
           start(*next, [&](int pipe) { run_child(*next, end, reuse.most_s, counter, job, pipe, parent); });

@@ -289,7 +289,7 @@ TEST_CASE("calibrate writes the fitted profile and a page about it, twice the sa
   const Outcome outcome = calibrate("one.html");
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.err.empty());
-  for (const char* text : {"1 values fitted to 3 rows by ", "/gpu/peak_efficiency/K80",
+  for (const char* text : {"1 value fitted to 3 rows by ", "/gpu/peak_efficiency/K80",
                            "bootstrap over rows: ", ", over folds: ", "leaving one (workers) out"})
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
   const std::string profile = read_file(folder.path / "p.json", kMiB);

@@ -10,7 +10,7 @@
 namespace rehearse {
 
 TEST_CASE("every shipped scenario runs for a few steps") {
-  const std::set<std::string> others{"provision", "spaces", "studies", "sweeps"};  // other kinds of files
+  const std::set<std::string> others{"provision", "queue", "spaces", "studies", "sweeps"};  // other kinds of files
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{source_folder() + "/scenarios"}) {
     const std::string folder = entry.path().lexically_relative(source_folder() + "/scenarios").begin()->string();

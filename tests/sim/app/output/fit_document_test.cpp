@@ -36,9 +36,9 @@ TEST_CASE("the page of a fit has values, measured against predicted, and residua
         {.measured = row.measured, .simulated = row.measured * 1.1, .error_pct = 10, .problem = {}});
   const std::string seen = fit_report({study}, fit, "mine");
   for (const char* text :
-       {"Fit of profile mine", "1 values fitted to 3 rows by 7 simulations", R"(/host/dispatch\u003c)",
-        "150us to 260us", "151us to 261us", "152us to 262us", "no row depends on /x", "4.5 %",
-        "Predicted against measured", "Residuals by gpu", "Residuals by run"})
+       {"Fit of profile mine", "1 value fitted to 3 rows by 7 simulations", R"(/host/dispatch\u003c)", "150us to 260us",
+        "151us to 261us", "152us to 262us", "no row depends on /x", "4.5 %", "Predicted against measured",
+        "Residuals by gpu", "Residuals by run"})
     CHECK_MESSAGE(seen.find(text) != std::string::npos, text);
   CHECK(count(seen, R"("points":true)") == 1 + study.group_by.size());
   CHECK(seen.find("predicted by fits without it") == std::string::npos);
