@@ -5,6 +5,10 @@
 #include <stdexcept>
 #include <string>
 
+#ifndef REHEARSE_SIMGRID_LIBRARY
+#define REHEARSE_SIMGRID_LIBRARY "rehearse-simgrid.so"  // found by the run path of the program
+#endif
+
 namespace rehearse {
 
 namespace {
@@ -13,7 +17,7 @@ using MakeEngine = SimgridBackend::Engine*(const Topology&, FlowSolver);
 
 /// From the library, which stays loaded.
 MakeEngine* find_make_engine() {
-  void* library = dlopen("rehearse-simgrid.so", RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(REHEARSE_SIMGRID_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   void* symbol = library != nullptr ? dlsym(library, "rehearse_make_simgrid_engine") : nullptr;
   if (symbol == nullptr) throw std::runtime_error{std::string{"SimGrid cannot be loaded: "} + dlerror()};
   return reinterpret_cast<MakeEngine*>(symbol);
