@@ -20,6 +20,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/collective/collective.hpp"
+#include "sim/plan/goal.hpp"
 #include "workloads/model_zoo.hpp"
 
 namespace rehearse {
@@ -29,6 +30,8 @@ namespace {
 struct ListCommand {
   CommonOptions common;
   std::string kind;
+  std::string gpu, provider;  // of instances
+  bool is_spot = false;
 };
 
 void add_options(Options options, ListCommand& command) {
@@ -37,6 +40,9 @@ void add_options(Options options, ListCommand& command) {
           "KIND", command.kind,
           "gpus, instances, interconnects, regions, models, profiles, spot_pools, messaging, topologies or algorithms")
       .required();
+  options.add_option("--gpu", command.gpu, "NAME", "Of instances, those with this GPU; A100 is also A100 80GB");
+  options.add_option("--provider", command.provider, "NAME", "Of instances, those of aws, gce, azure or another");
+  options.add_flag("--spot", command.is_spot, "Of instances, those with a spot price");
   options.add_flag("--json", command.common.prints_json, "Print an array of objects instead of lines");
   add_catalogs(options, command.common);
 }
@@ -121,7 +127,28 @@ Entry describe_instance(const Catalog& catalog, const std::string& name) {
            {"nics", instance.nics},
            {"on_demand", on_demand},
            {"spot", spot},
+           {"provider", instance.provider},
            {"source", instance.source}}};
+}
+
+/// Those of the list that the options ask for.
+std::vector<Entry> chosen(std::vector<Entry> entries, const ListCommand& command, const Catalog& catalog) {
+  if (command.gpu.empty() && command.provider.empty() && !command.is_spot) return entries;
+  if (command.kind != "instances")
+    throw InputError{"--gpu, --provider and --spot: expected \"instances\"; found " + in_quotes(command.kind)};
+  const std::vector<std::string> gpus = catalog.accelerator_names();
+  if (!command.gpu.empty() &&
+      std::ranges::none_of(gpus, [&](const std::string& gpu) { return is_board({command.gpu}, gpu); }))
+    throw InputError{"--gpu: " + unknown_name_message("GPU", command.gpu, gpus)};
+  std::erase_if(entries, [&](const Entry& entry) {
+    const Json& json = entry.json;
+    const bool has_gpu =
+        json["accelerator"].is_string() && is_board({command.gpu}, json["accelerator"].get<std::string>());
+    return (!command.gpu.empty() && !has_gpu) || (!command.provider.empty() && json["provider"] != command.provider) ||
+           (command.is_spot && json["spot"].is_null());
+  });
+  if (entries.empty()) throw NoResultError{"the catalogs have no such instance"};
+  return entries;
 }
 
 Entry describe_profile(const Catalog& catalog, const std::string& name) {
@@ -253,7 +280,7 @@ int run(const ListCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const auto* known = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& one) { return kind == one.name; });
   if (known == kKinds.end()) throw InputError{"list: " + unknown_name_message("kind", kind, names_in(kKinds))};
-  std::vector<Entry> entries = known->value(catalog);
+  std::vector<Entry> entries = chosen(known->value(catalog), command, catalog);
   if (!command.common.prints_json) {
     print_aligned(entries);
     return kSuccess;
@@ -267,7 +294,10 @@ int run(const ListCommand& command) {
 }  // namespace
 
 CommandVerb list_verb() {
-  return make_verb<ListCommand>("list", "What the catalogs hold\n\nExample: rehearse list models", add_options, run);
+  return make_verb<ListCommand>("list",
+                                "What the catalogs hold\n\nExample: rehearse list models\n"
+                                "         rehearse list instances --gpu H100 --provider aws",
+                                add_options, run);
 }
 
 }  // namespace rehearse

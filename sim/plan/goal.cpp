@@ -15,6 +15,12 @@
 
 namespace rehearse {
 
+bool is_board(const std::vector<std::string>& asked, const std::string& gpu) {
+  return asked.empty() || std::ranges::any_of(asked, [&](const std::string& name) {
+           return gpu == name || gpu.starts_with(name + " ");
+         });
+}
+
 namespace {
 
 JsonReader asked_by_option(const std::string& option) {
@@ -50,13 +56,6 @@ std::vector<int> counts_of(const MachineFilter& filter, int gpus_each) {
 
 bool is_named(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
-}
-
-/// Whether the GPU is one of those that are asked for.
-bool is_board(const std::vector<std::string>& asked, const std::string& gpu) {
-  return asked.empty() || std::ranges::any_of(asked, [&](const std::string& name) {
-           return gpu == name || gpu.starts_with(name + " ");
-         });
 }
 
 void check_names(const Catalog& catalog, const MachineFilter& filter) {

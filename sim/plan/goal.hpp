@@ -24,6 +24,9 @@ struct MachineFilter {
   std::optional<int> most_gpus;        // or powers of two of machines, and as many as there may be
 };
 
+/// Whether the GPU is one of those that are asked for, as MachineFilter::gpus means it.
+bool is_board(const std::vector<std::string>& asked, const std::string& gpu);
+
 /// So many machines of a type.
 struct MachineChoice {
   std::string instance;

@@ -547,4 +547,22 @@ TEST_CASE("Ctrl-C ends a run with exit code 130 and leaves nothing half-written"
   CHECK_FALSE(fs::exists(out));
 }
 
+TEST_CASE("instances are listed by GPU, provider and spot price") {
+  const auto names = [](const std::string& options) {
+    const Outcome outcome = rehearse_with("list instances --json " + options);
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    std::set<std::string> names;
+    for (const Json& entry : parse_json(outcome.out, "list")) names.insert(entry["name"].get<std::string>());
+    return names;
+  };
+  const std::set<std::string> of_v100 = names("--gpu V100 --provider aws");
+  CHECK(of_v100 == std::set<std::string>{"p3.2xlarge", "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"});
+  CHECK(names("--gpu V100 --provider aws --spot") == std::set<std::string>{"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"});
+  CHECK(names("").size() > names("--provider gce").size());
+  check_refused("list instances --gpu V10", 2, "--gpu: unknown GPU \"V10\"");
+  check_refused("list gpus --spot", 2, "expected \"instances\"; found \"gpus\"");
+  check_refused("list instances --gpu P4", 3, "the catalogs have no such instance");
+}
+
 }  // namespace rehearse
