@@ -42,7 +42,7 @@ Seconds duration_in(const CsvRow& row, const char* column) {
 }
 
 std::string name_in_row(const CsvRow& row, const char* column) {
-  const std::string name{row.text(column)};
+  std::string name{row.text(column)};
   if (name.empty()) row.fail(column, "expected a name");
   return name;
 }
@@ -133,6 +133,7 @@ class GavelLine {
 };
 
 /// Source: github.com/stanford-futuredata/gavel, scheduler/traces.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): other forms of the table take it
 JobTrace read_gavel(std::string text, const std::string& file_name) {
   JobTrace trace;
   if (const auto bad = find_invalid_utf8(text))
@@ -181,6 +182,7 @@ std::optional<double> philly_time(const JsonReader& json, const char* key) {
 
 /// Microsoft's Philly: a job has the GPUs of its last attempt, and takes what all its attempts took together.
 /// Source: github.com/msr-fiddle/philly-traces, cluster_job_log (Jeon et al., USENIX ATC 2019).
+// NOLINTNEXTLINE(performance-unnecessary-value-param): likewise
 JobTrace read_philly(std::string text, const std::string& file_name) {
   const Json file = parse_json(text, file_name);
   const JsonReader json{file, file_name};

@@ -71,7 +71,7 @@ struct QueueSetup {
   QueueTime restart = 0;                         // in which a job that starts, or moves, does not train
   QueueTime reallocation = 1920 * kQueueSecond;  // the least time between two shares of a policy that shares
   QueueTime service_threshold =
-      16 * 3600 * kQueueSecond;  // GPU time after which Tiresias puts a job into its second queue
+      std::int64_t{16} * 3600 * kQueueSecond;  // GPU time after which Tiresias puts a job into its second queue
   Placing placing = Placing::kPacked;
   /// Part of its speed that a job on several machines loses while another such job has GPUs on one of them.
   double interference = 0;

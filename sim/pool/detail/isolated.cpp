@@ -107,16 +107,25 @@ bool run_in_child(std::size_t index, const RunJob& job, int pipe) {
   return true;
 }
 
+/// What a child is for: the job that it begins with, and those below `end` for which it has time.
+struct ChildJobs {
+  std::size_t first = 0, end = 0;
+  double most_s = 0;
+  SharedCounter& counter;
+  const RunJob& job;
+};
+
 /// What the child does; never returns.
-[[noreturn]] void run_child(std::size_t first, std::size_t end, double most_s, SharedCounter& counter,
-                            const RunJob& job, int pipe, pid_t parent) {
+[[noreturn]] void run_child(const ChildJobs& jobs, int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
   std::signal(SIGINT, SIG_IGN);           // Ctrl-C reaches all processes of a terminal: the parent decides
   std::signal(SIGTERM, SIG_DFL);
   const WallClock::time_point start = WallClock::now();
-  for (std::optional<std::size_t> next = first; next;)
-    next = run_in_child(*next, job, pipe) && seconds_since(start) < most_s ? counter.take(end) : std::nullopt;
+  for (std::optional<std::size_t> next = jobs.first; next;) {
+    const bool goes_on = run_in_child(*next, jobs.job, pipe) && seconds_since(start) < jobs.most_s;
+    next = goes_on ? jobs.counter.take(jobs.end) : std::nullopt;
+  }
   ::_exit(0);  // the parent's destructors are not ours to run
 }
 
@@ -253,9 +262,8 @@ bool for_each_isolated(std::size_t count, int parallel, const RunJob& job, const
   while (next || children.count() > 0) {
     if (limits.is_stopped && limits.is_stopped()) return false;
     while (next && children.count() < most && (children.count() == 0 || *next < handed_over + ahead)) {
-      const std::size_t end = std::min(count, handed_over + reuse.ahead);
-      std::optional<Child> child =
-          start(*next, [&](int pipe) { run_child(*next, end, reuse.most_s, counter, job, pipe, parent); });
+      const ChildJobs jobs{*next, std::min(count, handed_over + reuse.ahead), reuse.most_s, counter, job};
+      std::optional<Child> child = start(*next, [&](int pipe) { run_child(jobs, pipe, parent); });
       if (!child && children.count() == 0)
         throw InputError{std::string{"cannot start a process: "} + std::strerror(errno)};
       if (!child) {
