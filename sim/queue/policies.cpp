@@ -205,6 +205,13 @@ class SharingPolicy : public QueuePolicy {
     for (const QueueGroup& group : view.setup.groups) capacity.push_back(group.gpus());
     return max_min_allocation(rates, gpus, capacity);
   }
+  /// The rates are what jobs are worth on each group, after `weigh(active, row)` has changed the row of each.
+  template <class Weigh>
+  std::vector<std::vector<double>> solve_weighed(const QueueView& view, const Weigh& weigh) const {
+    std::vector<std::vector<double>> rates;
+    for (const ActiveJob& active : view.active) weigh(active, rates.emplace_back(worth(view, active)));
+    return solve(view, rates);
+  }
 
  private:
   bool knows_speeds_;
@@ -223,16 +230,12 @@ class LeastAttainedService : public SharingPolicy {
 
  private:
   std::vector<std::vector<double>> allocate(const QueueView& view) override {
-    std::vector<std::vector<double>> rates;
-    for (const ActiveJob& active : view.active) {
-      std::vector<double> row = worth(view, active);
+    return solve_weighed(view, [&](const ActiveJob& active, std::vector<double>& row) {
       double equal = 0;
       for (std::size_t g = 0; g < row.size(); ++g)
         equal += row[g] * view.setup.groups[g].gpus() / static_cast<double>(view.setup.gpus());
       for (double& value : row) value *= gpus_of(view, active) / (equal * job_of(view, active).weight);
-      rates.push_back(std::move(row));
-    }
-    return solve(view, rates);
+    });
   }
 };
 
@@ -243,13 +246,9 @@ class Makespan : public SharingPolicy {
 
  private:
   std::vector<std::vector<double>> allocate(const QueueView& view) override {
-    std::vector<std::vector<double>> rates;
-    for (const ActiveJob& active : view.active) {
-      std::vector<double> row = worth(view, active);
+    return solve_weighed(view, [](const ActiveJob& active, std::vector<double>& row) {
       for (double& value : row) value /= static_cast<double>(active.steps_left);
-      rates.push_back(std::move(row));
-    }
-    return solve(view, rates);
+    });
   }
 };
 
