@@ -395,7 +395,10 @@ addEventListener('DOMContentLoaded', () => {
         if (!of.chart) draw(of);
       }
   }, {rootMargin: '300px'});
-  charts.forEach(of => watcher.observe(of.box));
+  for (const of of charts) {
+    if (of.box.clientWidth > 0 && of.box.getBoundingClientRect().top < innerHeight) draw(of);
+    else watcher.observe(of.box);
+  }
 });
 for (const of of charts) of.box.style.height = `${of.kind.height(of.figure, of.box.clientWidth)}px`;
 let waiting = 0;
