@@ -223,7 +223,7 @@ std::optional<Measured> measured_by_log(const DiagnoseCommand& command, const Js
     contradiction = other;
   }
   if (!found) throw InputError{command.log->string() + ": " + contradiction};
-  if (!command.common.is_quiet) print_warnings(log.remarks);
+  print_warnings(log.remarks, command.common.is_quiet);
   if (const auto seconds = number(*found, "step_time_s")) return Measured{Measured::Unit::kStepTime, *seconds};
   if (const auto samples = number(*found, "samples_per_s"))
     return Measured{Measured::Unit::kSamplesPerSecond, *samples};
@@ -301,7 +301,7 @@ int run(const DiagnoseCommand& command) {
   Progress progress{"simulations", command.common.is_quiet};
   const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
-  if (!command.common.is_quiet) print_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings);
+  print_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings, command.common.is_quiet);
   if (!command.common.is_quiet)
     for (const MeasuredSize& size : sizes) print_warnings(size.remarks);
   if (!sizes.empty()) {

@@ -216,7 +216,7 @@ int run(const DiffCommand& command) {
   const std::optional<RunDiff> diff =
       compare_runs(a, b, catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
   if (!diff) command.common.budget.stop();
-  if (!command.common.is_quiet) print_warnings(diff->warnings);
+  print_warnings(diff->warnings, command.common.is_quiet);
   const std::string json = to_json_text(to_json(a, b, *diff));
   if (command.common.output) {
     write_files({{*command.common.output / "diff.json", json},

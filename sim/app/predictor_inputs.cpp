@@ -185,11 +185,6 @@ PredictionInput load_prediction_input(const PredictCommand& command, bool is_for
                           frequencies.has_value()));
 }
 
-void print_warnings(const std::vector<std::string>& warnings, bool is_quiet) {
-  for (const std::string& warning : warnings)
-    if (!is_quiet) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-}
-
 void add_choice(Options options, SampleChoice& choice, std::string& origin) {
   options.add_repeatable("--setting", choice.settings, "NAME",
                          "Only samples of this setting, or group of settings; repeatable");

@@ -41,7 +41,4 @@ PredictionInput load_prediction_input(const PredictCommand& command, bool is_for
                                       const std::optional<TypeFrequencies>& frequencies,
                                       std::vector<std::string>& warnings);
 
-/// Prints each warning as a line on stderr, unless `is_quiet`.
-void print_warnings(const std::vector<std::string>& warnings, bool is_quiet);
-
 }  // namespace rehearse

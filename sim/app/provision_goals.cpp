@@ -452,7 +452,13 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
                                      .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt},
                           .on_done = [&](std::size_t done) { progress.update(static_cast<std::int64_t>(done), 0); }};
   GoalOptions options{.degrees = {.is_exhaustive = question.is_exhaustive},
-                      .runs = static_cast<std::size_t>(question.runs)};
+                      .runs = static_cast<std::size_t>(question.runs),
+                      .on_machines = [&](const std::string& machines, std::size_t number, std::size_t candidates) {
+                        progress.note(", on " + machines +
+                                      (candidates > 1 ? " (" + std::to_string(number) + " of " +
+                                                            std::to_string(candidates) + " sets of machines)"
+                                                      : ""));
+                      }};
   if (goal.most_simulated) {
     options.degrees.most = static_cast<std::size_t>(*goal.most_simulated);
     options.degrees.least = std::min(options.degrees.least, options.degrees.most);

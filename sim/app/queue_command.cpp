@@ -141,7 +141,7 @@ int run(const QueueCommand& command) {
   summary["policies"] = Json::array();
   for (const QueueRun& run : runs) summary["policies"].push_back(to_json(setup, run));
   summary["warnings"] = setup.warnings;
-  if (!command.common.is_quiet) print_warnings(setup.warnings);
+  print_warnings(setup.warnings, command.common.is_quiet);
   if (command.common.output) {
     OutputFolder folder{*command.common.output};
     folder.write("summary.json", to_json_text(summary));

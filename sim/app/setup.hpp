@@ -62,10 +62,11 @@ Json load_scenario_json(const std::filesystem::path& file, const std::vector<std
 Json load_checked_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            const Catalog& catalog);
 
-/// One line of stderr each.
+/// A line on stderr for each; those of a list not if `is_quiet`.
 void print_warning(const std::string& warning);
 template <class Warnings>
-void print_warnings(const Warnings& warnings) {
+void print_warnings(const Warnings& warnings, bool is_quiet = false) {
+  if (is_quiet) return;
   for (const std::string& warning : warnings) print_warning(warning);
 }
 

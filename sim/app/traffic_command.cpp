@@ -145,7 +145,7 @@ int run_one(const TrafficCommand& command) {
   if (run.is_simulated)
     if (std::string warning = rdma_warning(scenario_of_run(command.inputs.front())); !warning.empty())
       run.traffic.warnings.push_back(std::move(warning));
-  if (!command.common.is_quiet) print_warnings(run.traffic.warnings);
+  print_warnings(run.traffic.warnings, command.common.is_quiet);
   const TrafficStatistics statistics = traffic_statistics(run, burst_options);
   const Json json = to_json(run, statistics);
   std::vector<std::string> written;
@@ -179,7 +179,7 @@ int run_several(const TrafficCommand& command) {
       continue;
     }
     const RunTraffic run = read_traffic(input, options, command.common.budget);
-    if (!command.common.is_quiet) print_warnings(run.traffic.warnings);
+    print_warnings(run.traffic.warnings, command.common.is_quiet);
     runs.push_back(traffic_of_run(input, run, traffic_statistics(run, burst_options)));
   }
   if (!sweeps.empty()) {
@@ -191,7 +191,7 @@ int run_several(const TrafficCommand& command) {
   std::set<std::string> warnings;
   for (const TrafficOfRun& run : runs)
     if (!run.warning.empty()) warnings.insert(run.warning);
-  if (!command.common.is_quiet) print_warnings(warnings);
+  print_warnings(warnings, command.common.is_quiet);
   const TrafficRegressions regressions = regress_traffic(runs);
   const Json json = to_json(runs, regressions);
   std::vector<std::string> written;

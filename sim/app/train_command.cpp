@@ -1,5 +1,6 @@
 // rehearse train DATASET -o MODEL
 
+#include <array>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -389,8 +390,8 @@ void warn_of_several_settings(const TrainCommand& command, const Dataset& datase
                               const std::vector<std::size_t>& training) {
   const std::size_t settings = taught_settings(dataset, training).count;
   if (command.network != "learnt" && settings > 1)
-    print_warnings({command.network + " sees nothing of a cluster, and learns a mean of " + std::to_string(settings) +
-                    " settings: choose one by --setting"},
+    print_warnings(std::array{command.network + " sees nothing of a cluster, and learns a mean of " +
+                              std::to_string(settings) + " settings: choose one by --setting"},
                    command.common.is_quiet);
 }
 
@@ -398,7 +399,7 @@ int train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
-    std::fprintf(stderr, "warning: %s\n", advice.c_str());
+    print_warning(advice);
   const fs::path folder = *command.common.output;
   Dataset dataset = load_dataset(command.dataset);
   if (command.simulated_weight)

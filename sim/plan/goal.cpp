@@ -354,7 +354,9 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
     const double least = plan.least_time.value();
     return std::pair{cost_of(plan.candidate, least).value_or(kBeyondAll), least};
   });
+  std::size_t number = 0;
   for (GoalPlan& plan : answer.plans) {
+    ++number;
     if (!plan.left_out.empty()) continue;
     if (!answer.is_complete) {
       plan.left_out = "the search was ended before";
@@ -362,6 +364,7 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
     }
     plan.left_out = why_left_out(plan, answer.plans, goal);
     if (!plan.left_out.empty()) continue;
+    if (options.on_machines) options.on_machines(plan.candidate.machines, number, answer.plans.size());
     try {
       plan.search =
           search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name), plan.candidate.file_name,

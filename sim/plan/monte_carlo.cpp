@@ -436,10 +436,19 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result) {
   if (unfinished == 0) return {};
   std::array<char, 32> days{};
   std::snprintf(days.data(), days.size(), "%.4g days", result.gives_up_after.value() / 86400);
+  double time = 0, stopped = 0, computed = 0, lost = 0;
+  for (const RunOutcome& run : result.runs) {
+    if (run.is_finished) continue;
+    time += run.time_s;
+    stopped += run.interruptions.stopped.value();
+    computed += static_cast<double>(run.samples.done + run.samples.lost + run.samples.dropped);
+    lost += static_cast<double>(run.samples.lost);
+  }
   return std::to_string(unfinished) + " of " + std::to_string(result.runs.size()) + " runs had not finished after " +
-         days.data() +
-         " and were given up (/training/recovery/give_up_after sets another time): means over all runs are lower "
-         "bounds, and percentiles among these runs have no value";
+         days.data() + " and were given up (/training/recovery/give_up_after sets another time): nobody trained in " +
+         percent_text(stopped / time) + " of their time, and " + percent_text(computed > 0 ? lost / computed : 0) +
+         " of the samples that they computed were lost; means over all runs are lower bounds, and "
+         "percentiles among these runs have no value";
 }
 
 double probability_by(const MonteCarlo& result, Seconds deadline) {

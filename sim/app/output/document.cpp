@@ -206,15 +206,19 @@ std::string display_if_known(double value) { return std::isnan(value) ? "" : dis
 
 namespace {
 
-/// Of a time of at least an hour: "2 h 6 min", "487 days 1 h".
-std::string in_hours_or_days(double seconds) {
-  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
-  const bool has_days = seconds >= 2 * kDay;
-  const double large = has_days ? kDay : kHour, small = has_days ? kHour : kMinute;
-  const auto all = static_cast<std::int64_t>(std::llround(seconds / small)),
-             each = static_cast<std::int64_t>(std::llround(large / small));
-  std::string text = std::to_string(all / each) + (has_days ? " days" : " h");
-  if (all % each > 0) text += " " + std::to_string(all % each) + (has_days ? " h" : " min");
+/// In its largest unit and the next: "11 min 39 s", "2 h 6 min", "487 days 1 h".
+std::string in_two_units(double seconds) {
+  struct Unit {
+    double s;
+    const char* name;
+  };
+  constexpr std::array<Unit, 4> kUnits{{{1, " s"}, {60, " min"}, {3600, " h"}, {86400, " days"}}};
+  const std::size_t largest = seconds >= 2 * kUnits[3].s ? 3 : seconds >= kUnits[2].s ? 2 : 1;
+  const Unit &large = kUnits[largest], &small = kUnits[largest - 1];
+  const auto all = static_cast<std::int64_t>(std::llround(seconds / small.s)),
+             each = static_cast<std::int64_t>(std::llround(large.s / small.s));
+  std::string text = std::to_string(all / each) + large.name;
+  if (all % each > 0) text += " " + std::to_string(all % each) + small.name;
   return text;
 }
 
@@ -232,7 +236,7 @@ std::string time_text(double seconds) {
   constexpr double kRounding = 1e-12;
   if (std::abs(seconds) < kRounding) return "0 s";
   const std::string text = display(seconds) + " s";
-  return is_long(seconds) ? text + " (" + in_hours_or_days(seconds) + ")" : text;
+  return is_long(seconds) ? text + " (" + in_two_units(seconds) + ")" : text;
 }
 
 std::string short_text(double value) {
@@ -246,7 +250,8 @@ std::string short_text(double value) {
 }
 
 std::string short_time_text(double seconds) {
-  if (is_long(seconds)) return in_hours_or_days(seconds);
+  constexpr double kMinutes = 600;  // below, seconds read as well: "340 s"
+  if (is_long(seconds) || (seconds >= kMinutes && seconds < 3600)) return in_two_units(seconds);
   const double size = std::abs(seconds);
   if (size >= 1 || size < 1e-12) return brief(size < 1e-12 ? 0 : seconds) + " s";
   return size >= 1e-3 ? brief(seconds * 1e3) + " ms" : brief(seconds * 1e6) + " \u00b5s";

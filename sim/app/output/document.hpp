@@ -145,7 +145,7 @@ std::string count_text(double count);
 std::string short_text(double value);
 /// Three digits: "0.0123", "1.52", or all before the point below a million: "1523".
 std::string brief(double value);
-/// A time as people say it: "93.8 ms", "12.3 s", "2 h 6 min", "487 days 1 h".
+/// A time as people say it: "93.8 ms", "12.3 s", "41 min 5 s", "2 h 6 min", "487 days 1 h".
 std::string short_time_text(double seconds);
 /// "83 %"; what is less than can be told of a run is said to be so.
 std::string share_text(double share);

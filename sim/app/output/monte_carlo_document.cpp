@@ -188,8 +188,11 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
     document.headlines.push_back({"cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD"});
   }
   if (deadline) document.headlines.push_back({"in time", percent_text(probability_by(result, *deadline))});
-  document.verdict = "Half of the runs end within " + number(time.p50 / 3600) + " h, nine of ten between " +
-                     number(time.p5 / 3600) + " and " + number(time.p95 / 3600) + " h";
+  document.verdict = std::isfinite(time.p95)
+                         ? "Half of the runs end within " + number(time.p50 / 3600) + " h, nine of ten between " +
+                               number(time.p5 / 3600) + " and " + number(time.p95 / 3600) + " h"
+                         : std::to_string(unfinished_runs(result)) + " of " + std::to_string(result.runs.size()) +
+                               " runs do not end within " + number(result.gives_up_after.value() / 3600) + " h";
   if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";
   document.verdict += ".";
   document.overview.push_back(distributions(result, deadline));

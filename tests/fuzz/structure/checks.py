@@ -109,7 +109,7 @@ def check(case, code, out, err, wall, cpu, was_killed, before, after):
     lost = sorted(name for name in before if (name.startswith("inputs/") or name.endswith("mine.txt")) and before[name] != after.get(name))
     if lost:
         problems.append(f"the user's own files changed: {lost[:3]}")
-    if code == 0 and others and "--quiet" in case.arguments and case.verb != "calibrate" and not all(re.match(r"warning: |note: ", line) for line in others):
+    if code == 0 and others and "--quiet" in case.arguments and case.verb != "calibrate" and not all(re.match(r"(rehearse: )?(warning|note): ", line) for line in others):
         problems.append(f"--quiet, and yet {others[0][:80]!r}")
     for name, text in (("stderr", err), ("stdout", out)):
         match = HARMFUL.search(text)

@@ -443,7 +443,7 @@ TEST_CASE("published weights are imported, predicted with and carried over") {
   // Convolutions 32 + 72, GRU 432, LSTM 832, readout 136 + 72 + 108.
   CHECK(imported.out == "gcn of 8 features a node and 3 readout layers, 1684 parameters\n");
   CHECK(imported.err ==
-        "warning: " + weights +
+        "rehearse: warning: " + weights +
             ": the largest labels, by which Driple divides, are not in the file: predictions are shares "
             "of them, without unit; train --transfer-from learns with units\n");
   const auto predicted = [&](const std::string& by) {

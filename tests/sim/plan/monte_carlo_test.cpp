@@ -293,6 +293,12 @@ TEST_CASE("a run that is given up costs at least what it has cost, and so do mea
   CHECK(json["cost_usd_p95"].is_null());
   CHECK(json["warnings"].back().get<std::string>().starts_with(std::to_string(unfinished) +
                                                                " of 1500 runs had not finished after 0.001736 days"));
+  // Less than 30 of the 150 s are not lost again, and restarts take no time.
+  const std::string remark = *remark_on_unfinished(cut), before = "nobody trained in 0.0 % of their time, and ";
+  REQUIRE(remark.find(before) != std::string::npos);
+  const double lost = std::stod(remark.substr(remark.find(before) + before.size()));
+  CHECK(lost > 80);
+  CHECK(lost < 100);
 }
 
 TEST_CASE("runs are given up after 60 days, ten times their work, or the deadline, unless the scenario says when") {

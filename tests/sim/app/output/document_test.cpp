@@ -57,6 +57,8 @@ TEST_CASE("short texts have three digits and the prefix or the unit of their siz
   CHECK(short_time_text(752e-6) == "752 \u00b5s");
   CHECK(short_time_text(162.3) == "162 s");
   CHECK(short_time_text(7588) == "2 h 6 min");
+  CHECK(short_time_text(699) == "11 min 39 s");
+  CHECK(short_time_text(2460) == "41 min");
   CHECK(short_time_text(0) == "0 s");
   CHECK(share_text(0.7091) == "70.9 %");
   CHECK(share_text(1e-5) == "< 0.01 %");
