@@ -9,9 +9,11 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# For the extension of Python, which is a library: code that can be loaded anywhere, and calls its own functions all the same.
-# Precompiled headers serve libraries and programs alike, which are to be compiled alike then.
-if(NOT REHEARSE_PRECOMPILE)
+# For the extension of Python and rehearse-simgrid.so, which are libraries: code that can be loaded anywhere, and calls its own
+# functions all the same. Precompiled headers serve libraries and programs alike, which are to be compiled alike then.
+if(REHEARSE_PRECOMPILE)
+  add_compile_options(-fPIC)
+else()
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 add_compile_options(-fno-semantic-interposition)

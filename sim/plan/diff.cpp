@@ -1,11 +1,13 @@
 #include "sim/plan/diff.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/files.hpp"
@@ -202,11 +204,15 @@ std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
     }
     results.push_back(std::move(difference));
   }
-  const auto rank = [](const ResultDifference& difference) {
-    if (!difference.change) return -1.0;
-    return difference.relative_change ? std::abs(*difference.relative_change) : std::numeric_limits<double>::infinity();
+  constexpr std::array<std::string_view, 5> kAskedFirst{"steps_per_s", "samples_per_s", "iteration_time_s", "time_s",
+                                                        "cost_usd"};
+  const auto rank = [&](const ResultDifference& difference) {
+    const auto asked = std::ranges::find(kAskedFirst, difference.key) - kAskedFirst.begin();
+    if (!difference.change) return std::pair{asked, 1.0};
+    return std::pair{asked, difference.relative_change ? -std::abs(*difference.relative_change)
+                                                       : -std::numeric_limits<double>::infinity()};
   };
-  std::stable_sort(results.begin(), results.end(), [&](const auto& x, const auto& y) { return rank(x) > rank(y); });
+  std::ranges::stable_sort(results, {}, rank);
   return results;
 }
 

@@ -54,7 +54,7 @@ struct MechanismEffect {
 
 struct RunDiff {
   std::vector<InputDifference> inputs;      // in order of the scenario
-  std::vector<ResultDifference> results;    // largest relative change first; then texts
+  std::vector<ResultDifference> results;    // speed, time and cost; then the largest relative change first; then texts
   std::vector<MechanismEffect> mechanisms;  // largest effect on the iteration time first
   Speed a, b;                               // simulated by this program
   /// What the single effects do not add up to: (b - a) - sum over mechanisms of (its speed - a). None if a mechanism

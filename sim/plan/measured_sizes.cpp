@@ -16,7 +16,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"
 
@@ -38,54 +38,6 @@ template <class Number>
 bool read_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
-}
-
-/// The group of workers, of which there is one.
-std::size_t workers_of(const Scenario& scenario) {
-  std::optional<std::size_t> found;
-  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
-    const Group& group = scenario.groups[g];
-    if (group.role != Role::kWorker || group.is_standby) continue;
-    if (found)
-      throw InputError{"--measured: expected one group of workers, whose machines are as many as a size needs; found " +
-                       in_quotes(scenario.groups[*found].name) + " and " + in_quotes(group.name)};
-    found = g;
-  }
-  return *found;
-}
-
-/// The cluster with so many GPUs: whole machines, or some GPUs of one.
-Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
-  const std::size_t workers = workers_of(scenario);
-  const Group& group = scenario.groups[workers];
-  const int each = std::max(1, group.instance.accelerators);
-  if (gpus > each && gpus % each != 0)
-    throw InputError{"--measured: expected sizes of whole machines of " + std::to_string(each) + " GPUs; found " +
-                     std::to_string(gpus)};
-  const int machines = std::max(1, gpus / each);
-  Json& groups = effective["cluster"]["groups"];
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    keep_for_good(groups[g]);
-    const bool is_hosted = groups[g].contains("colocated_with");
-    if (is_hosted && groups[g].value("count", 1) % group.count == 0)
-      groups[g]["count"] = groups[g].value("count", 1) / group.count * machines;
-  }
-  groups[workers]["count"] = machines;
-  if (gpus < each) groups[workers]["instance"]["accelerators"] = gpus;
-  if (gpus > 1) return effective;
-  // Nobody to exchange with.
-  Json kept = Json::array();
-  for (const Json& one : groups)
-    if (one.value("role", "") == "worker") kept.push_back(one);
-  groups = std::move(kept);
-  Json strategy{{"kind", "all_reduce"}};
-  if (const std::int64_t samples = scenario.training.strategy.exchange.global_batch; samples > 0)
-    strategy["global_batch"] = samples;
-  else if (const int passes = scenario.training.strategy.exchange.accumulation_steps; passes > 1)
-    strategy["accumulation_steps"] = passes;
-  effective["training"]["strategy"] = std::move(strategy);
-  for (const char* key : {"recovery", "smaller_cluster"}) effective["training"].erase(key);
-  return effective;
 }
 
 /// The scenario with a step of one GPU that takes `time`, whatever else the profile knows.
@@ -270,7 +222,7 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
                                              const std::function<bool()>& is_stopped) {
   const auto& [json, file_name, sizes] = sizes_case;
   const Scenario scenario = read_scenario(json, file_name, catalog);
-  const Group& group = scenario.groups[workers_of(scenario)];
+  const Group& group = scenario.groups[only_workers(scenario)];
   const Json effective = parse_json(scenario.effective, file_name);
   SizesDiagnosis diagnosis;
   for (const MeasuredSize& size : sizes) diagnosis.rows.push_back({.measured = size});

@@ -7,7 +7,7 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
-#include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"

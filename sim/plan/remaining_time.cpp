@@ -13,7 +13,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/job/memoised_session.hpp"
-#include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/site.hpp"
 

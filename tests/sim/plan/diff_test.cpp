@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "tests/support/simulated.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -130,11 +133,14 @@ TEST_CASE("what one side lacks is taken away or added") {
   CHECK(effect(removed, "training: checkpoint").speed->steps_per_s == removed.b.steps_per_s);
 }
 
-TEST_CASE("results are ordered by relative change, texts last") {
+TEST_CASE("results are ordered by relative change, but speed, time and cost come first and texts last") {
   const RunDiff diff = diff_of({}, {{"/cluster/groups/1/instance", "gce-custom-8-p100"}});
+  REQUIRE(diff.results.size() > 4);
+  const std::vector<std::string> first{"steps_per_s", "samples_per_s", "iteration_time_s", "time_s", "cost_usd"};
+  for (std::size_t i = 0; i < first.size(); ++i) CHECK(diff.results[i].key == first[i]);
   double last = INFINITY;
   bool had_text = false;
-  for (const ResultDifference& result : diff.results) {
+  for (const ResultDifference& result : std::span{diff.results}.subspan(first.size())) {
     if (!result.change) {
       had_text = true;
       continue;

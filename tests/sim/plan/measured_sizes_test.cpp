@@ -123,7 +123,7 @@ TEST_CASE("sizes that cannot be are refused") {
   CHECK_THROWS_WITH_AS((void)read_measured_sizes({"8=5", "8=6"}),
                        "--measured: expected each number of GPUs once; found 8 twice", InputError);
   const SizesDiagnosis diagnosis = diagnosed(p3_machines(), {{1, 872}, {12, 9000}});
-  CHECK(diagnosis.rows[1].error == "--measured: expected sizes of whole machines of 8 GPUs; found 12");
+  CHECK(diagnosis.rows[1].error == "expected sizes of whole machines of 8 GPUs; found 12");
 }
 
 }  // namespace rehearse

@@ -21,6 +21,13 @@ Json with_machines(Json effective, std::size_t group, int count);
 /// workers; all of them are kept for good.
 Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group);
 
+/// The group of workers of a cluster that has one. Throws InputError.
+std::size_t only_workers(const Scenario& scenario);
+
+/// The cluster with so many GPUs: whole machines of its only group of workers, or some GPUs of one machine. One GPU has nobody
+/// to exchange with. Throws InputError.
+Json with_gpus(Json effective, const Scenario& scenario, int gpus);
+
 /// The cluster with what its workers do in a step in which only `workers` of each group take part, as their own batch.
 /// A step still waits for at least one of them.
 Json with_shares(Json effective, const Scenario& scenario, const WorkerCounts& workers);

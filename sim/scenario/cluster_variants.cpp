@@ -1,8 +1,13 @@
-#include "sim/plan/cluster_variants.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+
+#include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
+#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -50,6 +55,52 @@ Json with_machines(Json effective, std::size_t group, int count) {
   for (Json& other : groups)
     if (other.contains("replacement") && other["replacement"].value("with", Json{}) == name)
       other["replacement"]["with"] = "none";
+  return effective;
+}
+
+std::size_t only_workers(const Scenario& scenario) {
+  std::optional<std::size_t> found;
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    if (group.role != Role::kWorker || group.is_standby) continue;
+    if (found)
+      throw InputError{"/cluster/groups: expected one group of workers, whose machines are as many as a size needs; found " +
+                       in_quotes(scenario.groups[*found].name) + " and " + in_quotes(group.name)};
+    found = g;
+  }
+  return *found;
+}
+
+Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
+  const std::size_t workers = only_workers(scenario);
+  const Group& group = scenario.groups[workers];
+  const int each = std::max(1, group.instance.accelerators);
+  if (gpus > each && gpus % each != 0)
+    throw InputError{"expected sizes of whole machines of " + std::to_string(each) + " GPUs; found " +
+                     std::to_string(gpus)};
+  const int machines = std::max(1, gpus / each);
+  Json& groups = effective["cluster"]["groups"];
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    keep_for_good(groups[g]);
+    const bool is_hosted = groups[g].contains("colocated_with");
+    if (is_hosted && groups[g].value("count", 1) % group.count == 0)
+      groups[g]["count"] = groups[g].value("count", 1) / group.count * machines;
+  }
+  groups[workers]["count"] = machines;
+  if (gpus < each) groups[workers]["instance"]["accelerators"] = gpus;
+  if (gpus > 1) return effective;
+  // Nobody to exchange with.
+  Json kept = Json::array();
+  for (const Json& one : groups)
+    if (one.value("role", "") == "worker") kept.push_back(one);
+  groups = std::move(kept);
+  Json strategy{{"kind", "all_reduce"}};
+  if (const std::int64_t samples = scenario.training.strategy.exchange.global_batch; samples > 0)
+    strategy["global_batch"] = samples;
+  else if (const int passes = scenario.training.strategy.exchange.accumulation_steps; passes > 1)
+    strategy["accumulation_steps"] = passes;
+  effective["training"]["strategy"] = std::move(strategy);
+  for (const char* key : {"recovery", "smaller_cluster"}) effective["training"].erase(key);
   return effective;
 }
 
