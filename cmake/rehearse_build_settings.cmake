@@ -59,7 +59,7 @@ if(REHEARSE_FUZZ)
 endif()
 
 # rehearse_precompile(TARGET): sources of the target find the headers of others, which they include anyway, already read; with
-# LibTorch's, if it is linked. One set for all targets, which is made once.
+# LibTorch's, if it is linked, and doctest's of tests. Targets alike share a set, which is made once.
 function(rehearse_precompile target)
   if(NOT REHEARSE_PRECOMPILE)
     return()
@@ -69,6 +69,9 @@ function(rehearse_precompile target)
   if("rehearse_torch" IN_LIST libraries)
     set(headers precompiled_torch)
   endif()
+  if(target MATCHES "^test_")  # whoever includes doctest has to be linked with its main
+    string(APPEND headers _test)
+  endif()
   if(NOT TARGET rehearse_${headers})
     set(source ${PROJECT_BINARY_DIR}/${headers}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "")
@@ -76,11 +79,11 @@ function(rehearse_precompile target)
     target_link_libraries(rehearse_${headers} PRIVATE nlohmann_json::nlohmann_json)
     target_precompile_headers(rehearse_${headers} PRIVATE <algorithm> <array> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional>
                               <ranges> <set> <span> <sstream> <string> <variant> <vector> <nlohmann/json.hpp>)
-    if(BUILD_TESTING)
+    if(target MATCHES "^test_")
       target_link_libraries(rehearse_${headers} PRIVATE doctest::doctest)
       target_precompile_headers(rehearse_${headers} PRIVATE <doctest/doctest.h>)
     endif()
-    if(headers STREQUAL precompiled_torch)
+    if(headers MATCHES torch)
       target_link_libraries(rehearse_${headers} PRIVATE rehearse_torch)
       target_precompile_headers(rehearse_${headers} PRIVATE <torch/torch.h>)
     endif()

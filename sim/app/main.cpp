@@ -11,9 +11,9 @@
 /// The verbs in the order of --help: NAME is NAME_verb() of NAME_command.cpp. A new one is a line here, its file, and
 /// that file in CMakeLists.txt.
 #define REHEARSE_VERBS(verb)                                                                                        \
-  verb(init) verb(simulate) verb(validate) verb(calibrate) verb(sweep) verb(provision) verb(queue) verb(diff)       \
-      verb(remaining) verb(replay) verb(export) verb(traffic) verb(diagnose) verb(import) verb(generate) verb(list) \
-          verb(schema) verb(merge) verb(jobs)
+  verb(init) verb(simulate) verb(validate) verb(calibrate) verb(fit) verb(sweep) verb(provision) verb(queue)        \
+      verb(diff) verb(remaining) verb(replay) verb(export) verb(traffic) verb(diagnose) verb(import) verb(generate) \
+          verb(list) verb(schema) verb(merge) verb(jobs)
 
 namespace rehearse {
 

@@ -15,8 +15,8 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/scenario/cluster_variants.hpp"
 #include "sim/plan/slowdown.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"
 

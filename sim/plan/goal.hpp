@@ -95,7 +95,8 @@ struct GoalAnswer {
 struct GoalOptions {
   DegreeOptions degrees;
   std::size_t runs = 200;  // of each best plan whose machines may be taken away
-  std::function<void(const std::string& machines, std::size_t number, std::size_t candidates)> on_machines = {};  // a search begins
+  std::function<void(const std::string& machines, std::size_t number, std::size_t candidates)> on_machines =
+      {};  // a search begins
 };
 
 /// Searches each candidate, those first that may be the cheapest. A candidate is left out if its arithmetic alone, at the peak of its

@@ -231,7 +231,10 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
 
   // Whatever the step is, it is stretched as a whole: its time follows from two speeds of one GPU.
   const bool has_one = rows.front().measured.gpus == 1;
-  std::vector<Json> clusters = clusters_of(rows, [&](int gpus) { return with_gpus(effective, scenario, gpus); });
+  std::vector<Json> clusters = clusters_of(rows, [&](int gpus) {
+    Json cluster = with_gpus(effective, scenario, gpus);
+    return gpus == 1 ? without_exchange(std::move(cluster), scenario) : cluster;
+  });
   refuse_other_batches(rows, clusters, file_name, catalog);
   if (has_one && !clusters.front().is_null())
     clusters.push_back(with_step(clusters.front(), scenario, group, step_time_with(scenario, group, 1)));

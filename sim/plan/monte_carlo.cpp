@@ -17,8 +17,8 @@
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/simulate.hpp"
-#include "sim/scenario/cluster_variants.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
 

@@ -64,8 +64,9 @@ std::size_t only_workers(const Scenario& scenario) {
     const Group& group = scenario.groups[g];
     if (group.role != Role::kWorker || group.is_standby) continue;
     if (found)
-      throw InputError{"/cluster/groups: expected one group of workers, whose machines are as many as a size needs; found " +
-                       in_quotes(scenario.groups[*found].name) + " and " + in_quotes(group.name)};
+      throw InputError{
+          "/cluster/groups: expected one group of workers, whose machines are as many as a size needs; found " +
+          in_quotes(scenario.groups[*found].name) + " and " + in_quotes(group.name)};
     found = g;
   }
   return *found;
@@ -88,8 +89,11 @@ Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
   }
   groups[workers]["count"] = machines;
   if (gpus < each) groups[workers]["instance"]["accelerators"] = gpus;
-  if (gpus > 1) return effective;
-  // Nobody to exchange with.
+  return effective;
+}
+
+Json without_exchange(Json effective, const Scenario& scenario) {
+  Json& groups = effective["cluster"]["groups"];
   Json kept = Json::array();
   for (const Json& one : groups)
     if (one.value("role", "") == "worker") kept.push_back(one);
@@ -100,7 +104,7 @@ Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
   else if (const int passes = scenario.training.strategy.exchange.accumulation_steps; passes > 1)
     strategy["accumulation_steps"] = passes;
   effective["training"]["strategy"] = std::move(strategy);
-  for (const char* key : {"recovery", "smaller_cluster"}) effective["training"].erase(key);
+  for (const char* key : {"recovery", "smaller_cluster", "start_interval"}) effective["training"].erase(key);
   return effective;
 }
 

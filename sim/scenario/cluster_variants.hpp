@@ -24,9 +24,11 @@ Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t gro
 /// The group of workers of a cluster that has one. Throws InputError.
 std::size_t only_workers(const Scenario& scenario);
 
-/// The cluster with so many GPUs: whole machines of its only group of workers, or some GPUs of one machine. One GPU has nobody
-/// to exchange with. Throws InputError.
+/// The cluster with so many GPUs: whole machines of its only group of workers, or some GPUs of one machine. Throws InputError.
 Json with_gpus(Json effective, const Scenario& scenario, int gpus);
+
+/// The workers without servers, each step as long as it takes one GPU that has nobody to exchange with.
+Json without_exchange(Json effective, const Scenario& scenario);
 
 /// The cluster with what its workers do in a step in which only `workers` of each group take part, as their own batch.
 /// A step still waits for at least one of them.

@@ -13,6 +13,7 @@
 #include "calibration/measurements.hpp"
 #include "calibration/microbench/measured_tables.hpp"
 #include "calibration/microbench/study_files.hpp"
+#include "calibration/own_fit.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
 #include "calibration/training_log.hpp"
@@ -87,6 +88,14 @@ void run_event_file(std::string_view input) {
   run_job_log(file);
 }
 
+void run_own_runs(std::string_view input) {
+  try {
+    const OwnRuns runs = own_runs_of(parse_csv(std::string{input}, "input"));
+    require(!runs.runs.empty(), "a table has a run");
+    for (const OwnRun& run : runs.runs) require(run.gpus >= 1 && run.value > 0, "a run has GPUs and a value");
+  } catch (const InputError& error) { require_one_line(error.what()); }
+}
+
 void run_gpu_log(std::string_view input) {
   read_measurements([&] { return parse_gpu_log(input, "input").table; });
 }
@@ -151,15 +160,12 @@ void run_measured_kernels(std::string_view input) {
 }  // namespace
 
 std::span<const Target> targets_of_measurements() {
-  static constexpr std::array kTargets{Target{"nccl_tests", run_nccl_tests},
-                                       Target{"iperf3", run_iperf3},
-                                       Target{"kernel_table", run_kernel_table},
-                                       Target{"measured_kernels", run_measured_kernels},
-                                       Target{"training_log", run_training_log},
-                                       Target{"job_log", run_job_log},
-                                       Target{"event_file", run_event_file},
-                                       Target{"gpu_log", run_gpu_log},
-                                       Target{"study", run_study}};
+  static constexpr std::array kTargets{
+      Target{"nccl_tests", run_nccl_tests},     Target{"iperf3", run_iperf3},
+      Target{"kernel_table", run_kernel_table}, Target{"measured_kernels", run_measured_kernels},
+      Target{"training_log", run_training_log}, Target{"job_log", run_job_log},
+      Target{"event_file", run_event_file},     Target{"gpu_log", run_gpu_log},
+      Target{"own_runs", run_own_runs},         Target{"study", run_study}};
   return kTargets;
 }
 

@@ -39,7 +39,7 @@ class Place:
     def finish(self, run, code=0):
         """What the command said."""
         try:
-            _, errors = run.communicate(timeout=150)
+            _, errors = run.communicate(timeout=600)
         except subprocess.TimeoutExpired:
             run.kill()
             raise AssertionError(f"{self.folder.name}: no end; the folder: "
