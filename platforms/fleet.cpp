@@ -112,7 +112,11 @@ struct Fleet::State {
 };
 
 Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t seed)
-    : groups{std::move(groups_)}, start_s_utc{start}, replayed(groups.size()), requests(groups.size()), awaiting(groups.size()) {
+    : groups{std::move(groups_)},
+      start_s_utc{start},
+      replayed(groups.size()),
+      requests(groups.size()),
+      awaiting(groups.size()) {
   std::vector<std::string> zone_names;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const FleetGroup& group = groups[g];

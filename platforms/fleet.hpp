@@ -34,8 +34,8 @@ class FleetReplay;
 /// Machines of one type. Its `slots` are its quota: so many places, each with one machine or none.
 struct FleetGroup {
   int slots = 1;
-  bool is_standby = false;       // requested only as replacements for others
-  std::optional<SpotPool> pool;  // none: on demand, never revoked
+  bool is_standby = false;              // requested only as replacements for others
+  std::optional<SpotPool> pool;         // none: on demand, never revoked
   std::optional<MachineFaults> faults;  // instead of a pool: machines fail, and spares of the group replace broken ones
   Seconds noticed_after{};              // from a fault until somebody starts the machine, or a spare for it
   /// What happened to its machines, instead of a pool; of as many slots. It has no place for other machines.

@@ -18,7 +18,8 @@ MachineFaults read_machine_faults(const JsonReader& json, int gpus) {
   if (json.has("gpu_mtbf") && gpus == 0) json.fail("gpu_mtbf", "expected \"machine_mtbf\" of machines without GPUs");
   add("gpu_mtbf", gpus);
   add("machine_mtbf", 1);
-  if (rate == 0) json.fail("expected \"gpu_mtbf\" or \"machine_mtbf\", the mean time between two faults; found neither");
+  if (rate == 0)
+    json.fail("expected \"gpu_mtbf\" or \"machine_mtbf\", the mean time between two faults; found neither");
   MachineFaults faults;
   const auto shape = json.optional<double>("shape", 1);
   json.expect(shape >= 0.2 && shape <= 20, "shape", "0.2 to 20");

@@ -161,7 +161,8 @@ std::string market_text(const Scenario& scenario, const Group& group) {
     append(text, "  %.4g USD per hour and machine, %s\n", *price, group.market == Market::kSpot ? "spot" : "on demand");
   if (group.replay) append(text, "  revoked as in a recorded fleet of %zu events\n", group.replay->events.size());
   if (const auto& faults = group.faults)
-    append(text, "  a machine fails every %.4g h, all %d together every %.4g h; %.4g %% are repaired for %.4g h; %d spares\n",
+    append(text,
+           "  a machine fails every %.4g h, all %d together every %.4g h; %.4g %% are repaired for %.4g h; %d spares\n",
            faults->between.mean() / kHour, group.count, 1 / (faults->rate() * group.count) / kHour.value(),
            100 * faults->repair_share, faults->repair / kHour, faults->spares);
   if (group.pool) {

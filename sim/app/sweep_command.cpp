@@ -79,9 +79,8 @@ void add_options(Options options, SweepCommand& command) {
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
 
 /// The keys of a summary that the table on stdout shows, if there.
-constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s", "time_s",
-                                      "cost_usd",    "goodput",          "young_daly_interval_s",
-                                      "gpu_utilization", "bottleneck_resource"};
+constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s",      "time_s",          "cost_usd",
+                                      "goodput",     "young_daly_interval_s", "gpu_utilization", "bottleneck_resource"};
 
 SweepRequest make_request(const SweepCommand& command) {
   SweepRequest request = load_sweep_request(command.file);
@@ -354,10 +353,9 @@ void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
 
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
-  const Expression by =
-      about("--by", [&] { 
-        return Expression::parse(!command.by.empty() ? command.by : command.runs ? "goodput" : "steps_per_s");
-      });
+  const Expression by = about("--by", [&] {
+    return Expression::parse(!command.by.empty() ? command.by : command.runs ? "goodput" : "steps_per_s");
+  });
   const auto parsed = [](const char* option, const std::string& text) {
     return text.empty() ? std::optional<Expression>{}
                         : about(option, [&] { return std::optional{Expression::parse(text)}; });

@@ -94,8 +94,8 @@ bool Checkpoints::is_due(std::int64_t updates, Seconds now) const {
 /// What is written to storage is kept in memory besides.
 Seconds Checkpoints::begin(TrainingProgress progress, Seconds now) {
   const SavedState state{progress, trained(now)};
-  const bool is_stored = (is_asked_for_ && now >= series_.front().written_until()) ||
-                         series_.front().is_due(progress.updates, now);
+  const bool is_stored =
+      (is_asked_for_ && now >= series_.front().written_until()) || series_.front().is_due(progress.updates, now);
   Seconds stall{};
   for (CheckpointSeries& one : series_) {
     if (&one == &series_.front() && !is_stored) continue;
@@ -113,10 +113,9 @@ Seconds Checkpoints::begin(TrainingProgress progress, Seconds now) {
 std::pair<SavedState, Seconds> Checkpoints::latest(Seconds now) const {
   std::pair<SavedState, Seconds> best;
   for (const CheckpointSeries& one : series_)
-    if (const SavedState& state = one.latest(now);
-        state.progress.updates > best.first.progress.updates ||
-        (state.progress.updates == best.first.progress.updates && state.progress.updates > 0 &&
-         one.times().read < best.second))
+    if (const SavedState& state = one.latest(now); state.progress.updates > best.first.progress.updates ||
+                                                   (state.progress.updates == best.first.progress.updates &&
+                                                    state.progress.updates > 0 && one.times().read < best.second))
       best = {state, one.times().read};
   return best;
 }

@@ -138,10 +138,10 @@ class Checkpoints {
   bool is_asked_for_ = false;
   std::int64_t count_ = 0;
   bool is_training_ = false;
-  Seconds since_{};               // the training began
+  Seconds since_{};                // the training began
   Seconds trained_{}, stalled_{};  // before; stalled_ with stalls of this training that have ended
-  Seconds stalled_before_{};      // stalled_ at since_
-  Span stall_;                    // the latest
+  Seconds stalled_before_{};       // stalled_ at since_
+  Span stall_;                     // the latest
 };
 
 }  // namespace rehearse

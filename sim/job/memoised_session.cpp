@@ -221,8 +221,10 @@ class MemoisedSession final : public Session {
         Seconds date = series.next_date();
         if (const std::int64_t due = series.next_updates(); due < std::numeric_limits<std::int64_t>::max()) {
           const Seconds at = when(static_cast<double>(due));
-          if (at >= series.written_until()) next = std::min(next, at);
-          else date = std::min(date, series.written_until());
+          if (at >= series.written_until())
+            next = std::min(next, at);
+          else
+            date = std::min(date, series.written_until());
         }
         if (date < kNever)
           next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));

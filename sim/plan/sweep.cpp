@@ -264,9 +264,9 @@ struct Sweep::State {
             scenario,
             run_monte_carlo(scenario, {.runs = *request.runs, .pool = pool, .known = &known, .limits = limits}), {}));
         run.has_succeeded = true;
-      } catch (const MonteCarloStopped&) {
-        return false;
-      } catch (const NoResultError& error) { run.text = error.what(); }
+      } catch (const MonteCarloStopped&) { return false; } catch (const NoResultError& error) {
+        run.text = error.what();
+      }
       on_run(i, run);
     }
     return true;

@@ -50,8 +50,7 @@ std::optional<Seconds> checkpoint_time(const Scenario& scenario) {
   const Bytes bytes = checkpoint_bytes(scenario);
   const Bytes part{(bytes.value() + writers - 1) / writers};
   const Seconds shared = own && own->storage_rate ? bytes / *own->storage_rate : Seconds{};
-  if (own && own->stage)
-    return std::max(own->stage->time(tensors, part), own->stage->fixed_time + shared);
+  if (own && own->stage) return std::max(own->stage->time(tensors, part), own->stage->fixed_time + shared);
   if (scenario.profile.checkpoint) return std::max(scenario.profile.checkpoint->time(tensors, part), shared);
   return {};
 }

@@ -105,7 +105,9 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "no \"joins_at\" or \"leaves_at\" beside it", "its law or replay says when these machines come and go"},
     {"faults of machines that a provider takes back",
-     [](const Subject& s) { return stated_of_group(s, {"spot_pool", "replacement", "standby"}, fails); },
+     [](const Subject& s) {
+       return stated_of_group(s, {"spot_pool", "replacement", "standby"}, fails);
+     },
      "none beside \"faults\"", "lifetimes of a pool have its machines' faults, and spares replace those that fail"},
     {"faults of machines that come and go on purpose",
      [](const Subject& s) {
@@ -133,10 +135,9 @@ const auto kRefusals = std::to_array<Refusal>({
      "the variables of servers are there from the beginning to the end"},
     {"machines of servers that are stated twice",
      [](const Subject& s) {
-       return stated_of_group(s,
-                              {"instance", "region", "market", "zone", "spot_pool", "faults", "disk", "standby",
-                               "replacement"},
-                              [](const Group& group) { return group.colocated_with >= 0; });
+       return stated_of_group(
+           s, {"instance", "region", "market", "zone", "spot_pool", "faults", "disk", "standby", "replacement"},
+           [](const Group& group) { return group.colocated_with >= 0; });
      },
      "none beside \"colocated_with\"", "the servers are on the machines of that group"},
     {"workers on machines of servers",
@@ -166,8 +167,7 @@ const auto kRefusals = std::to_array<Refusal>({
      [](const Subject& s) {
        if (!is_divided(s) || s.scenario->training.recovery.lost_worker == Recovery::LostWorker::kRestart)
          return Place{};
-       return stated_of_group(s, {"spot_pool", "faults"},
-                              [](const Group& group) { return group.is_lost_by_chance(); });
+       return stated_of_group(s, {"spot_pool", "faults"}, [](const Group& group) { return group.is_lost_by_chance(); });
      },
      "\"lost_worker\": \"restart\" in the recovery with sharding or a pipeline",
      "the part of a lost worker is in checkpoints only"},
@@ -204,7 +204,8 @@ const auto kRefusals = std::to_array<Refusal>({
        return place_if(rule && rule->copy_rate && !rule->is_asynchronous && !rule->in_memory,
                        "/training/checkpoint/copy_rate");
      },
-     "\"mode\": \"asynchronous\" or \"in_memory\" beside it", "other checkpoints are written as they are read from the GPU"},
+     "\"mode\": \"asynchronous\" or \"in_memory\" beside it",
+     "other checkpoints are written as they are read from the GPU"},
     {"a forecast with checkpoints in memory",
      [](const Subject& s) {
        const Training& training = s.scenario->training;

@@ -71,7 +71,7 @@ struct Group {
   std::shared_ptr<const FleetTrace> replay;  // what happened to its machines, instead of a pool
   Seconds replay_notice{};
   std::optional<MachineFaults> faults;  // of its machines; none: they do not fail of themselves
-  Bytes disk{};  // of each machine, besides its price
+  Bytes disk{};                         // of each machine, besides its price
   std::optional<StoragePrice> disk_price;
   /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
   int machines_per_domain = 1;

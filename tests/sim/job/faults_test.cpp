@@ -115,7 +115,8 @@ TEST_CASE("a broken machine without a spare costs its repair, and each fault the
 }
 
 TEST_CASE("what the time was for adds up to it, whatever fails and however it is saved") {
-  const Json faults{{"machine_mtbf", "200s"}, {"shape", 0.7}, {"repair_share", 0.4}, {"repair_time", "100s"}, {"spares", 1}};
+  const Json faults{
+      {"machine_mtbf", "200s"}, {"shape", 0.7}, {"repair_share", 0.4}, {"repair_time", "100s"}, {"spares", 1}};
   Json machines = every(20, "4s");
   machines["writers"] = "machines";
   Json beside = machines;
@@ -139,7 +140,10 @@ TEST_CASE("what the time was for adds up to it, whatever fails and however it is
 }
 
 TEST_CASE("message by message a job's time is for the same as at known speeds") {
-  const Json faults{{"machine_mtbf", "60s"}, {"repair_share", 0.5}, {"repair_time", "400ms"}, {"spares", 1},
+  const Json faults{{"machine_mtbf", "60s"},
+                    {"repair_share", 0.5},
+                    {"repair_time", "400ms"},
+                    {"spares", 1},
                     {"spare_start_time", "50ms"}};
   Json beside = every(100, "40ms");
   beside.update({{"mode", "asynchronous"}, {"writers", "machines"}});
@@ -188,7 +192,8 @@ TEST_CASE("more spares never make a job slower in the mean") {
     before = mean;
   }
   const Json never{{"machine_mtbf", "400s"}};  // machines that only start again: as with spares without end
-  CHECK(before == doctest::Approx(mean_goodput(failing(job(8, 300, every(20, "1s"), restart("1s", "1s")), never))).epsilon(0.02));
+  CHECK(before ==
+        doctest::Approx(mean_goodput(failing(job(8, 300, every(20, "1s"), restart("1s", "1s")), never))).epsilon(0.02));
 }
 
 TEST_CASE("a checkpoint beside the training costs the copy alone, and counts once it is written") {

@@ -171,7 +171,8 @@ TEST_CASE("spares are paid for from the start to the end, and what the time was 
   CHECK(with.runs[1].cost_usd->idle == doctest::Approx(3 * with.runs[1].time_s).epsilon(1e-9));
   const Json json = to_json(test::resolved(scenario), with, {});
   const double trained = 2000 * ring_step(2);
-  CHECK(json["goodput"].get<double>() == doctest::Approx(trained / (trained + 19 * (1 + 9.6e6 / 4 / 1e9))).epsilon(0.001));
+  CHECK(json["goodput"].get<double>() ==
+        doctest::Approx(trained / (trained + 19 * (1 + 9.6e6 / 4 / 1e9))).epsilon(0.001));
   CHECK(json["mean"]["faults"] == 0);
 
   scenario["cluster"]["groups"][0]["faults"]["machine_mtbf"] = "60s";
