@@ -233,7 +233,12 @@ void Job::revoke(MachineIndex machine, Kind kind) {
   const bool is_fault = kind != Kind::kRevoked;
   record(machine, is_fault ? "fault" : "revoked", kind == Kind::kBroken ? "the machine is repaired" : "");
   ++(is_fault ? result_.interruptions.faults : result_.interruptions.revocations);
-  if (rented_[m] && kind != Kind::kFailed) end_rental(m, now, !is_fault);
+  if (kind != Kind::kFailed) {
+    if (rented_[m]) end_rental(m, now, !is_fault);
+    holds_copies_[m] = false;
+    state_.checkpoints.lose_copies(machine, has_pair(machine));
+    if (!session_ && !keeps_updates_) fall_back();
+  }
   if (joins_at_[m]) {  // it was starting
     joins_at_[m].reset();
     starting_[m].retire();
@@ -248,10 +253,6 @@ void Job::revoke(MachineIndex machine, Kind kind) {
   }
   if (training_.on_loss) training_.on_loss(machine);
   state_.checkpoints.cut(now, machine);
-  if (kind != Kind::kFailed) {
-    holds_copies_[m] = false;
-    state_.checkpoints.lose_copies(machine, has_pair(machine));
-  }
   if (state_.checkpoints.chief == machine) {
     if (recovery_.lost_chief == Recovery::LostChief::kRestart) {
       lost_chief_ = machine;
@@ -372,6 +373,11 @@ void Job::roll_back() {
   if (keeps_updates_) delay_ = {};  // nobody is left who would wait
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
+  fall_back();
+}
+
+/// To what is saved, while the job stands still: again if that is lost before it goes on.
+void Job::fall_back() {
   state_.checkpoints.cut(state_.clock.now());
   const auto [saved, trained] = state_.checkpoints.latest(state_.clock.now()).first;
   if (saved.updates >= result_.done.updates) return;

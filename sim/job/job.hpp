@@ -88,6 +88,7 @@ class Job final : public SessionOwner {
   void interrupt(bool keeps_updates, int needed_workers, Delay delay, const std::string& reason);
   void count_stop();
   void roll_back();
+  void fall_back();
   std::string progress_text() const;
   void ask_for_rendezvous(const std::string& reason);
   void leave_on_purpose(const Group& group);

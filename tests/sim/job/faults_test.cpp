@@ -261,6 +261,14 @@ TEST_CASE("what machines keep in memory is there until both of a pair are gone")
   CHECK(checkpoints.latest(Seconds{130}).first.progress.updates == 100);
   CHECK(checkpoints.latest(Seconds{130}).second == Seconds{6});
 
+  // Both of a pair break before the job goes on: the first at 0.9 to 1.1 h, the second before the first is back after 10 h.
+  const Json both{{"machine_mtbf", "1h"}, {"shape", 20}, {"repair_share", 1}, {"repair_time", "10h"}};
+  const Json json = failing(job(2, 4500, checkpoint, restart("0s", "1s")), both);
+  const JobResult rolled_back = run(test::resolved(json), 1);
+  CHECK(rolled_back.interruptions.faults == 2);
+  CHECK(rolled_back.time_use.redone > Seconds{10});  // back to storage, by up to a hundred steps
+  CHECK(rolled_back.time_use.total().value() == test::exactly(rolled_back.end.value()));
+
   // Of machines that only fail nothing is lost that was copied: no more than ten steps of each fault, instead of a hundred.
   const Json faults{{"machine_mtbf", "800s"}};
   const Scenario with = test::resolved(failing(job(4, 1000, checkpoint, restart("0s", "1s")), faults));
