@@ -144,8 +144,9 @@ std::string revocations_text(const Scenario& scenario) {
   const Seconds interval{1 / per_second};
   const Seconds stands_still = continues ? Seconds{} : restarts ? recovery.restart_time : recovery.timeout;
   std::string text;
-  append(text, "about one revocation or fault every %.3g s; how often the job starts again is not in the estimate\n",
-         interval.value());
+  const bool fail = std::ranges::any_of(scenario.groups, [](const Group& group) { return group.faults.has_value(); });
+  append(text, "about one %s every %.3g s; how often the job starts again is not in the estimate\n",
+         fail ? "fault or revocation" : "revocation", interval.value());
   if (interval <= stands_still)
     append(text,
            "after each the job stands still for %.3g s: it may never end, unless /training/recovery/give_up_after or "
