@@ -19,11 +19,11 @@ constexpr Seconds kHorizon{10 * 86400.0};
 
 /// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
 struct Action {
-  enum class Kind { kNotice, kRevoke, kRequest, kRun, kRecorded, kPlan, kBulk, kPlanBulk };
+  enum class Kind { kNotice, kRevoke, kRequest, kRun, kRecorded, kPlan, kFail, kAwait, kRepaired, kBulk, kPlanBulk };
   Seconds at{};
   std::uint64_t order = 0;
   Kind kind = Kind::kNotice;
-  int subject = 0;  // slot; of kBulk and kPlanBulk a zone; of kRecorded a group
+  int subject = 0;  // slot; of kBulk and kPlanBulk a zone; of kRecorded and kRepaired a group
   std::uint64_t life = 0;
 
   friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
@@ -31,12 +31,13 @@ struct Action {
 
 /// The random numbers of one slot, a stream for each use.
 struct SlotStreams {
-  Rng life, wait, startup, bulk;
+  Rng life, wait, startup, bulk, fault;
   SlotStreams(std::uint64_t seed, const std::string& slot)
       : life{seed, "fleet life " + slot},
         wait{seed, "fleet wait " + slot},
         startup{seed, "fleet startup " + slot},
-        bulk{seed, "fleet bulk " + slot} {}
+        bulk{seed, "fleet bulk " + slot},
+        fault{seed, "fleet fault " + slot} {}
 };
 
 struct Slot {
@@ -72,6 +73,8 @@ struct Fleet::State {
   std::vector<int> first_slots;           // of each group
   std::vector<std::size_t> replayed;      // of each group: so many events of its replay have happened
   std::vector<std::deque<int>> requests;  // waiting for a free slot of each group: slots whose machine was lost
+  std::vector<std::deque<int>> awaiting;  // a spare of each group: slots whose machine is broken
+  std::vector<int> spares;                // of each group: that are there
   std::vector<Zone> zones;
   std::priority_queue<Action, std::vector<Action>, std::greater<>> actions;
   std::uint64_t actions_scheduled = 0;
@@ -103,11 +106,17 @@ struct Fleet::State {
   void announce(Seconds now, int slot);
   void revoke(Seconds now, int slot);
   void replay(int group);
+  void fail(Seconds now, int slot);
+  void bring_spares(Seconds now, int group);
   void hit_zone(Seconds now, int zone);
 };
 
 Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t seed)
-    : groups{std::move(groups_)}, start_s_utc{start}, replayed(groups.size()), requests(groups.size()) {
+    : groups{std::move(groups_)},
+      start_s_utc{start},
+      replayed(groups.size()),
+      requests(groups.size()),
+      awaiting(groups.size()) {
   std::vector<std::string> zone_names;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const FleetGroup& group = groups[g];
@@ -117,6 +126,9 @@ Fleet::State::State(std::vector<FleetGroup> groups_, double start, std::uint64_t
       throw std::invalid_argument{"Fleet: a group refers to a group that is not there, or has no place"};
     if (group.replay && group.replay->slots() != group.slots)
       throw std::invalid_argument{"Fleet: a replay of other slots than the group's"};
+    if (group.faults && (group.pool || group.replay || group.replaced_by))
+      throw std::invalid_argument{"Fleet: a group with faults has spares alone"};
+    spares.push_back(group.faults ? group.faults->spares : 0);
     first_slots.push_back(static_cast<int>(slots.size()));
     std::optional<std::size_t> zone;
     if (group.pool && (group.pool->bulk || group.pool->churn)) {
@@ -172,6 +184,11 @@ void Fleet::State::start_life(Seconds now, int slot) {
   machine.use = Slot::Use::kRunning;
   machine.is_announced = false;
   machine.has_next_machine = false;
+  if (const auto& faults = group_of(slot).faults) {
+    schedule(now + std::max(faults->between.draw(machine.streams.life), kShortestPeriod), Action::Kind::kFail, slot,
+             ++machine.life);
+    return;
+  }
   const std::optional<SpotPool>& pool = group_of(slot).pool;
   if (machine.zone && zones[*machine.zone].clock) {
     const Lifetime::Age age = pool->lifetime.draw_age(machine.streams.life);
@@ -301,6 +318,30 @@ void Fleet::State::request(Seconds now, int slot) {
   schedule(ready, Action::Kind::kRun, slot, ++machine.life);
 }
 
+/// The machine fails. Whether it breaks is drawn in any case: one number for each fault.
+void Fleet::State::fail(Seconds now, int slot) {
+  Slot& machine = slots[index(slot)];
+  const MachineFaults& faults = *group_of(slot).faults;
+  const Seconds noticed = now + group_of(slot).noticed_after;
+  const bool is_broken = machine.streams.fault.uniform() < faults.repair_share;
+  tell(now, slot, is_broken ? FleetEvent::Kind::kBroken : FleetEvent::Kind::kFailed);
+  machine.use = Slot::Use::kRequested;
+  ++machine.life;
+  schedule(noticed, is_broken ? Action::Kind::kAwait : Action::Kind::kRun, slot, machine.life);
+  if (is_broken) schedule(noticed + faults.repair, Action::Kind::kRepaired, machine.group, 0);
+}
+
+/// As many as there are, first come, first served.
+void Fleet::State::bring_spares(Seconds now, int group) {
+  std::deque<int>& waiting = awaiting[index(group)];
+  for (int& there = spares[index(group)]; there > 0 && !waiting.empty(); --there) {
+    const int slot = waiting.front();
+    waiting.pop_front();
+    tell(now, slot, FleetEvent::Kind::kRequested);
+    schedule(now + groups[index(group)].faults->spare_start, Action::Kind::kRun, slot, slots[index(slot)].life);
+  }
+}
+
 /// Nothing is planned, and no bulk revocation can find a machine.
 bool Fleet::State::is_over() const {
   if (actions.empty()) return true;
@@ -316,6 +357,10 @@ void Fleet::State::act(const Action& action) {
   if (action.kind == Action::Kind::kPlanBulk) return plan_bulk(action.at, action.subject);
   --actions_of_machines;
   if (action.kind == Action::Kind::kRecorded) return replay(action.subject);
+  if (action.kind == Action::Kind::kRepaired) {
+    ++spares[index(action.subject)];
+    return bring_spares(action.at, action.subject);
+  }
   if (action.kind == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
   if (action.life != slots[index(action.subject)].life) return;  // about dates that were changed since
   switch (action.kind) {
@@ -323,6 +368,11 @@ void Fleet::State::act(const Action& action) {
       return announce(action.at, action.subject);
     case Action::Kind::kPlan:
       return plan_revocation(action.at, action.subject);
+    case Action::Kind::kFail:
+      return fail(action.at, action.subject);
+    case Action::Kind::kAwait:
+      awaiting[index(slots[index(action.subject)].group)].push_back(action.subject);
+      return bring_spares(action.at, slots[index(action.subject)].group);
     case Action::Kind::kRevoke:
       return revoke(action.at, action.subject);
     case Action::Kind::kRun:

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/machine_faults.hpp"
 #include "platforms/spot_pool.hpp"
 #include "platforms/startup.hpp"
 
@@ -18,6 +19,8 @@ struct FleetEvent {
     kRunning,    // it has booted
     kNotice,     // its revocation is announced; only where the pool gives notice
     kRevoked,    // it is gone
+    kFailed,     // what runs on it has failed; it starts again
+    kBroken,     // it has failed, and is away to be repaired
   };
   Seconds at{};
   int slot = 0;  // over all groups, group after group
@@ -31,8 +34,10 @@ class FleetReplay;
 /// Machines of one type. Its `slots` are its quota: so many places, each with one machine or none.
 struct FleetGroup {
   int slots = 1;
-  bool is_standby = false;       // requested only as replacements for others
-  std::optional<SpotPool> pool;  // none: on demand, never revoked
+  bool is_standby = false;              // requested only as replacements for others
+  std::optional<SpotPool> pool;         // none: on demand, never revoked
+  std::optional<MachineFaults> faults;  // instead of a pool: machines fail, and spares of the group replace broken ones
+  Seconds noticed_after{};              // from a fault until somebody starts the machine, or a spare for it
   /// What happened to its machines, instead of a pool; of as many slots. It has no place for other machines.
   std::shared_ptr<const FleetReplay> replay;
   std::string zone;                // machines of one zone and pool share bulk revocations and churn

@@ -56,6 +56,7 @@ std::optional<Undescribed> undescribed_group(const Scenario& scenario, std::size
   const Group& group = scenario.groups[index];
   const auto at = [&](const char* key) { return "/cluster/groups/" + std::to_string(index) + "/" + key; };
   if (group.pool || group.replay) return Undescribed{at("spot_pool"), "machines that come and go by chance"};
+  if (group.faults) return Undescribed{at("faults"), "machines that fail by chance"};
   if (group.is_standby) return Undescribed{at("standby"), "machines that come and go by chance"};
   if (group.power_limit_w) return Undescribed{at("power_limit"), "GPUs below their boards' limit"};
   if (group.step_time) return Undescribed{at("step_time"), "stated times of steps"};

@@ -133,7 +133,10 @@ Seconds mean_lifetime(const Lifetime& lifetime) {
 std::string revocations_text(const Scenario& scenario) {
   double per_second = 0;
   for (const Group& group : scenario.groups)
-    if (group.pool && !group.is_standby) per_second += group.count / mean_lifetime(group.pool->lifetime).value();
+    if (group.faults)
+      per_second += group.count * group.faults->rate();
+    else if (group.pool && !group.is_standby)
+      per_second += group.count / mean_lifetime(group.pool->lifetime).value();
   if (!(per_second > 0)) return {};
   const Recovery& recovery = scenario.training.recovery;
   const bool restarts = recovery.lost_worker == Recovery::LostWorker::kRestart;
@@ -141,8 +144,9 @@ std::string revocations_text(const Scenario& scenario) {
   const Seconds interval{1 / per_second};
   const Seconds stands_still = continues ? Seconds{} : restarts ? recovery.restart_time : recovery.timeout;
   std::string text;
-  append(text, "about one revocation every %.3g s; how often the job starts again is not in the estimate\n",
-         interval.value());
+  const bool fail = std::ranges::any_of(scenario.groups, [](const Group& group) { return group.faults.has_value(); });
+  append(text, "about one %s every %.3g s; how often the job starts again is not in the estimate\n",
+         fail ? "fault or revocation" : "revocation", interval.value());
   if (interval <= stands_still)
     append(text,
            "after each the job stands still for %.3g s: it may never end, unless /training/recovery/give_up_after or "
@@ -157,6 +161,11 @@ std::string market_text(const Scenario& scenario, const Group& group) {
   if (const auto price = hourly_price(scenario, group))
     append(text, "  %.4g USD per hour and machine, %s\n", *price, group.market == Market::kSpot ? "spot" : "on demand");
   if (group.replay) append(text, "  revoked as in a recorded fleet of %zu events\n", group.replay->events.size());
+  if (const auto& faults = group.faults)
+    append(text,
+           "  a machine fails every %.4g h, all %d together every %.4g h; %.4g %% are repaired for %.4g h; %d spares\n",
+           faults->between.mean() / kHour, group.count, 1 / (faults->rate() * group.count) / kHour.value(),
+           100 * faults->repair_share, faults->repair / kHour, faults->spares);
   if (group.pool) {
     const Lifetime& lifetime = group.pool->lifetime;
     append(text, "  spot pool %s: revoked by themselves within 1 h %.1f %%, 6 h %.1f %%, 24 h %.1f %%; notice %s%s\n",

@@ -156,9 +156,11 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
                 target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "",
                 target->remark.empty() ? "" : (", " + target->remark).c_str());
   if (const auto& what = summary.interruptions)
-    std::printf("%-24s %d revocations, %d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
-                "machines come and go", what->revocations, what->replacements, what->restarts,
-                static_cast<long long>(what->lost_updates), time_text(what->stopped.value()).c_str());
+    std::printf("%-24s %d revocations, %s%d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
+                "machines come and go", what->revocations,
+                what->faults > 0 ? (std::to_string(what->faults) + " faults, ").c_str() : "", what->replacements,
+                what->restarts, static_cast<long long>(what->lost_updates), time_text(what->stopped.value()).c_str());
+  if (summary.time_use) std::printf("%-24s %s\n", "goodput", goodput_text(*summary.time_use).c_str());
   if (const auto& what = summary.losses)
     std::printf(
         "%-24s %s sent again; %lld fast retransmits, %lld tail loss probes, %lld of them late, %lld time-outs\n",

@@ -39,6 +39,7 @@ struct SweepCommand {
   std::vector<std::string> overrides;    // "/pointer=value"
   std::vector<std::string> constraints;  // expressions
   std::optional<int> seeds;
+  std::optional<std::size_t> runs;
   std::string max_run_time;  // of each simulation, as typed
   std::string where;         // expression; empty: every row
   std::optional<int> top;
@@ -58,13 +59,15 @@ void add_options(Options options, SweepCommand& command) {
                          "Leave out combinations that break this condition on JSON pointers; repeatable");
   options.add_count("--seeds", command.seeds, 1, 1'000'000,
                     "Run each with the scenario's seed and the next ones, N in all");
+  options.add_count("--runs", command.runs, 1, 1'000'000,
+                    "Simulate each N times, as simulate --runs does: rows have its medians, and goodput");
   options.add_option("--where", command.where, "CONDITION",
                      "Print only rows that fulfil this condition; sweep.csv has all");
   options.add_count("--top", command.top, 1, 1'000'000, "Print only the N rows with the largest --by");
   options.add_option(
       "--by", command.by, "FORMULA",
       "The rows with the largest come first: a key or formula; -x puts the smallest x first (default with "
-      "--top: steps_per_s)");
+      "--top: steps_per_s; with --runs: goodput)");
   add_max_run_time(options, command.max_run_time, ": a row with that error, tried again when the sweep is");
   options.add_option("--relative", command.relative, "FORMULA",
                      "Print also this key or formula over its smallest value among the rows that are printed");
@@ -76,8 +79,8 @@ void add_options(Options options, SweepCommand& command) {
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
 
 /// The keys of a summary that the table on stdout shows, if there.
-constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s", "time_s",
-                                      "cost_usd",    "gpu_utilization",  "bottleneck_resource"};
+constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s",      "time_s",          "cost_usd",
+                                      "goodput",     "young_daly_interval_s", "gpu_utilization", "bottleneck_resource"};
 
 SweepRequest make_request(const SweepCommand& command) {
   SweepRequest request = load_sweep_request(command.file);
@@ -89,6 +92,7 @@ SweepRequest make_request(const SweepCommand& command) {
     request.seeds = command.seeds;
     request.seeds_origin = "--seeds";
   }
+  request.runs = command.runs;
   if (request.axes.empty() && !request.seeds)
     throw InputError{command.file.string() +
                      ": expected something to vary: --grid, --list or --seeds, or a sweep file with one of them"};
@@ -349,8 +353,9 @@ void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
 
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
-  const Expression by =
-      about("--by", [&] { return Expression::parse(command.by.empty() ? "steps_per_s" : command.by); });
+  const Expression by = about("--by", [&] {
+    return Expression::parse(!command.by.empty() ? command.by : command.runs ? "goodput" : "steps_per_s");
+  });
   const auto parsed = [](const char* option, const std::string& text) {
     return text.empty() ? std::optional<Expression>{}
                         : about(option, [&] { return std::optional{Expression::parse(text)}; });

@@ -36,6 +36,7 @@ Job::Job(JobState& state, JobTraining training)
       joins_at_(site_.machines.size()),
       starting_(site_.machines.size(), OwnedClock{state_.clock}),
       survivors_(site_.machines.size()),
+      holds_copies_(site_.machines.size()),
       apart_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
@@ -74,7 +75,14 @@ JobResult Job::run_until_given_up() {
     keeps_updates_ = false;
   training_.run();
   result_.end = is_done_ ? session_->last_update() : state_.clock.now();
-  if (session_) result_.done = session_->progress();
+  if (session_) {
+    result_.done = session_->progress();
+    state_.checkpoints.stop(result_.end);
+  } else {
+    count_stop();
+  }
+  result_.time_use.trained = state_.checkpoints.trained(result_.end);
+  result_.time_use.checkpoints = state_.checkpoints.stalled(result_.end);
   SampleCounts& samples = result_.samples;
   samples.done = result_.done.samples;
   samples.repeated = samples.done + samples.lost - std::max(most_samples_, samples.done);
@@ -138,7 +146,9 @@ void Job::react(const MachineEvent& event) {
       if (session_) session_->reconsider();
       return;
     case Kind::kRevoked:
-      return revoke(machine);
+    case Kind::kFailed:
+    case Kind::kBroken:
+      return revoke(machine, event.kind);
   }
 }
 
@@ -146,11 +156,12 @@ void Job::react(const MachineEvent& event) {
 void Job::start(MachineIndex machine) {
   const auto m = static_cast<std::size_t>(machine);
   record(machine, "running", "");
-  ++result_.interruptions.replacements;
+  const bool is_new = !rented_[m];
+  if (is_new) ++result_.interruptions.replacements;
   const auto startup = startup_of(site_.scenario, site_.group(machine));
   const Seconds framework =
-      startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), true) : Seconds{};
-  rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
+      startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), is_new) : Seconds{};
+  if (is_new) rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
   joins_at_[m] = state_.clock.now() + framework;
   announce_next_change();
   starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
@@ -180,6 +191,7 @@ void Job::receive(MachineIndex machine) {
     return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a worker joins");
   if (session_) return session_->join(machine);
   if (is_resuming_ && has_newcomers() && !counts_rendezvous_) {
+    count_stop();
     resumption_.retire();
     is_resuming_ = false;
   }
@@ -194,10 +206,11 @@ void Job::ask_for_rendezvous(const std::string& reason) {
 
 void Job::step_ended() {
   if (!session_ || is_done_ || rendezvous_reason_.empty()) return;
-  const Seconds written = state_.checkpoints.written_until();
+  const Seconds written = state_.checkpoints.stalls_until();
   if (written > state_.clock.now()) return provider_.schedule(written, [this] { step_ended(); });
   stops_for_rendezvous_ = true;
-  interrupt(true, recovery_.minimum_workers.value_or(1), recovery_.restart_time, std::exchange(rendezvous_reason_, {}));
+  interrupt(true, recovery_.minimum_workers.value_or(1), {.forming = recovery_.restart_time},
+            std::exchange(rendezvous_reason_, {}));
 }
 
 /// The date has come at which the group leaves.
@@ -213,12 +226,19 @@ void Job::leave_on_purpose(const Group& group) {
   if (session_) interrupt(false, recovery_.minimum_workers.value_or(1), {}, "workers leave");
 }
 
-void Job::revoke(MachineIndex machine) {
+/// The machine is gone, but for one that only fails.
+void Job::revoke(MachineIndex machine, Kind kind) {
   const auto m = static_cast<std::size_t>(machine);
   const Seconds now = state_.clock.now();
-  record(machine, "revoked", "");
-  ++result_.interruptions.revocations;
-  if (rented_[m]) end_rental(m, now, true);
+  const bool is_fault = kind != Kind::kRevoked;
+  record(machine, is_fault ? "fault" : "revoked", kind == Kind::kBroken ? "the machine is repaired" : "");
+  ++(is_fault ? result_.interruptions.faults : result_.interruptions.revocations);
+  if (kind != Kind::kFailed) {
+    if (rented_[m]) end_rental(m, now, !is_fault);
+    holds_copies_[m] = false;
+    state_.checkpoints.lose_copies(machine, has_pair(machine));
+    if (!session_ && !keeps_updates_) fall_back();
+  }
   if (joins_at_[m]) {  // it was starting
     joins_at_[m].reset();
     starting_[m].retire();
@@ -232,8 +252,8 @@ void Job::revoke(MachineIndex machine) {
     return;
   }
   if (training_.on_loss) training_.on_loss(machine);
+  state_.checkpoints.cut(now, machine);
   if (state_.checkpoints.chief == machine) {
-    state_.checkpoints.lose_chief(now);
     if (recovery_.lost_chief == Recovery::LostChief::kRestart) {
       lost_chief_ = machine;
       state_.checkpoints.chief = -1;
@@ -241,23 +261,41 @@ void Job::revoke(MachineIndex machine) {
       choose_chief();
     }
   }
-  if (session_) return lose(machine);
+  if (session_) return lose(machine, is_fault);
   survivors_[m] = false;
   const bool has_survivor = std::find(survivors_.begin(), survivors_.end(), true) != survivors_.end();
   if (!is_awaited && has_survivor) return;  // it had left by itself
+  count_stop();
   if (is_resuming_) resumption_.retire();
   is_resuming_ = false;
   broadcast_.reset();
   bring_in();
   if (keeps_updates_ && (is_server(machine) || !has_survivor)) roll_back();
   noticed_from_ = now;  // anew
+  if (is_fault) delay_.detection = recovery_.timeout;
   try_to_resume();
 }
 
-void Job::lose(MachineIndex machine) {
+/// Whether another machine has a copy of what this one has in memory: the next one of its group, or the one before.
+bool Job::has_pair(MachineIndex machine) const {
+  const auto is_alike = [&](MachineIndex other) {
+    return other >= 0 && other < static_cast<MachineIndex>(site_.machines.size()) &&
+           site_.machine(other).group == site_.machine(machine).group;
+  };
+  MachineIndex first = machine;
+  while (is_alike(first - 1)) --first;
+  const MachineIndex pair = first + ((machine - first) ^ 1);
+  const MachineIndex other = is_alike(pair) ? pair : machine - 1;
+  return is_alike(other) && holds_copies_[static_cast<std::size_t>(other)];
+}
+
+/// A provider says that it takes a machine; a fault is noticed after the timeout, as any loss by those that would go on.
+void Job::lose(MachineIndex machine, bool is_fault) {
+  const Delay noticed{.detection = is_fault ? recovery_.timeout : Seconds{}};
   const bool restarts = recovery_.lost_worker == Recovery::LostWorker::kRestart;
-  if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a server is lost");
-  if (restarts) return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), {}, "a worker is lost");
+  if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), noticed, "a server is lost");
+  if (restarts)
+    return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), noticed, "a worker is lost");
   if (session_->lose(machine)) return;
   const bool waits = recovery_.lost_worker == Recovery::LostWorker::kWait;
   const int needed = recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1);
@@ -265,7 +303,7 @@ void Job::lose(MachineIndex machine) {
   const Change change = recovery_.changes_on_loss ? recovery_.change : Change::kAtOnce;
   stops_for_rendezvous_ = sends_to_all_ = change == Change::kRendezvous;
   const Seconds forming = change == Change::kRendezvous ? recovery_.restart_time : Seconds{};
-  interrupt(change != Change::kRestart, needed, recovery_.timeout + forming, "a worker is lost");
+  interrupt(change != Change::kRestart, needed, {recovery_.timeout, forming}, "a worker is lost");
 }
 
 void Job::choose_chief() {
@@ -293,15 +331,19 @@ void Job::deserted() {
 }
 
 /// The training stops here; it will go on when so many workers, and all servers, are there, and `delay` has passed.
-void Job::interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason) {
+void Job::interrupt(bool keeps_updates, int needed_workers, Delay delay, const std::string& reason) {
   result_.done = session_->progress();
+  const Seconds trained = state_.checkpoints.trained(session_->last_update());
+  state_.checkpoints.stop(state_.clock.now());
+  if (site_.scenario.training.strategy.is_synchronous())
+    result_.time_use.redone += state_.checkpoints.undo_to(trained);  // the step under way
   most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
   if (training_.on_stop) training_.on_stop();
   rendezvous_reason_.clear();
   is_stopped_for_rendezvous_ = std::exchange(stops_for_rendezvous_, false);
   is_sent_to_all_ = std::exchange(sends_to_all_, false);
-  stopped_at_ = noticed_from_ = state_.clock.now();
+  stopped_at_ = noticed_from_ = counted_until_ = state_.clock.now();
   record(-1, "stop", reason + " after " + text_of(result_.done));
   keeps_updates_ = keeps_updates;
   needed_workers_ = std::max(least_workers_, needed_workers);
@@ -331,8 +373,15 @@ void Job::roll_back() {
   if (keeps_updates_) delay_ = {};  // nobody is left who would wait
   keeps_updates_ = false;
   ++result_.interruptions.restarts;
-  const TrainingProgress saved = state_.checkpoints.latest(state_.clock.now());
+  fall_back();
+}
+
+/// To what is saved, while the job stands still: again if that is lost before it goes on.
+void Job::fall_back() {
+  state_.checkpoints.cut(state_.clock.now());
+  const auto [saved, trained] = state_.checkpoints.latest(state_.clock.now()).first;
   if (saved.updates >= result_.done.updates) return;
+  result_.time_use.redone += state_.checkpoints.undo_to(trained);
   result_.interruptions.lost_updates += result_.done.updates - saved.updates;
   result_.samples.lost += result_.done.samples - saved.samples;
   result_.done = saved;
@@ -353,15 +402,16 @@ void Job::try_to_resume() {
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
   const Seconds now = state_.clock.now();
-  Seconds delay = std::max(Seconds{}, noticed_from_ + delay_ - now);
+  Seconds delay = std::max(Seconds{}, noticed_from_ + delay_.detection + delay_.forming - now);
   const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
   counts_rendezvous_ = needs_rendezvous || is_stopped_for_rendezvous_;
   if (!keeps_updates_) {
     delay += recovery_.restart_time;
-    if (result_.done.updates > 0) delay += checkpoint_time(site_.scenario).value_or(Seconds{});
+    if (result_.done.updates > 0) delay += state_.checkpoints.latest(now).second;
   } else if (needs_rendezvous) {
     delay += recovery_.restart_time;
   }
+  count_stop();
   is_resuming_ = true;
   resumption_ = OwnedClock{state_.clock, state_.clock.new_owner()};
   resumption_.schedule_in(delay, [this] {
@@ -401,8 +451,18 @@ void Job::broadcast() {
   });
 }
 
+/// Notes what the time was for since the job stopped, or this was called.
+void Job::count_stop() {
+  const Seconds now = state_.clock.now(), noticed = noticed_from_ + delay_.detection;
+  const Seconds unnoticed = std::clamp(noticed - counted_until_, Seconds{}, now - counted_until_);
+  result_.time_use.detection += unnoticed;
+  (is_resuming_ ? result_.time_use.restarting : result_.time_use.waiting) += now - counted_until_ - unnoticed;
+  counted_until_ = now;
+}
+
 /// Those who have the model begin, the others join them.
 void Job::resume() {
+  count_stop();
   is_resuming_ = false;
   const Seconds now = state_.clock.now();
   record(-1, keeps_updates_ ? "resume" : "restart", "after " + text_of(result_.done));
@@ -425,6 +485,8 @@ std::vector<MachineIndex> Job::set_newcomers_apart() {
 
 void Job::go_on() {
   state_.checkpoints.resume(result_.done.updates, state_.clock.now(), !keeps_updates_);
+  for (std::size_t m = 0; m < holds_copies_.size(); ++m)
+    holds_copies_[m] = state_.membership.is_there(static_cast<MachineIndex>(m));
   if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
   if (keeps_updates_ && state_.clock.now() > Seconds{} && recovery_.change != Recovery::Change::kRendezvous)

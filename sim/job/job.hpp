@@ -53,6 +53,7 @@ struct JobResult {
   std::vector<std::vector<Rental>> rentals;  // [machines]
   std::vector<Span> stopped;                 // the job stood still
   Interruptions interruptions;
+  TimeUse time_use;
 };
 
 class Job final : public SessionOwner {
@@ -72,15 +73,22 @@ class Job final : public SessionOwner {
   void announce_next_change();
   void react(const MachineEvent& event);
   void start(MachineIndex machine);
-  void revoke(MachineIndex machine);
+  void revoke(MachineIndex machine, FleetEvent::Kind kind);
   void receive(MachineIndex machine);
-  void lose(MachineIndex machine);
+  void lose(MachineIndex machine, bool is_fault);
+  bool has_pair(MachineIndex machine) const;
   void choose_chief();
   bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
   bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
   int workers_there() const;  // that do not have to leave
-  void interrupt(bool keeps_updates, int needed_workers, Seconds delay, const std::string& reason);
+  /// What a stop takes at least: until it is noticed, and to form anew besides.
+  struct Delay {
+    Seconds detection{}, forming{};
+  };
+  void interrupt(bool keeps_updates, int needed_workers, Delay delay, const std::string& reason);
+  void count_stop();
   void roll_back();
+  void fall_back();
   std::string progress_text() const;
   void ask_for_rendezvous(const std::string& reason);
   void leave_on_purpose(const Group& group);
@@ -113,8 +121,10 @@ class Job final : public SessionOwner {
   std::vector<bool> survivors_;  // [machines]
   int least_workers_ = 0;        // without which nothing is trained
   int needed_workers_ = 1;
-  Seconds delay_{};
+  Delay delay_;
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
+  Seconds counted_until_{};                // what the stop was for
+  std::vector<bool> holds_copies_;         // [machines] of parts in memory
   bool is_resuming_ = false;
   bool stops_for_rendezvous_ = false;          // the interruption that begins, and
   bool is_stopped_for_rendezvous_ = false;     // the one that lasts: delay_ is that of a rendezvous

@@ -21,6 +21,8 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
     fleet.slots = group.count;
     fleet.is_standby = group.is_standby;
     fleet.pool = group.pool;
+    fleet.faults = group.faults;
+    fleet.noticed_after = scenario.training.recovery.timeout;
     if (group.replay)
       fleet.replay = std::make_shared<const FleetReplay>(*group.replay, group.count, Seconds{}, group.replay_notice);
     fleet.zone = group.zone;

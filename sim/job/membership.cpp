@@ -1,6 +1,7 @@
 #include "sim/job/membership.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace rehearse {
@@ -48,45 +49,116 @@ void Membership::end_presence(MachineIndex machine) {
   if (!spans.empty()) spans.back().end = std::min(spans.back().end, clock_.now());
 }
 
-Checkpoints::Checkpoints(const Site& site)
-    : chief{site.workers.front().front().machine},
-      rule_{site.scenario.training.checkpoint},
-      interval_{checkpoint_interval(site.scenario)} {}
+std::int64_t CheckpointSeries::next_updates() const {
+  if (interval_ || every_steps_ == 0) return std::numeric_limits<std::int64_t>::max();
+  return (periods_ + 1) * every_steps_;
+}
+
+void CheckpointSeries::begin(const SavedState& state, Seconds now) {
+  if (every_steps_ > 0) periods_ = state.progress.updates / every_steps_;
+  before_ = latest(now);
+  latest_ = state;
+  began_ = now;
+  written_until_ = now + times_.write;
+}
+
+void CheckpointSeries::cut(Seconds now) {
+  latest_ = before_ = latest(now);
+  written_until_ = std::min(written_until_, now);
+}
+
+/// What is written while training stands still does not go on beside it.
+void CheckpointSeries::resume(std::int64_t updates, Seconds now, bool is_from_checkpoint) {
+  if (times_.write <= times_.stall) cut(now);
+  if (is_from_checkpoint) began_ = now;
+  if (every_steps_ > 0) periods_ = updates / every_steps_;
+}
+
+Checkpoints::Checkpoints(const Site& site) : chief{site.workers.front().front().machine} {
+  const auto& rule = site.scenario.training.checkpoint;
+  if (!rule) return;
+  is_by_machines_ = rule->is_by_machines;
+  is_on_disk_ = rule->is_on_disk;
+  series_.emplace_back(rule->every_steps, checkpoint_interval(site.scenario), *checkpoint_times(site.scenario));
+  if (rule->in_memory)
+    series_.emplace_back(rule->in_memory->every_steps, rule->in_memory->every, memory_checkpoint_times(site.scenario));
+  const bool stops_all = site.scenario.training.strategy.is_synchronous() || rule->pauses_all;
+  if (!stops_all) stall_share_ = 1.0 / site.scenario.count(Role::kWorker);
+}
 
 bool Checkpoints::is_due(std::int64_t updates, Seconds now) const {
-  if (!rule_) return false;
-  return is_asked_for_ || updates >= next_updates() || now >= next_date();
+  if (is_asked_for_ && !series_.empty() && now >= series_.front().written_until()) return true;
+  return std::ranges::any_of(series_, [&](const CheckpointSeries& one) { return one.is_due(updates, now); });
 }
 
-std::int64_t Checkpoints::next_updates() const {
-  if (!rule_ || interval_ || rule_->every_steps == 0) return std::numeric_limits<std::int64_t>::max();
-  return (periods_ + 1) * rule_->every_steps;
-}
-
-Seconds Checkpoints::next_date() const { return rule_ && interval_ ? began_ + *interval_ : kNever; }
-
-void Checkpoints::begin(TrainingProgress progress, Seconds now, Seconds end) {
-  if (rule_->every_steps > 0) periods_ = progress.updates / rule_->every_steps;
-  before_ = latest(now);
-  latest_ = progress;
-  began_ = now;
-  written_until_ = end;
-  is_asked_for_ = false;
+/// What is written to storage is kept in memory besides.
+Seconds Checkpoints::begin(TrainingProgress progress, Seconds now) {
+  const SavedState state{progress, trained(now)};
+  const bool is_stored =
+      (is_asked_for_ && now >= series_.front().written_until()) || series_.front().is_due(progress.updates, now);
+  Seconds stall{};
+  for (CheckpointSeries& one : series_) {
+    if (&one == &series_.front() && !is_stored) continue;
+    if (now < one.written_until()) continue;
+    one.begin(state, now);
+    stall = std::max(stall, one.times().stall);
+  }
+  if (is_stored) is_asked_for_ = false;
+  stalled_ += stalled_since(now);
+  stall_ = {now, now + stall};
   ++count_;
+  return stall_.end;
 }
 
-void Checkpoints::lose_chief(Seconds now) {
-  latest_ = before_ = latest(now);
-  written_until_ = now;
-  if (rule_ && rule_->is_on_disk) latest_ = before_ = {};
+std::pair<SavedState, Seconds> Checkpoints::latest(Seconds now) const {
+  std::pair<SavedState, Seconds> best;
+  for (const CheckpointSeries& one : series_)
+    if (const SavedState& state = one.latest(now); state.progress.updates > best.first.progress.updates ||
+                                                   (state.progress.updates == best.first.progress.updates &&
+                                                    state.progress.updates > 0 && one.times().read < best.second))
+      best = {state, one.times().read};
+  return best;
+}
+
+void Checkpoints::cut(Seconds now, std::optional<MachineIndex> machine) {
+  for (CheckpointSeries& one : series_)
+    if (!machine || *machine == chief || is_by_machines_ || &one != &series_.front()) one.cut(now);
+}
+
+void Checkpoints::lose_copies(MachineIndex machine, bool has_pair) {
+  if (machine == chief && is_on_disk_) series_.front().forget();
+  if (!has_pair && series_.size() > 1) series_.back().forget();
 }
 
 void Checkpoints::resume(std::int64_t updates, Seconds now, bool is_from_checkpoint) {
-  latest_ = before_ = latest(now);
-  written_until_ = now;
+  for (CheckpointSeries& one : series_) one.resume(updates, now, is_from_checkpoint);
   is_asked_for_ = false;
-  if (is_from_checkpoint) began_ = now;
-  if (rule_ && rule_->every_steps > 0) periods_ = updates / rule_->every_steps;
+  since_ = now;
+  stalled_before_ = stalled_;
+  stall_ = {now, now};
+  is_training_ = true;
+}
+
+void Checkpoints::stop(Seconds now) {
+  trained_ = trained(now);
+  stalled_ += stalled_since(now);
+  stall_ = {now, now};
+  is_training_ = false;
+}
+
+Seconds Checkpoints::stalled_since(Seconds at) const {
+  return std::max(Seconds{}, std::min(at, stall_.end) - stall_.start) * stall_share_;
+}
+
+Seconds Checkpoints::trained(Seconds at) const {
+  if (!is_training_ || at <= since_) return trained_;
+  return trained_ + (at - since_) - (stalled_ - stalled_before_) - stalled_since(at);
+}
+
+Seconds Checkpoints::undo_to(Seconds trained) {
+  const Seconds undone = std::max(Seconds{}, trained_ - trained);
+  trained_ -= undone;
+  return undone;
 }
 
 }  // namespace rehearse

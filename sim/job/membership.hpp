@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/record/run_record.hpp"
@@ -50,41 +52,96 @@ class Membership {
   std::vector<std::vector<Span>> presence_;
 };
 
-/// When a checkpoint is due, and which there are.
+/// A state of the job that is kept: how far it had come, and the time that it had trained for that.
+struct SavedState {
+  TrainingProgress progress;
+  Seconds trained{};
+};
+
+/// Checkpoints of one rule, in one place: storage, or machines' memory.
+class CheckpointSeries {
+ public:
+  CheckpointSeries(std::int64_t every_steps, std::optional<Seconds> interval, CheckpointTimes times)
+      : every_steps_{every_steps}, interval_{interval}, times_{times} {}
+
+  /// The number of updates and the date at which one will be due next; infinite if not by that rule. Not before
+  /// written_until().
+  std::int64_t next_updates() const;
+  Seconds next_date() const { return interval_ ? std::max(began_ + *interval_, written_until_) : kNever; }
+  bool is_due(std::int64_t updates, Seconds now) const {
+    return now >= written_until_ && (updates >= next_updates() || now >= next_date());
+  }
+  void begin(const SavedState& state, Seconds now);
+  Seconds written_until() const { return written_until_; }
+  const CheckpointTimes& times() const { return times_; }
+  /// The latest that had been completed by `now`; nothing without any.
+  const SavedState& latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
+  /// What is being written is given up.
+  void cut(Seconds now);
+  /// All are lost.
+  void forget() { latest_ = before_ = {}; }
+  void resume(std::int64_t updates, Seconds now, bool is_from_checkpoint);
+
+ private:
+  std::int64_t every_steps_;
+  std::optional<Seconds> interval_;  // overrules the rule by steps
+  CheckpointTimes times_;
+  std::int64_t periods_ = 0;  // of every_steps, up to the latest
+  Seconds began_{};
+  SavedState latest_, before_;
+  Seconds written_until_{};
+};
+
+/// When a checkpoint is due, which there are, and for how long the job has trained what they hold.
 class Checkpoints {
  public:
   explicit Checkpoints(const Site& site);
 
-  /// The machine whose first worker writes them; -1: none.
+  /// The machine whose first worker writes them, or says when parts are written; -1: none.
   MachineIndex chief;
 
   /// One is due at the next opportunity, whatever the rule says.
   void ask_for_one() { is_asked_for_ = true; }
   bool is_due(std::int64_t updates, Seconds now) const;
-  /// The number of updates and the date at which one will be due next; infinite if not by that rule.
-  std::int64_t next_updates() const;
-  Seconds next_date() const;
-  /// The chief begins to write one of this state, and ends at `end`.
-  void begin(TrainingProgress progress, Seconds now, Seconds end);
-  Seconds written_until() const { return written_until_; }
-  /// What is in the latest checkpoint that had been completed by `now`; nothing without any.
-  TrainingProgress latest(Seconds now) const { return now >= written_until_ ? latest_ : before_; }
-  /// What is being written is given up; what lies on the chief's disk is lost.
-  void lose_chief(Seconds now);
+  /// Of each rule.
+  std::span<const CheckpointSeries> series() const { return series_; }
+  /// One of this state begins, for which those who write it stand still until the date that is given back.
+  Seconds begin(TrainingProgress progress, Seconds now);
+  Seconds stalls_until() const { return stall_.end; }
+
+  /// The furthest state that had been saved by `now`, and how long a restart from it reads; nothing without any.
+  std::pair<SavedState, Seconds> latest(Seconds now) const;
+  /// What the machine was writing is given up; of all machines if none is named.
+  void cut(Seconds now, std::optional<MachineIndex> machine = {});
+  /// The machine is gone with its memory and its disk; `has_pair`: another one still has a copy of its part in memory.
+  void lose_copies(MachineIndex machine, bool has_pair);
   /// The training goes on from so many updates: those of a checkpoint, from which the next interval then counts, or
   /// those that it had reached.
   void resume(std::int64_t updates, Seconds now, bool is_from_checkpoint);
+  /// It stands still from now on.
+  void stop(Seconds now);
   std::int64_t count() const { return count_; }
 
+  /// Time in which steps were trained until `at`, which is not before the latest checkpoint of this training began or else
+  /// lies before any; and in which training stood still for checkpoints.
+  Seconds trained(Seconds at) const;
+  Seconds stalled(Seconds at) const { return stalled_ + stalled_since(at); }
+  /// Steps of this time do not last. Gives back how much that is.
+  Seconds undo_to(Seconds trained);
+
  private:
-  std::optional<Checkpointing> rule_;
-  std::optional<Seconds> interval_;  // overrules the rule by steps
-  std::int64_t periods_ = 0;         // of every_steps, up to the latest
-  Seconds began_{};
+  Seconds stalled_since(Seconds at) const;
+
+  bool is_by_machines_ = false, is_on_disk_ = false;
+  std::vector<CheckpointSeries> series_;  // storage, memory
+  double stall_share_ = 1;                // of the cluster that stands still
   bool is_asked_for_ = false;
-  TrainingProgress latest_, before_;
-  Seconds written_until_{};
   std::int64_t count_ = 0;
+  bool is_training_ = false;
+  Seconds since_{};                // the training began
+  Seconds trained_{}, stalled_{};  // before; stalled_ with stalls of this training that have ended
+  Seconds stalled_before_{};       // stalled_ at since_
+  Span stall_;                     // the latest
 };
 
 }  // namespace rehearse

@@ -32,6 +32,7 @@ class MemoisedSession final : public Session {
         clock_{state.clock, state.clock.new_owner()},
         next_{state.clock, state.clock.new_owner()},
         trains_(site_.machines.size()),
+        counts_(site_.scenario.groups.size()),
         all_samples_{static_cast<double>(site_.scenario.training.samples)},
         updates_{static_cast<double>(done.updates)},
         samples_{static_cast<double>(done.samples)},
@@ -44,13 +45,13 @@ class MemoisedSession final : public Session {
 
   void begin() override {
     for (std::size_t m = 0; m < trains_.size(); ++m)
-      trains_[m] = site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m));
+      if (site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m))) set_training(m, true);
     change();
   }
 
   void join(MachineIndex machine) override {
     if (site_.machine(machine).workers == 0) return;
-    trains_[static_cast<std::size_t>(machine)] = true;
+    set_training(static_cast<std::size_t>(machine), true);
     if (strategy_.kind->is_in_lockstep()) stand_still(transfer_time(machine));
     change();
   }
@@ -60,7 +61,7 @@ class MemoisedSession final : public Session {
     if (site_.machines[m].servers > 0) return false;
     if (!trains_[m]) return true;
     if (is_synchronous_) return false;
-    trains_[m] = false;
+    set_training(m, false);
     if (site_.servers.empty() && !has_worker()) return false;  // with the variables
     if (strategy_.server_rules().staleness_bound) stand_still(site_.scenario.training.recovery.timeout);
     change();
@@ -92,17 +93,27 @@ class MemoisedSession final : public Session {
     const double done = std::floor(updates_at(clock_.now()) + kRounding);
     return {static_cast<std::int64_t>(done), std::llround(std::clamp(samples_at(done), 0.0, all_samples_))};
   }
-  Seconds last_update() const override { return end_; }
+  Seconds last_update() const override {
+    if (end_ > Seconds{}) return end_;
+    const double ended = std::floor(updates_at(clock_.now()) + kRounding);
+    return speed_.updates_per_s > 0 ? since_ + Seconds{(ended - updates_) / speed_.updates_per_s} : since_;
+  }
   std::string deadlock() const override { return "nobody trains"; }
   void describe(RunRecord&) const override {}
 
  private:
+  void set_training(std::size_t machine, bool trains) {
+    if (trains_[machine] == trains) return;
+    trains_[machine] = trains;
+    counts_[static_cast<std::size_t>(site_.machines[machine].group)] += trains ? 1 : -1;
+  }
+
   /// Whether any has left that had to.
   bool record_leaves() {
     bool has_left = false;
     for (std::size_t m = 0; m < trains_.size(); ++m)
       if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
-        trains_[m] = false;
+        set_training(m, false);
         has_left = true;
         record(static_cast<MachineIndex>(m), "leave", clock_.now());
       }
@@ -137,11 +148,9 @@ class MemoisedSession final : public Session {
     const bool is_writing = now < writes_until_;
     if (now < stands_until_ || (is_writing && (is_synchronous_ || site_.scenario.training.checkpoint->pauses_all)))
       return stands;
-    MachineCounts counts(site_.scenario.groups.size());
-    for (std::size_t m = 0; m < trains_.size(); ++m) {
-      const bool is_chief = is_writing && static_cast<MachineIndex>(m) == writer_;
-      if (trains_[m] && !is_chief) ++counts[static_cast<std::size_t>(site_.machines[m].group)];
-    }
+    MachineCounts counts = counts_;
+    if (is_writing && writer_ >= 0 && trains_[static_cast<std::size_t>(writer_)])
+      --counts[static_cast<std::size_t>(site_.machine(writer_).group)];
     return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? speed_of_(counts) : stands;
   }
 
@@ -186,8 +195,7 @@ class MemoisedSession final : public Session {
     const MachineIndex writer = chief();
     if (writer < 0 || now < writes_until_ || !state_.checkpoints.is_due(progress().updates, now)) return;
     writer_ = writer;
-    writes_until_ = now + *checkpoint_time(site_.scenario);
-    state_.checkpoints.begin(progress(), now, writes_until_);
+    writes_until_ = state_.checkpoints.begin(progress(), now);
     record(writer, "checkpoint", writes_until_);
     // Synchronous: the step under way had not begun.
     if (!is_synchronous_) return;
@@ -209,10 +217,18 @@ class MemoisedSession final : public Session {
     for (const Seconds pause : {stands_until_, writes_until_})
       if (pause > now) next = std::min(next, pause);
     if (now >= writes_until_ && chief() >= 0 && speed_.updates_per_s > 0) {
-      const std::int64_t due = state_.checkpoints.next_updates();
-      if (due < std::numeric_limits<std::int64_t>::max()) next = std::min(next, when(static_cast<double>(due)));
-      if (const Seconds date = state_.checkpoints.next_date(); date < kNever)
-        next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));
+      for (const CheckpointSeries& series : state_.checkpoints.series()) {
+        Seconds date = series.next_date();
+        if (const std::int64_t due = series.next_updates(); due < std::numeric_limits<std::int64_t>::max()) {
+          const Seconds at = when(static_cast<double>(due));
+          if (at >= series.written_until())
+            next = std::min(next, at);
+          else
+            date = std::min(date, series.written_until());
+        }
+        if (date < kNever)
+          next = std::min(next, is_synchronous_ ? end_of_step(std::max(date, now)) : std::max(date, now));
+      }
     }
     if (next < kNever) next_.schedule(next, [this] { change(); });
   }
@@ -232,6 +248,7 @@ class MemoisedSession final : public Session {
   bool is_synchronous_;
   OwnedClock clock_, next_;
   std::vector<bool> trains_;  // [machines]
+  MachineCounts counts_;      // of them, [groups]
   double all_samples_;
   double updates_, samples_;  // at since_
   Seconds since_;

@@ -53,6 +53,7 @@ class ProgramSession : public Session, protected Executor::Client {
     done_.updates += steps;
     done_.samples += steps * samples;
     use_before_ = window_.use_so_far();
+    end_ += time;
   }
 
   Cluster& cluster_;

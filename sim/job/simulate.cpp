@@ -175,11 +175,12 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   record.rentals = std::move(result.rentals);
   for (std::size_t m = 0; m < site.machines.size(); ++m) {
     const Group& group = site.group(static_cast<MachineIndex>(m));
-    if (group.pool || group.replay) continue;
+    if (group.is_lost_by_chance()) continue;
     record.rentals[m].clear();  // until its workers have left
     for (const Span& there : record.presence[m]) record.rentals[m].push_back({there, false});
   }
   record.interruptions = result.interruptions;
+  record.time_use = result.time_use;
   record.stopped = std::move(result.stopped);
   record.target = at_target;
   record.recorder = std::move(recorder);

@@ -107,10 +107,9 @@ Seconds TrainingLog::checkpoint_pause(const Worker& worker, const TrainingProgre
   const Seconds now = cluster_.clock.now();
   Seconds& recorded = cluster_.recorder.steps.back().times.pause;
   if (worker.gpu.machine != checkpoints_.chief || worker.gpu.gpu != 0)
-    return recorded = rule->pauses_all ? std::max(Seconds{}, checkpoints_.written_until() - now) : Seconds{};
+    return recorded = rule->pauses_all ? std::max(Seconds{}, checkpoints_.stalls_until() - now) : Seconds{};
   if (!checkpoints_.is_due(progress.updates, now)) return Seconds{};
-  const Seconds pause = *checkpoint_time(cluster_.site.scenario);
-  checkpoints_.begin(progress, now, now + pause);
+  const Seconds pause = checkpoints_.begin(progress, now) - now;
   cluster_.recorder.events.push_back(
       {worker.gpu.machine, "checkpoint", {now, now + pause}, "after step " + std::to_string(progress.updates)});
   return recorded = pause;

@@ -238,6 +238,9 @@ std::optional<CostSplit> split_cost(const Site& site, const JobResult& job) {
       split.startup += *usd * startup_share;
       (site.machines[m].workers > 0 ? split.workers : split.servers) += *usd * (1 - idle_share - startup_share);
     }
+  const auto spares = cost_of_spares(site.scenario, site.machines, job.end);
+  if (!spares) return {};
+  split.idle += *spares;
   return split;
 }
 
@@ -253,6 +256,8 @@ Json to_json(const RunOutcome& run) {
   Json json{run.is_finished, run.time_s, i.notices,      i.revocations,     i.replacements,
             i.restarts,      i.pauses,   i.lost_updates, i.stopped.value(), i.checkpoints};
   json.push_back({run.samples.done, run.samples.lost, run.samples.repeated, run.samples.dropped});
+  json.push_back({i.faults, run.time_use.trained.value()});
+  for (const LostTime& lost : kLostTimes) json.back().push_back((run.time_use.*lost.time).value());
   if (run.cost_usd)
     for (const double usd : {run.cost_usd->workers, run.cost_usd->servers, run.cost_usd->idle, run.cost_usd->startup})
       json.push_back(usd);
@@ -265,9 +270,11 @@ RunOutcome run_outcome(const Json& json) {
                  .time_s = json[1].get<double>(),
                  .cost_usd = {},
                  .interruptions = {},
+                 .time_use = {},
                  .samples = {}};
   run.interruptions = {.notices = json[2].get<int>(),
                        .revocations = json[3].get<int>(),
+                       .faults = json[11][0].get<int>(),
                        .replacements = json[4].get<int>(),
                        .restarts = json[5].get<int>(),
                        .pauses = json[6].get<int>(),
@@ -279,9 +286,12 @@ RunOutcome run_outcome(const Json& json) {
                  .lost = samples[1].get<std::int64_t>(),
                  .repeated = samples[2].get<std::int64_t>(),
                  .dropped = samples[3].get<std::int64_t>()};
-  if (json.size() > 11)
+  run.time_use.trained = Seconds{json[11][1].get<double>()};
+  for (std::size_t i = 0; i < kLostTimes.size(); ++i)
+    run.time_use.*kLostTimes[i].time = Seconds{json[11][2 + i].get<double>()};
+  if (json.size() > 12)
     run.cost_usd =
-        CostSplit{json[11].get<double>(), json[12].get<double>(), json[13].get<double>(), json[14].get<double>()};
+        CostSplit{json[12].get<double>(), json[13].get<double>(), json[14].get<double>(), json[15].get<double>()};
   return run;
 }
 
@@ -352,6 +362,7 @@ const Verb kTrajectories{
                            .time_s = trajectory.job.end.value(),
                            .cost_usd = {},
                            .interruptions = trajectory.job.interruptions,
+                           .time_use = trajectory.job.time_use,
                            .samples = trajectory.job.samples};
         outcome.cost_usd = split_cost(site, trajectory.job);
         outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
@@ -421,6 +432,21 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
 
 RunPercentiles time_percentiles(const MonteCarlo& result) { return percentiles(finished_times(result)); }
 
+RunPercentiles goodput_percentiles(const MonteCarlo& result) {
+  std::vector<double> shares;
+  for (const RunOutcome& run : result.runs) shares.push_back(run.time_use.trained / run.time_use.total());
+  return percentiles(shares);
+}
+
+TimeUse time_use_of(const MonteCarlo& result) {
+  TimeUse sum;
+  for (const RunOutcome& run : result.runs) {
+    sum.trained += run.time_use.trained;
+    for (const LostTime& lost : kLostTimes) sum.*lost.time += run.time_use.*lost.time;
+  }
+  return sum;
+}
+
 std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result) {
   const auto costs = finished_costs(result);
   return costs ? std::optional{percentiles(*costs)} : std::nullopt;
@@ -485,12 +511,23 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
             {"cost_usd", cost ? finite(cost->p50) : Json(nullptr)},
             {"cost_usd_p5", cost ? finite(cost->p5) : Json(nullptr)},
             {"cost_usd_p95", cost ? finite(cost->p95) : Json(nullptr)}};
+  add_time_use(time_use_of(result), json);
+  const RunPercentiles goodput = goodput_percentiles(result);
+  json["goodput_p5"] = finite(goodput.p5);
+  json["goodput_p95"] = finite(goodput.p95);
+  if (scenario.training.checkpoint) {
+    const auto interval = checkpoint_interval(scenario);
+    json["checkpoint_interval_s"] = interval ? finite(interval->value()) : Json(nullptr);
+    json["young_daly_interval_s"] =
+        finite(young_daly_interval(checkpoint_times(scenario)->stall, mean_time_to_loss(scenario)).value());
+  }
   if (deadline) {
     json["deadline_s"] = deadline->value();
     json["deadline_probability"] = probability_by(result, *deadline);
   }
   Json means{{"time_s", mean_of([](const RunOutcome& run) { return run.time_s; })},
              {"revocations", mean_of([](const RunOutcome& run) { return run.interruptions.revocations; })},
+             {"faults", mean_of([](const RunOutcome& run) { return run.interruptions.faults; })},
              {"replacements", mean_of([](const RunOutcome& run) { return run.interruptions.replacements; })},
              {"restarts", mean_of([](const RunOutcome& run) { return run.interruptions.restarts; })},
              {"pauses", mean_of([](const RunOutcome& run) { return run.interruptions.pauses; })},
@@ -527,7 +564,9 @@ std::string runs_csv(const MonteCarlo& result) {
   CsvWriter csv{{"run",          "seed",         "finished",         "time_s",          "cost_usd",
                  "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
                  "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
-                 "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s"}};
+                 "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
+                 "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
+                 "waiting_s",    "restarting_s"}};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     const RunOutcome& run = result.runs[i];
     const Interruptions& what = run.interruptions;
@@ -553,7 +592,14 @@ std::string runs_csv(const MonteCarlo& result) {
              run.samples.lost,
              run.samples.repeated,
              run.samples.dropped,
-             what.stopped.value()});
+             what.stopped.value(),
+             what.faults,
+             run.time_use.trained.value(),
+             run.time_use.checkpoints.value(),
+             run.time_use.redone.value(),
+             run.time_use.detection.value(),
+             run.time_use.waiting.value(),
+             run.time_use.restarting.value()});
   }
   return csv.text();
 }

@@ -24,7 +24,7 @@ namespace rehearse {
 struct CostSplit {
   double workers = 0;  // while they train
   double servers = 0;  // the same
-  double idle = 0;     // of all machines while the job stands still
+  double idle = 0;     // of all machines while the job stands still, and of spares
   double startup = 0;  // of workers before they can train
   double total() const { return workers + servers + idle + startup; }
 };
@@ -39,6 +39,7 @@ struct RunOutcome {
   double time_s = 0;                  // until the end, or until it was given up, and then a lower bound as all else
   std::optional<CostSplit> cost_usd;  // none if a price is unknown
   Interruptions interruptions;
+  TimeUse time_use;
   SampleCounts samples;
 };
 
@@ -88,6 +89,9 @@ struct RunPercentiles {
   double p5 = 0, p50 = 0, p95 = 0;
 };
 RunPercentiles time_percentiles(const MonteCarlo& result);
+RunPercentiles goodput_percentiles(const MonteCarlo& result);
+/// Sums over all runs.
+TimeUse time_use_of(const MonteCarlo& result);
 std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result);
 /// Share of the runs that are finished by `deadline`.
 double probability_by(const MonteCarlo& result, Seconds deadline);

@@ -11,6 +11,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
+#include "sim/plan/monte_carlo.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/unmodelled.hpp"
@@ -247,6 +248,30 @@ struct Sweep::State {
     return {.name = parameter_text(name), .parameters = parameters_of(json)};
   }
 
+  RunKey key_of(const std::string& content) const {
+    return run_key(request.runs ? "runs " + std::to_string(*request.runs) + content : content, program);
+  }
+
+  /// The runs of one combination after another, each on all processes; memberships that several have are simulated once.
+  bool run_many(const std::vector<std::size_t>& pending, const Pool& pool, const JobLimits& limits,
+                const std::function<void(std::size_t, const PooledRun&)>& on_run) const {
+    SimulatedMemberships known;
+    for (std::size_t i = 0; i < pending.size(); ++i) {
+      PooledRun run;
+      try {
+        const Scenario scenario = read(combinations[pending[i]].index);
+        run.text = to_json_text(to_json(
+            scenario,
+            run_monte_carlo(scenario, {.runs = *request.runs, .pool = pool, .known = &known, .limits = limits}), {}));
+        run.has_succeeded = true;
+      } catch (const MonteCarloStopped&) { return false; } catch (const NoResultError& error) {
+        run.text = error.what();
+      }
+      on_run(i, run);
+    }
+    return true;
+  }
+
   /// Positions in `combinations` of the first of each distinct scenario that `store` lacks.
   std::vector<std::size_t> find_pending(const ResultStore& store) const {
     std::vector<std::size_t> positions;
@@ -301,14 +326,15 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
       has_input_error = true;
     } catch (const NoResultError& failure) { error = failure.what(); }
     if (scenario && state.example.is_null()) {
-      state.example = to_json(*scenario, Summary{});
+      state.example = state.request.runs ? to_json(*scenario, MonteCarlo{.runs = {RunOutcome{}}}, std::nullopt)
+                                         : to_json(*scenario, Summary{});
       state.example_index = i;
     }
     if (!is_allowed) {
       ++check.left_out;
     } else {
       const std::string content = scenario ? scenario->effective : "refused " + error + json.dump();
-      state.combinations.push_back({static_cast<std::uint32_t>(i), run_key(content, state.program)});
+      state.combinations.push_back({static_cast<std::uint32_t>(i), state.key_of(content)});
       if (!error.empty()) state.errors.emplace(i, error);
     }
     if (on_checked) on_checked(i + 1, scenario ? &*scenario : nullptr);
@@ -378,18 +404,19 @@ bool Sweep::run(ResultStore& store, const Pool& pool, const std::function<void(s
   }
   const std::vector<std::size_t> pending = state.find_pending(store);
   std::size_t done = 0;
+  const auto keep = [&](std::size_t i, const PooledRun& run) {
+    const Combination& combination = state.combinations[pending[i]];
+    StoredRun row = state.make_run(state.combination(combination.index));
+    (run.has_succeeded ? row.summary : row.error) = run.text;
+    row.has_died = run.has_died;
+    row.wall_s = run.wall_s;
+    store.put(combination.key, row);
+    if (on_done) on_done(++done, pending.size());
+  };
+  if (state.request.runs) return state.run_many(pending, pool, limits, keep);
   return pool.run(
       pending.size(), [&](std::size_t i) { return kSimulate.job(state.read(state.combinations[pending[i]].index)); },
-      [&](std::size_t i, const PooledRun& run) {
-        const Combination& combination = state.combinations[pending[i]];
-        StoredRun row = state.make_run(state.combination(combination.index));
-        (run.has_succeeded ? row.summary : row.error) = run.text;
-        row.has_died = run.has_died;
-        row.wall_s = run.wall_s;
-        store.put(combination.key, row);
-        if (on_done) on_done(++done, pending.size());
-      },
-      limits);
+      keep, limits);
 }
 
 void Sweep::for_each_row(const ResultStore& store, const std::function<void(const SweepRow&)>& on_row) const {

@@ -36,6 +36,8 @@ struct SweepRequest {
   std::vector<std::pair<std::string, std::string>> constraints;  // origin, expression
   std::optional<int> seeds;              // that many of them: the scenario's own, and the next ones
   std::string seeds_origin = "--seeds";  // for error messages
+  /// Each combination is simulated so often, as simulate --runs does, and its row is a Monte Carlo's; none: once.
+  std::optional<std::size_t> runs;
 };
 
 /// Reads `path`: a sweep file, or a scenario, which then is the whole request. Throws InputError.

@@ -60,6 +60,7 @@ const Verb kSimulate{"simulate", [](Scenario scenario, const JsonReader& options
                          for (Group& group : scenario.groups) {
                            group.pool.reset();
                            group.replay.reset();
+                           group.faults.reset();
                          }
                        if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
                        options.reject_unknown_keys();

@@ -1,6 +1,7 @@
 #pragma once
 // What a strategy hands back: raw measurements of one run, before they are turned into a summary.
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -70,10 +71,35 @@ struct Milestone {
   TrainingProgress done;
 };
 
-/// What revocations did to the job.
+/// What a job's time was for, from its start to its last update. The parts add up to that.
+struct TimeUse {
+  Seconds trained{};      // steps that last: the goodput, by all of the time
+  Seconds checkpoints{};  // training stood still while they were written or copied
+  Seconds redone{};       // steps whose update a fault prevented, or a roll-back destroyed
+  Seconds detection{};    // until a loss was noticed
+  Seconds waiting{};      // for machines
+  Seconds restarting{};   // the job's start, reading the checkpoint, sending the model
+
+  Seconds total() const { return trained + checkpoints + redone + detection + waiting + restarting; }
+};
+
+/// What is lost of it, as results name it and as readers do.
+struct LostTime {
+  const char* key;
+  const char* text;
+  Seconds TimeUse::*time;
+};
+inline constexpr std::array kLostTimes{LostTime{"checkpoints", "checkpoints", &TimeUse::checkpoints},
+                                       LostTime{"redone", "steps done again", &TimeUse::redone},
+                                       LostTime{"detection", "detection", &TimeUse::detection},
+                                       LostTime{"waiting", "waiting for machines", &TimeUse::waiting},
+                                       LostTime{"restarting", "restarts", &TimeUse::restarting}};
+
+/// What revocations and faults did to the job.
 struct Interruptions {
   int notices = 0;
   int revocations = 0;            // of machines that were there
+  int faults = 0;                 // of machines that were there
   int replacements = 0;           // machines that came
   int restarts = 0;               // from a checkpoint, or from the beginning
   int pauses = 0;                 // the job stood still without losing updates
@@ -91,6 +117,7 @@ struct RunRecord {
   std::vector<std::vector<Rental>> rentals;                        // [machines]
   std::vector<Span> stopped;                                       // the job stood still
   Interruptions interruptions;
+  TimeUse time_use;
   LinkUse busiest_link;      // in the window
   Span window;               // steady state: after the warm-up of all that are there from the start, until the first
                              // worker runs out of work

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "sim/base/statistics.hpp"
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
 #include "sim/scenario/gpu_memory.hpp"
@@ -185,7 +186,8 @@ double speed_between_checkpoints(const Scenario& scenario, const RunRecord& reco
   const auto loss = checkpoint_loss(scenario, workers);
   if (!loss) return speed;
   const Span window{record.window.start, std::min(record.window.end, record.end)};
-  const double share = *loss / *checkpoint_time(scenario);
+  const Seconds stall = checkpoint_times(scenario)->stall;
+  const double share = stall > Seconds{} ? *loss / stall : 0;
   Seconds lost{};
   for (const EventSpan& event : record.recorder.events)
     if (event.kind == "checkpoint")
@@ -208,7 +210,8 @@ std::optional<double> cost_until(const Scenario& scenario, const RunRecord& reco
     if (!usd) return {};
     cost += *usd;
   }
-  return cost;
+  const auto spares = cost_of_spares(scenario, record.machines, std::min(date, record.end));
+  return spares ? std::optional{cost + *spares} : std::nullopt;
 }
 
 /// By the run itself, if it comes so far; else as if the steady state went on.
@@ -305,6 +308,39 @@ std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, 
              : std::optional{sum};
 }
 
+std::optional<double> cost_of_spares(const Scenario& scenario, const std::vector<Machine>& machines, Seconds until) {
+  double sum = 0;
+  for (const Machine& machine : machines) {
+    if (&machine != machines.data() && (&machine - 1)->group == machine.group) continue;
+    const auto& faults = scenario.groups[static_cast<std::size_t>(machine.group)].faults;
+    if (!faults || faults->spares == 0 || !(until > Seconds{})) continue;
+    const auto usd = cost_of(scenario, machine, {Rental{.span = {Seconds{}, until}}});
+    if (!usd) return {};
+    sum += *usd * faults->spares;
+  }
+  return sum;
+}
+
+void add_time_use(const TimeUse& use, Json& json) {
+  const Seconds all = use.total();
+  const auto share = [&](Seconds part) { return all > Seconds{} ? Json(part / all) : Json(nullptr); };
+  json["goodput"] = share(use.trained);
+  json["lost_time"] = Json::object();
+  for (const LostTime& lost : kLostTimes) json["lost_time"][lost.key] = share(use.*lost.time);
+}
+
+std::string goodput_text(const TimeUse& use) {
+  const auto percent = [&](Seconds part) { return percent_text(use.total() > Seconds{} ? part / use.total() : 0); };
+  std::string text = percent(use.trained) + " of the time trained steps that last";
+  const char* before = "; lost to ";
+  for (const LostTime& lost : kLostTimes)
+    if (use.*lost.time > Seconds{}) {
+      text += before + std::string{lost.text} + " " + percent(use.*lost.time);
+      before = ", ";
+    }
+  return text;
+}
+
 double forecast_updates(const Scenario& scenario, const Summary& summary) {
   return steps_to_target(scenario, summary).updates;
 }
@@ -382,6 +418,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   summary.cost_usd = cost_until(scenario, record, Seconds{std::numeric_limits<double>::infinity()});
   if (scenario.has_revocations() || record.interruptions.pauses + record.interruptions.restarts > 0)
     summary.interruptions = record.interruptions;
+  if (summary.interruptions || scenario.training.checkpoint) summary.time_use = record.time_use;
   if (scenario.loses_packets()) summary.losses = record.losses;
   if (scenario.training.target) summary.to_target = forecast(scenario, record, summary, workers);
   if (summary.to_target && summary.energy) {
@@ -457,7 +494,8 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     json["interruptions"] = {
         {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
         {"restarts", what->restarts},         {"pauses", what->pauses},           {"lost_steps", what->lost_updates},
-        {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}};
+        {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}, {"faults", what->faults}};
+  if (summary.time_use) add_time_use(*summary.time_use, json);
   if (const auto& what = summary.losses) {
     json["retransmitted_B"] = what->retransmitted.value();
     json["fast_retransmits"] = what->fast_retransmits;

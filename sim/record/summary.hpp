@@ -90,6 +90,7 @@ struct Summary {
   std::vector<MachineSummary> machines;
   std::optional<Forecast> to_target;           // if the training has one
   std::optional<Interruptions> interruptions;  // if machines may be revoked, or the job has stopped
+  std::optional<TimeUse> time_use;             // the same, or if checkpoints are written
   std::optional<LossCounts> losses;            // if packets may be lost: in the whole run
 };
 
@@ -101,6 +102,15 @@ double forecast_updates(const Scenario& scenario, const Summary& summary);
 std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);
 /// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
 double share_of_window(const RunRecord& record, std::size_t machine);
+/// The same of all spares of the scenario's groups until a date, where its machines are those of a site: those that wait, those
+/// that are repaired and those that have taken another's place, whose rent is then counted there no more.
+std::optional<double> cost_of_spares(const Scenario& scenario, const std::vector<Machine>& machines, Seconds until);
+
+/// "goodput" and, by cause, "lost_time": shares of the time, which add up to 1; null if there is none.
+void add_time_use(const TimeUse& use, Json& json);
+/// "93 %: 4 % checkpoints, 2 % restarts are lost".
+std::string goodput_text(const TimeUse& use);
+
 /// Sum of the times in which the machine is paid for.
 Seconds rented_time(const RunRecord& record, std::size_t machine);
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/site.hpp"
 
 namespace rehearse {
 
@@ -22,13 +23,55 @@ std::int64_t checkpoint_tensors(const Scenario& scenario) {
              std::int64_t{workload.trainable_tensors()};
 }
 
+namespace {
+
+/// Machines, and their GPUs, that have parts of a checkpoint.
+std::int64_t writing_machines(const Scenario& scenario) { return std::max(1, scenario.worker_machines()); }
+std::int64_t writing_gpus(const Scenario& scenario) {
+  std::int64_t gpus = 0;
+  for (const Group& group : scenario.groups)
+    gpus += group.role == Role::kWorker ? std::int64_t{group.count} * group.instance.accelerators : 0;
+  return std::max<std::int64_t>(1, gpus);
+}
+
+/// Of one GPU's part to its host.
+Seconds copy_time(const Scenario& scenario, std::int64_t parts) {
+  const BytesPerSecond rate =
+      scenario.training.checkpoint->copy_rate.value_or(scenario.first_workers().interconnect.pcie);
+  return checkpoint_bytes(scenario) / rate / static_cast<double>(parts);
+}
+
+}  // namespace
+
 std::optional<Seconds> checkpoint_time(const Scenario& scenario) {
   const auto& own = scenario.training.checkpoint;
-  const std::int64_t tensors = checkpoint_tensors(scenario);
+  const std::int64_t writers = own && own->is_by_machines ? writing_machines(scenario) : 1;
+  const std::int64_t tensors = (checkpoint_tensors(scenario) + writers - 1) / writers;
   const Bytes bytes = checkpoint_bytes(scenario);
-  if (own && own->stage) return own->stage->time(tensors, bytes);
-  if (scenario.profile.checkpoint) return scenario.profile.checkpoint->time(tensors, bytes);
+  const Bytes part{(bytes.value() + writers - 1) / writers};
+  const Seconds shared = own && own->storage_rate ? bytes / *own->storage_rate : Seconds{};
+  if (own && own->stage) return std::max(own->stage->time(tensors, part), own->stage->fixed_time + shared);
+  if (scenario.profile.checkpoint) return std::max(scenario.profile.checkpoint->time(tensors, part), shared);
   return {};
+}
+
+std::optional<CheckpointTimes> checkpoint_times(const Scenario& scenario) {
+  const auto written = checkpoint_time(scenario);
+  if (!written) return {};
+  const auto& rule = scenario.training.checkpoint;
+  if (!rule || !rule->is_asynchronous) return CheckpointTimes{*written, *written, *written};
+  const Seconds copied = copy_time(scenario, rule->is_by_machines ? writing_gpus(scenario) : 1);
+  return CheckpointTimes{.stall = copied, .write = copied + *written, .read = *written};
+}
+
+CheckpointTimes memory_checkpoint_times(const Scenario& scenario) {
+  BytesPerSecond slowest{std::numeric_limits<double>::infinity()};
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      slowest = std::min(slowest, nic_payload(scenario, group) * static_cast<double>(group.instance.nics));
+  const Seconds copied = copy_time(scenario, writing_gpus(scenario));
+  const Seconds all = copied + checkpoint_bytes(scenario) / slowest / static_cast<double>(writing_machines(scenario));
+  return {.stall = copied, .write = all, .read = all};
 }
 
 Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures) {
@@ -42,6 +85,8 @@ Seconds mean_time_to_loss(const Scenario& scenario) {
   const auto survival = [&](Seconds age) {
     double all = 1;
     for (const Group& group : scenario.groups) {
+      if (group.faults && (group.role != Role::kWorker || restarts))
+        all *= std::exp(-age.value() * group.count * group.faults->rate());
       if (!group.pool || group.is_standby || (group.role == Role::kWorker && !restarts)) continue;
       const double factor = group.pool->churn ? group.pool->churn->mean_factor() : 1;
       all *= std::pow(group.pool->lifetime.survival(age * factor), group.count);
@@ -60,14 +105,14 @@ Seconds mean_time_to_loss(const Scenario& scenario) {
 std::optional<Seconds> checkpoint_interval(const Scenario& scenario) {
   const auto& rule = scenario.training.checkpoint;
   if (!rule || !rule->is_young_daly) return rule ? rule->every : std::nullopt;
-  return young_daly_interval(*checkpoint_time(scenario), mean_time_to_loss(scenario));
+  return young_daly_interval(checkpoint_times(scenario)->stall, mean_time_to_loss(scenario));
 }
 
 std::optional<Seconds> checkpoint_loss(const Scenario& scenario, double workers) {
   const auto& rule = scenario.training.checkpoint;
-  const auto pause = rule ? checkpoint_time(scenario) : std::nullopt;
-  if (!pause) return {};
-  return *pause / (scenario.training.strategy.is_synchronous() || rule->pauses_all ? 1 : workers);
+  const auto times = rule ? checkpoint_times(scenario) : std::nullopt;
+  if (!times) return {};
+  return times->stall / (scenario.training.strategy.is_synchronous() || rule->pauses_all ? 1 : workers);
 }
 
 double with_checkpoints(const Scenario& scenario, double speed, double workers) {

@@ -29,7 +29,7 @@ void state_passes(Json& effective, const Scenario& scenario, int passes) {
 }  // namespace
 
 void keep_for_good(Json& group) {
-  for (const char* key : {"spot_pool", "replacement", "standby"}) group.erase(key);
+  for (const char* key : {"spot_pool", "faults", "replacement", "standby"}) group.erase(key);
 }
 
 Json without_revocations(Json effective) {

@@ -66,7 +66,7 @@ class ClusterReader {
     effective["count"] = group.count;
     if (group.role == Role::kParameterServer && json.has("colocated_with")) {
       (void)json.required<std::string>("colocated_with");  // find_host() looks it up when all groups are known
-      know_keys(json, {"instance", "region", "market", "zone", "spot_pool", "disk", "standby", "replacement",
+      know_keys(json, {"instance", "region", "market", "zone", "spot_pool", "faults", "disk", "standby", "replacement",
                        "joins_at", "leaves_at", "workers_per_machine", "batch_per_worker", "power_limit", "step_time"});
       json.reject_unknown_keys();
       return group;
@@ -111,6 +111,8 @@ class ClusterReader {
     }
     read_domain(json, group, effective);
     read_power(json, group);
+    if (json.has("faults"))
+      group.faults = read_machine_faults(json.child("faults"), group.accelerator ? group.instance.accelerators : 0);
     if (json.has("replacement")) (void)json.child("replacement");  // read when all groups are known
     if (group.role != Role::kWorker)
       know_keys(json, {"joins_at", "leaves_at", "workers_per_machine", "batch_per_worker", "step_time"});

@@ -62,6 +62,20 @@ void read_size(const JsonReader& json, std::optional<std::int64_t> samples_per_e
 
 constexpr const char* kYoungDaly = "young_daly";
 
+MemoryCheckpointing read_memory_checkpoint(const JsonReader& json) {
+  MemoryCheckpointing rule;
+  if (json.has("every_steps") == json.has("every")) json.fail("expected one of \"every_steps\" and \"every\"");
+  if (json.has("every_steps")) {
+    rule.every_steps = json.required<std::int64_t>("every_steps");
+    json.expect(rule.every_steps >= 1, "every_steps", "at least 1 step");
+  } else {
+    rule.every = json.required<Seconds>("every");
+    json.expect(*rule.every >= Seconds{1e-3}, "every", "at least 1ms");
+  }
+  json.reject_unknown_keys();
+  return rule;
+}
+
 Checkpointing read_checkpoint_rule(const JsonReader& json) {
   Checkpointing rule;
   int rules = 0;
@@ -86,6 +100,15 @@ Checkpointing read_checkpoint_rule(const JsonReader& json) {
   }
   if (rules != 1) json.fail("expected one of \"every_steps\", \"every\" and \"interval\": \"young_daly\"");
   if (json.has("pauses")) rule.pauses_all = read_word<bool>(json, "pauses", {{"chief", false}, {"all", true}});
+  if (json.has("writers"))
+    rule.is_by_machines = read_word<bool>(json, "writers", {{"chief", false}, {"machines", true}});
+  if (json.has("mode"))
+    rule.is_asynchronous = read_word<bool>(json, "mode", {{"synchronous", false}, {"asynchronous", true}});
+  for (const auto& [key, rate] : {std::pair{"storage_rate", &rule.storage_rate}, {"copy_rate", &rule.copy_rate}}) {
+    *rate = json.maybe<BytesPerSecond>(key);
+    if (*rate) json.expect(**rate > BytesPerSecond{0}, key, "a rate above 0Bps");
+  }
+  if (json.has("in_memory")) rule.in_memory = read_memory_checkpoint(json.child("in_memory"));
   if (json.has("to")) rule.is_on_disk = read_word<bool>(json, "to", {{"bucket", false}, {"disk", true}});
   return rule;
 }

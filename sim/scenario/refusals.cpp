@@ -23,6 +23,7 @@ bool is_divided(const Subject& subject) { return strategy_of(subject).kind->divi
 bool is_worker(const Group& group) { return group.role == Role::kWorker; }
 bool changes(const Group& group) { return group.joins_at > Seconds{} || group.leaves_at; }
 bool is_revoked(const Group& group) { return group.pool || group.replay; }
+bool fails(const Group& group) { return group.faults.has_value(); }
 
 Place word_of_strategy(const Subject& subject, const std::string& key, std::initializer_list<const char*> words) {
   const Json* word = stated(subject, kStrategy + ("/" + key));
@@ -103,6 +104,16 @@ const auto kRefusals = std::to_array<Refusal>({
        return stated_of_group(s, {"spot_pool"}, [](const Group& group) { return changes(group); });
      },
      "no \"joins_at\" or \"leaves_at\" beside it", "its law or replay says when these machines come and go"},
+    {"faults of machines that a provider takes back",
+     [](const Subject& s) {
+       return stated_of_group(s, {"spot_pool", "replacement", "standby"}, fails);
+     },
+     "none beside \"faults\"", "lifetimes of a pool have its machines' faults, and spares replace those that fail"},
+    {"faults of machines that come and go on purpose",
+     [](const Subject& s) {
+       return stated_of_group(s, {"joins_at", "leaves_at"}, fails);
+     },
+     "none beside \"faults\"", "spares replace machines that are there throughout"},
     {"replacements of machines that stay",
      [](const Subject& s) {
        return stated_of_group(s, {"replacement"}, [](const Group& group) { return !is_revoked(group); });
@@ -124,9 +135,9 @@ const auto kRefusals = std::to_array<Refusal>({
      "the variables of servers are there from the beginning to the end"},
     {"machines of servers that are stated twice",
      [](const Subject& s) {
-       return stated_of_group(s,
-                              {"instance", "region", "market", "zone", "spot_pool", "disk", "standby", "replacement"},
-                              [](const Group& group) { return group.colocated_with >= 0; });
+       return stated_of_group(
+           s, {"instance", "region", "market", "zone", "spot_pool", "faults", "disk", "standby", "replacement"},
+           [](const Group& group) { return group.colocated_with >= 0; });
      },
      "none beside \"colocated_with\"", "the servers are on the machines of that group"},
     {"workers on machines of servers",
@@ -156,7 +167,7 @@ const auto kRefusals = std::to_array<Refusal>({
      [](const Subject& s) {
        if (!is_divided(s) || s.scenario->training.recovery.lost_worker == Recovery::LostWorker::kRestart)
          return Place{};
-       return stated_of_group(s, {"spot_pool"}, is_revoked);
+       return stated_of_group(s, {"spot_pool", "faults"}, [](const Group& group) { return group.is_lost_by_chance(); });
      },
      "\"lost_worker\": \"restart\" in the recovery with sharding or a pipeline",
      "the part of a lost worker is in checkpoints only"},
@@ -174,6 +185,33 @@ const auto kRefusals = std::to_array<Refusal>({
        });
      },
      "machines of the same group with sharding or a pipeline", "the part of a lost worker fits its like"},
+
+    {"parts of checkpoints of workers that hold no parts",
+     [](const Subject& s) {
+       return strategy_of(s).kind->is_in_lockstep() ? Place{}
+                                                    : stated_key(s, "/training/checkpoint", {"writers", "in_memory"});
+     },
+     "none but with all-reduces", "elsewhere servers, or one of the workers, have what a checkpoint holds"},
+    {"parts of checkpoints on disks of machines",
+     [](const Subject& s) {
+       const auto& rule = s.scenario->training.checkpoint;
+       return place_if(rule && rule->is_by_machines && rule->is_on_disk, "/training/checkpoint/to");
+     },
+     "\"bucket\" with \"writers\": \"machines\"", "with any machine its part, and so the checkpoint, would be lost"},
+    {"a rate of copies that nobody makes",
+     [](const Subject& s) {
+       const auto& rule = s.scenario->training.checkpoint;
+       return place_if(rule && rule->copy_rate && !rule->is_asynchronous && !rule->in_memory,
+                       "/training/checkpoint/copy_rate");
+     },
+     "\"mode\": \"asynchronous\" or \"in_memory\" beside it",
+     "other checkpoints are written as they are read from the GPU"},
+    {"a forecast with checkpoints in memory",
+     [](const Subject& s) {
+       const Training& training = s.scenario->training;
+       return place_if(training.target && training.checkpoint && training.checkpoint->in_memory, "/training/target");
+     },
+     "\"samples\" of the job instead, beside \"in_memory\"", "what is forecast counts checkpoints of one kind"},
 
     // Network
     {"turns of connections that lose packets",

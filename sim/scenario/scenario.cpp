@@ -71,7 +71,7 @@ bool Scenario::has_changing_membership() const {
 }
 
 bool Scenario::has_revocations() const {
-  return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.pool || group.replay; });
+  return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.is_lost_by_chance(); });
 }
 
 bool Scenario::loses_packets() const {

@@ -15,6 +15,7 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/fleet_trace.hpp"
 #include "platforms/instance.hpp"
+#include "platforms/machine_faults.hpp"
 #include "platforms/messaging.hpp"
 #include "platforms/prediction_kind.hpp"
 #include "platforms/price.hpp"
@@ -69,7 +70,8 @@ struct Group {
   std::optional<bool> requests_at_notice;    // counted from the notice instead; not stated: if recovery uses it
   std::shared_ptr<const FleetTrace> replay;  // what happened to its machines, instead of a pool
   Seconds replay_notice{};
-  Bytes disk{};  // of each machine, besides its price
+  std::optional<MachineFaults> faults;  // of its machines; none: they do not fail of themselves
+  Bytes disk{};                         // of each machine, besides its price
   std::optional<StoragePrice> disk_price;
   /// Machines one after another whose GPUs are on one NVSwitch (Interconnect::nvlink_domain); 1: those of a machine by themselves.
   int machines_per_domain = 1;
@@ -81,10 +83,18 @@ struct Group {
 
   int workers_per_machine() const { return role == Role::kWorker ? instance.accelerators / gpus_per_worker : 0; }
   int workers() const { return count * workers_per_machine(); }
+  bool is_lost_by_chance() const { return pool || replay || faults; }
   bool is_there_from_the_start() const { return joins_at == Seconds{} && !is_standby; }
 };
 
-/// The chief stops training while it writes, for checkpoint_time().
+/// Copies that every machine keeps of its part in its own memory and in that of another one: machines in pairs, one after
+/// another. Lost where both are lost before the next copy.
+struct MemoryCheckpointing {
+  std::int64_t every_steps = 0;  // one of the two rules
+  std::optional<Seconds> every;
+};
+
+/// Who writes stops training for CheckpointTimes::stall.
 struct Checkpointing {
   std::int64_t every_steps = 0;          // one of the three rules: this,
   std::optional<Seconds> every;          // a time from the beginning of one to that of the next,
@@ -92,6 +102,11 @@ struct Checkpointing {
   bool pauses_all = false;               // the other workers wait for the chief
   bool is_on_disk = false;               // of the chief's machine, and lost with it; else in remote storage
   std::optional<CheckpointStage> stage;  // none: the profile's times
+  bool is_by_machines = false;           // each machine writes its part, at the stage's rate; else the chief writes all
+  std::optional<BytesPerSecond> storage_rate;  // of all that write at a time; none: no limit
+  bool is_asynchronous = false;                // training goes on once states are copied to the hosts
+  std::optional<BytesPerSecond> copy_rate;     // of one GPU to its host; none: its PCIe
+  std::optional<MemoryCheckpointing> in_memory;
 };
 
 /// sqrt(2 C M): C the time of a checkpoint, M the mean time between revocations that cost the work since the last one.
@@ -276,7 +291,7 @@ struct Scenario {
   const Workload& workload_of(const Group& group) const { return group.workload ? *group.workload : workload; }
   /// Whether workers join or leave during the run.
   bool has_changing_membership() const;
-  /// Whether machines may be revoked.
+  /// Whether machines may be revoked, or fail.
   bool has_revocations() const;
   /// Whether packets between machines may be lost.
   bool loses_packets() const;
@@ -301,19 +316,32 @@ Bytes gpu_memory_needed(const Scenario& scenario, const Group& group);
 Bytes checkpoint_bytes(const Scenario& scenario);
 std::int64_t checkpoint_tensors(const Scenario& scenario);
 
-/// How long one checkpoint takes: fixed_time + tensors * time_per_tensor + bytes / rate, by the scenario's own values
-/// or else by the profile's, for both of its stages. None if neither has any.
+/// How long one checkpoint takes to be written, or read: fixed_time + tensors * time_per_tensor + bytes / rate, by the
+/// scenario's own values or else by the profile's, for both of its stages. None if neither has any. With parts of m
+/// machines each writes 1 / m of tensors and bytes; all together write at most storage_rate.
 std::optional<Seconds> checkpoint_time(const Scenario& scenario);
 
-/// Mean time until the first revocation that costs work since the last checkpoint, of machines that start together:
-///   M = integral over age of the product of their S(age), to 60 days
+struct CheckpointTimes {
+  Seconds stall{};  // training stands still
+  Seconds write{};  // from its beginning until the job can go back to it; at least the stall
+  Seconds read{};   // by a job that restarts from it
+};
+/// Synchronous: all three are w = checkpoint_time(). Asynchronous: with c the time to copy what a GPU writes to its host,
+///   c = bytes of a GPU / copy_rate:   stall c, write c + w, read w.
+std::optional<CheckpointTimes> checkpoint_times(const Scenario& scenario);
+/// Of those in memory, of which m machines and g GPUs hold equal parts of `bytes`:
+///   stall c = bytes / (g copy_rate),   write c + bytes / (m NIC rate),   read as long: from the other machine of the pair.
+CheckpointTimes memory_checkpoint_times(const Scenario& scenario);
+
+/// Mean time until the first revocation or fault that costs work since the last checkpoint, of machines that start together:
+///   M = integral over age of the product of their S(age), to 60 days,   S = exp(-age / mean) of machines that fail
 /// Servers count, and workers if the job restarts without one. Bulk revocations are left out. Infinity if more than
 /// half of such clusters live longer.
 Seconds mean_time_to_loss(const Scenario& scenario);
 /// The rule's time between checkpoints, if it has one.
 std::optional<Seconds> checkpoint_interval(const Scenario& scenario);
-/// Time that a cluster of so many workers loses by one checkpoint: the pause c of all, or of the chief alone, c / workers.
-/// None without checkpoints.
+/// Time that a cluster of so many workers loses by one checkpoint: the stall c of all, or of the chief alone, c / workers.
+/// None without checkpoints; those in memory are not counted.
 std::optional<Seconds> checkpoint_loss(const Scenario& scenario, double workers);
 /// Updates/s with checkpoints, where there are v `speed` between two of them. With the loss l of checkpoint_loss(), after every C
 /// updates or every interval i:

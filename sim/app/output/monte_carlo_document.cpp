@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/app/output/run_document.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/scenario/site.hpp"
@@ -67,7 +68,7 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
                                  std::to_string(result.runs[result.sample_index].seed) + "."}};
   Plot fleet{.title = "Machines that run, and what happens", .x_label = "hours", .y_label = "machines"};
   Series running{.name = "workers", .x = {0}, .y = {}};
-  Series revoked{.name = "revoked", .x = {}, .y = {}, .is_points = true};
+  Series revoked{.name = "revoked or failed", .x = {}, .y = {}, .is_points = true};
   Series stops{.name = "job stops", .x = {}, .y = {}, .is_points = true};
   Series checkpoints{.name = "checkpoint", .x = {}, .y = {}, .is_points = true};
   double count = 0;
@@ -80,12 +81,13 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
   for (const EventSpan& event : result.sample.events) {
     const double at = event.span.start.value() / 3600;
     const bool is_worker = event.machine >= 0 && site.machine(event.machine).workers > 0;
-    if (is_worker && (event.kind == "running" || event.kind == "revoked")) {
+    const bool is_lost = event.kind == "revoked" || event.kind == "fault";
+    if (is_worker && (event.kind == "running" || is_lost)) {
       running.x.insert(running.x.end(), 2, at);
       running.y.push_back(count);
       running.y.push_back(count += event.kind == "running" ? 1 : -1);
     }
-    Series* points = event.kind == "revoked"      ? &revoked
+    Series* points = is_lost                      ? &revoked
                      : event.kind == "stop"       ? &stops
                      : event.kind == "checkpoint" ? &checkpoints
                                                   : nullptr;
@@ -160,6 +162,16 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   const auto mean_row = [&](const char* name, auto value) {
     table.rows.push_back({name, "", "", "", mean_text(mean_of(value), unfinished > 0)});
   };
+  const TimeUse use = time_use_of(result);
+  const auto share = [&](Seconds part) { return percent_text(use.total() > Seconds{} ? part / use.total() : 0); };
+  const RunPercentiles goodput = goodput_percentiles(result);
+  table.rows.push_back({"goodput: trained steps that last", percent_text(goodput.p5), percent_text(goodput.p50),
+                        percent_text(goodput.p95), share(use.trained)});
+  for (const LostTime& lost : kLostTimes)
+    if (use.*lost.time > Seconds{})
+      table.rows.push_back({std::string{"  lost to "} + lost.text, "", "", "", share(use.*lost.time)});
+  if (std::ranges::any_of(result.runs, [](const RunOutcome& run) { return run.interruptions.faults > 0; }))
+    mean_row("faults", [](const RunOutcome& run) { return run.interruptions.faults; });
   mean_row("revocations", [](const RunOutcome& run) { return run.interruptions.revocations; });
   mean_row("restarts", [](const RunOutcome& run) { return run.interruptions.restarts; });
   mean_row("steps lost", [](const RunOutcome& run) { return run.interruptions.lost_updates; });
@@ -195,6 +207,8 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
                                " runs do not end within " + number(result.gives_up_after.value() / 3600) + " h";
   if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";
   document.verdict += ".";
+  document.headlines.push_back({"goodput", percent_text(time_use_of(result).trained / time_use_of(result).total())});
+  document.overview.push_back(where_time_goes(time_use_of(result)));
   document.overview.push_back(distributions(result, deadline));
   document.overview.back().is_wide = true;
   document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});

@@ -633,6 +633,20 @@ Table events_of(const RunRecord& record) {
 
 }  // namespace
 
+Section where_time_goes(const TimeUse& use) {
+  Bars bars{.title = "", .unit = "%", .bars = {{.name = "time", .parts = {}}}};
+  const auto add = [&](const char* name, Seconds part) {
+    if (part > Seconds{}) bars.bars[0].parts.push_back({.name = name, .value = 100 * (part / use.total()), .note = ""});
+  };
+  add("steps that last", use.trained);
+  for (const LostTime& lost : kLostTimes) add(lost.text, use.*lost.time);
+  Section section{.title = "Where the time goes",
+                  .paragraphs = {"Goodput is the share of the time in which steps were trained that last; the rest is "
+                                 "lost, by cause."}};
+  section.figures.emplace_back(std::move(bars));
+  return section;
+}
+
 std::string short_part(const std::string& part) {
   for (const auto& [name, words] : kShortParts)
     if (part == name) return words;
@@ -667,6 +681,7 @@ Document run_document(const Scenario& scenario, const RunRecord& record, const S
                                   .tables = {},
                                   .figures = {memory_by_part(scenario, fullest)}}}};
   document.sections.push_back(parts_of(summary));
+  if (summary.time_use) document.sections.push_back(where_time_goes(*summary.time_use));
   const std::vector<ShownGpu> gpus = shown_gpus(scenario, memory);
   if (!gpus.empty()) {
     const Span step = shown_step(record, gpus[0].gpu);

@@ -16,6 +16,9 @@ namespace rehearse {
 Document run_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
                       const MemoryCurves& memory);
 
+/// What a job's time was for: goodput, and what is lost by cause.
+Section where_time_goes(const TimeUse& use);
+
 /// What a part of the step (StepPart::part) is called where there is little room: "exposed communication".
 std::string short_part(const std::string& part);
 

@@ -158,6 +158,36 @@ TEST_CASE("the cost is the billed time by the price, and its parts add up to it"
   CHECK(other.cost_usd->idle == 0);
 }
 
+TEST_CASE("spares are paid for from the start to the end, and what the time was for is said in shares") {
+  Json scenario = ring(2, 2000);
+  scenario["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "1s"}, {"rate", "1GBps"}};
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}, {"timeout", "1s"}, {"restart_time", "1s"}};
+  const MonteCarlo without = runs_of(scenario, 2);
+  scenario["cluster"]["groups"][0]["faults"] = {
+      {"machine_mtbf", "1000000h"}, {"repair_share", 1}, {"repair_time", "1h"}, {"spares", 3}};
+  const MonteCarlo with = runs_of(scenario, 2);
+  // Machines at 1 USD a second, none of which fails; three wait.
+  CHECK(with.runs[1].cost_usd->total() == doctest::Approx(without.runs[1].cost_usd->total() * 5 / 2).epsilon(1e-9));
+  CHECK(with.runs[1].cost_usd->idle == doctest::Approx(3 * with.runs[1].time_s).epsilon(1e-9));
+  const Json json = to_json(test::resolved(scenario), with, {});
+  const double trained = 2000 * ring_step(2);
+  CHECK(json["goodput"].get<double>() ==
+        doctest::Approx(trained / (trained + 19 * (1 + 9.6e6 / 4 / 1e9))).epsilon(0.001));
+  CHECK(json["mean"]["faults"] == 0);
+
+  scenario["cluster"]["groups"][0]["faults"]["machine_mtbf"] = "60s";
+  scenario["cluster"]["groups"][0]["faults"]["repair_time"] = "10s";
+  const Json failing = to_json(test::resolved(scenario), runs_of(scenario, 20), {});
+  double sum = failing["goodput"].get<double>();
+  for (const auto& [cause, share] : failing["lost_time"].items()) {
+    CAPTURE(cause);
+    sum += share.get<double>();
+    if (cause != "waiting") CHECK(share.get<double>() > 0);
+  }
+  CHECK(sum == doctest::Approx(1).epsilon(1e-12));
+  CHECK(failing["mean"]["faults"].get<double>() > 0);
+}
+
 TEST_CASE("the probability of being in time is a share of the runs, and cost percentiles are theirs") {
   const MonteCarlo result = runs_of(revocable(ring(4, 20'000), "100s"), 40);
   std::vector<double> times, costs;

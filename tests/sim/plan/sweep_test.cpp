@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/base/csv.hpp"
+#include "sim/plan/monte_carlo.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/reversed_executor.hpp"
 #include "tests/support/simulated.hpp"
@@ -132,6 +133,44 @@ TEST_CASE("scenarios of one content are simulated once, and not again in another
   Sweep other_program{request({"/cluster/groups/1/count=1..3"}), catalog(), "another version"};
   (void)other_program.check();
   CHECK(other_program.pending(store) == 3);
+}
+
+TEST_CASE("a sweep of many runs has each combination's goodput, and knows its rows from those of one run") {
+  test::TemporaryFolder folder;
+  Json scenario = load_json_file(kScenario);
+  scenario["training"]["steps"] = 400;
+  scenario["training"]["recovery"] = {{"lost_worker", "restart"}};
+  scenario["training"]["checkpoint"] = {{"every_steps", 100}, {"fixed_time", "1s"}, {"rate", "1GBps"}};
+  scenario["cluster"]["groups"][1]["faults"] = {{"machine_mtbf", "5min"}};
+  SweepRequest wanted;
+  wanted.scenario = folder.write("s.json", scenario.dump());
+  add_axis(wanted, read_grid_option("/training/checkpoint/every_steps=10,100"));
+  wanted.runs = 5;
+  ResultStore store = ResultStore::temporary();
+  Sweep many = sweep_of(wanted);
+  (void)many.check();
+  many.check_expression(Expression::parse("goodput - lost_time.checkpoints"), false);
+  CHECK(run(many, store, 2) == 2);
+  CHECK(run(many, store) == 0);
+  many.for_each_row(store, [&](const SweepRow& row) {
+    REQUIRE_MESSAGE(row.error.empty(), row.error);
+    double sum = row.summary["goodput"].get<double>();
+    for (const auto& [cause, share] : row.summary["lost_time"].items()) sum += share.get<double>();
+    CHECK(sum == doctest::Approx(1).epsilon(1e-12));
+    CHECK(row.summary["runs"] == 5);
+    Json one = row.scenario;
+    const MonteCarlo alone =
+        run_monte_carlo(read_scenario(one, wanted.scenario.string(), catalog()), {.runs = 5, .pool = 1});
+    CHECK(row.summary["goodput"] == time_use_of(alone).trained / time_use_of(alone).total());
+  });
+  wanted.runs.reset();
+  Sweep once = sweep_of(wanted);
+  (void)once.check();
+  CHECK(once.pending(store) == 2);
+  wanted.runs = 6;
+  Sweep more = sweep_of(wanted);
+  (void)more.check();
+  CHECK(more.pending(store) == 2);
 }
 
 TEST_CASE("the table is the same however many simulations run at a time, and holds what simulate gives") {

@@ -23,6 +23,11 @@ TEST_CASE("every shipped scenario runs for a few steps") {
       Json json = load_json_file(file);
       for (const char* size : {"steps_per_worker", "samples"}) json["training"].erase(size);
       json["training"]["steps"] = 8;
+      if (file.parent_path().filename() ==
+          "faults") {  // thousands of machines, whose steps simulate --runs simulates as here
+        for (Json& group : json["cluster"]["groups"]) group.erase("faults");
+        for (const char* key : {"checkpoint", "recovery"}) json["training"].erase(key);
+      }
       const Scenario scenario = read_scenario(json, file.string(), test::shipped_catalog());
       return to_json(scenario, summarize(scenario, simulate(scenario, {})));
     });
