@@ -104,7 +104,7 @@ bool has_outside(std::string_view text, const std::vector<fs::path>& from, const
 
 std::optional<std::string> find_path_outside(const Json& scenario, const std::vector<fs::path>& from,
                                              const std::vector<fs::path>& folders) {
-  constexpr std::array<std::string_view, 5> kNoPaths{"name", "source", "description", "note", "constraints"};
+  constexpr std::array<std::string_view, 5> kNoPaths{"name", "source", "description", "pointer", "constraints"};
   if (scenario.is_string())
     return has_outside(scenario.get_ref<const std::string&>(), from, folders) ? std::optional{std::string{}}
                                                                               : std::nullopt;

@@ -56,7 +56,7 @@ class ServedFolder {
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 
 /// The pointer of the first text of a scenario that names a file outside of all of `folders`, taken from each of `from`,
-/// as readers take paths; nothing if there is none. Labels and formulas (name, source, description, constraints) are no paths.
+/// as readers take paths; nothing if there is none. Labels, pointers and formulas (name, source, description, pointer, constraints) are no paths.
 std::optional<std::string> find_path_outside(const Json& scenario, const std::vector<std::filesystem::path>& from,
                                              const std::vector<std::filesystem::path>& folders);
 

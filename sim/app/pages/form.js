@@ -91,19 +91,21 @@ function formOf(value, root, onChange, onVary) {
     const removing = remove ? [button('✕', `Remove ${name}`, remove, {class: 'quiet'})] : [];
     if (typeof value === 'object' && value !== null) {
       const label = value.name && typeof value.name === 'string' ? `${name}: ${value.name}` : name;
-      const details = element('details', depth < 2 ? {open: ''} : {}, element('summary', {}, label));
+      const isOpen = depth < 2 || (Array.isArray(parent) && parent.length <= 4 && depth < 3);
+      const details = element('details', isOpen ? {open: ''} : {}, element('summary', {}, label));
       const box = element('div', {class: 'fields'});
       details.append(...(help ? [element('p', {class: 'note'}, help)] : []), box);
       let isFilled = false;
       const fill = () => { isFilled = true; box.replaceChildren(...members(value, schema, path, depth + 1, fill)); };
       details.addEventListener('toggle', () => { if (details.open && !isFilled) fill(); });  // models have thousands of values
-      if (depth < 2) fill();
+      if (isOpen) fill();
       return element('div', {class: 'group'}, details, ...removing);
     }
     const set = changed => { parent[key] = changed; onChange(); };
     const [field, ...lists] = input(schema, value, id, set);
     if (help) field.setAttribute('aria-describedby', `${id}-help`);
-    const vary = onVary ? [button('vary', `Vary ${path}`, () => onVary(path, parent[key]), {class: 'quiet'})] : [];
+    const canVary = onVary && choices(schema).listed.length !== 1 && !['name', 'source'].includes(key);
+    const vary = canVary ? [button('vary', `Vary ${path}`, () => onVary(path, parent[key]), {class: 'quiet'})] : [];
     return element('div', {class: 'field'}, element('label', {for: id}, name), element('span', {class: 'value'}, field, ...lists, ...vary, ...removing),
                    ...(help ? [element('small', {class: 'note', id: `${id}-help`}, help)] : []));
   }

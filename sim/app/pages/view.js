@@ -52,7 +52,7 @@ function listRow(run) {
     ...(isResult ? [element('a', {href: `#run/${encoded(run.path)}`, 'aria-label': `Numbers and files of ${run.path}`}, 'files')] : []),
     ...(run.scenario ? [element('a', {href: `#edit/${encoded(run.scenario)}`, 'aria-label': `Edit the scenario of ${run.path}`}, 'edit')] : []));
   return [canCompare ? {text: '', node: box} : '', {text: name, node: title}, run.path, local(run.changed_s), run.kind,
-          cell(run.samples_per_s ?? null), cell(run.time_s ?? null), cell(run.cost_usd ?? null), {text: '', node: more}, run.says ?? ''];
+          cell(run.samples_per_s ?? null), cell(run.time_s ?? null), cell(run.cost_usd ?? null), {text: '', node: more}, shortened(run.says ?? '', 120)];
 }
 
 function jobItem(job) {
@@ -82,7 +82,7 @@ function showList() {
   document.title = 'Results';
   const filter = element('input', {id: 'filter', type: 'search', autocomplete: 'off'});
   filter.value = wanted;
-  const running = element('ul', {class: 'jobs'}), list = element('div'), subtitle = element('p', {class: 'subtitle'});
+  const running = element('ul', {class: 'jobs'}), list = element('div', {class: 'list'}), subtitle = element('p', {class: 'subtitle'});
   const jobsPart = element('section', {}, element('h2', {}, 'Jobs'), running);
   let shown = '';
   function draw() {
