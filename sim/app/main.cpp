@@ -51,8 +51,9 @@ int run_command_line(int argc, char** argv) {
   verbs.push_back(verb("microbench",
                        "Measure this machine's kernels: an accelerator, tables, a study and a profile\n\n"
                        "Example: rehearse microbench -o my-gpu"));
-  verbs.push_back(verb("view", "Results in a browser: a list of all runs, two compared, a form that changes a scenario and "
-                               "runs it\n\nExample: rehearse view results"));
+  verbs.push_back(verb("view",
+                       "Results in a browser: a list of all runs, two compared, a form that changes a scenario and "
+                       "runs it\n\nExample: rehearse view results"));
   limit_memory();
   return run_verb("",
                   "Rehearse: try a distributed training run before paying for it.\n"

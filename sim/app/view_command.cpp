@@ -25,7 +25,9 @@ struct ViewCommand {
 void add_options(Options options, ViewCommand& command) {
   options.add_option("DIR", command.folder, "Folder of results, of which everything below is shown").required();
   options.add_count("--port", command.port, 0, 65535, "Where it answers; 0: a port that is free").shows_default();
-  options.add_count("-j,--jobs", command.common.parallel, 1, 64, "Runs that were started from the pages at a time, the others wait")
+  options
+      .add_count("-j,--jobs", command.common.parallel, 1, 64,
+                 "Runs that were started from the pages at a time, the others wait")
       .shows_default();
   add_catalogs(options, command.common);
   add_quiet(options, command.common, "Print only the address");

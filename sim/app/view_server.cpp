@@ -145,11 +145,6 @@ class LocalServer final : public httplib::Server {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    // The library answers some requests by itself: what is no HTTP.
-    httplib::Headers headers;
-    for (const auto& [name, value] : common_headers()) headers.emplace(name, value);
-    headers.emplace("Content-Security-Policy", "default-src 'none'");
-    library_headers_ = std::move(headers);
     set_pre_routing_handler([&router](const httplib::Request& from, httplib::Response& to) {
       const HttpRequest request = request_of(from);
       if (request.method == "POST" && !router.refusal(request)) return HandlerResponse::Unhandled;
@@ -164,11 +159,16 @@ class LocalServer final : public httplib::Server {
       });
       give(router.answer(request), to);
     });
-    set_error_handler([this](const httplib::Request&, httplib::Response& to) {
-      for (const auto& [name, value] : library_headers_)
-        if (!to.has_header(name)) to.set_header(name, value);
+    // Of requests that the library answers by itself, as they are no HTTP.
+    set_error_handler([](const httplib::Request&, httplib::Response& to) {
+      if (to.has_header("Content-Security-Policy")) return;
+      for (const auto& [name, value] : common_headers()) to.set_header(name, value);
+      to.set_header("Content-Security-Policy", "default-src 'none'");
     });
   }
+
+  /// Connections that the system holds until they are taken: the library asks for 5, and beyond them clients are hung up on.
+  void hold_more() { ::listen(svr_sock_, SOMAXCONN); }
 
  private:
   /// One request, whose length nobody has to trust: the connection ends after it.
@@ -185,7 +185,6 @@ class LocalServer final : public httplib::Server {
   }
 
   const std::atomic<bool>& is_over_;
-  httplib::Headers library_headers_;
 };
 
 }  // namespace
@@ -194,13 +193,13 @@ void serve(Router& router, int port, const std::function<void(int port)>& on_sta
            const std::function<bool()>& is_over) {
   std::atomic<bool> has_ended = false;
   LocalServer first{router, has_ended}, second{router, has_ended};
-  const int bound = port == 0                                ? first.bind_to_any_port("127.0.0.1")
-                    : first.bind_to_port("127.0.0.1", port) ? port
-                                                             : -1;
+  const int bound = port == 0 ? first.bind_to_any_port("127.0.0.1") : first.bind_to_port("127.0.0.1", port) ? port : -1;
   if (bound < 0)
     throw InputError{"--port " + std::to_string(port) + ": cannot listen on 127.0.0.1: " + std::strerror(errno) +
                      "; --port 0 takes one that is free"};
   const bool has_second = second.bind_to_port("::1", bound);
+  first.hold_more();
+  if (has_second) second.hold_more();
   router.set_port(bound);
   std::thread of_first{[&] { first.listen_after_bind(); }}, of_second;
   if (has_second) of_second = std::thread{[&] { second.listen_after_bind(); }};

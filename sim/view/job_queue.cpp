@@ -29,7 +29,8 @@ constexpr std::chrono::seconds kPatience{2};  // between SIGTERM and SIGKILL
 class Pipe : private Pinned {
  public:
   Pipe() {
-    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw InputError{std::string{"cannot start a command: "} + std::strerror(errno)};
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0)
+      throw InputError{std::string{"cannot start a command: "} + std::strerror(errno)};
   }
   ~Pipe() {
     close(0);
@@ -123,16 +124,16 @@ JobQueue::JobQueue(fs::path program, fs::path folder, int parallel)
 
 std::optional<int> JobQueue::add(Job job) {
   const std::lock_guard lock{mutex_};
-  const auto waiting = std::ranges::count_if(entries_, [](const auto& entry) { return entry->state == State::kWaiting; });
+  const auto waiting =
+      std::ranges::count_if(entries_, [](const auto& entry) { return entry->state == State::kWaiting; });
   if (is_stopped_ || static_cast<std::size_t>(waiting) >= kMostWaiting) return {};
   auto entry = std::make_shared<Entry>();
   entry->number = ++last_number_;
   entry->job = std::move(job);
   entries_.push_back(std::move(entry));
   auto ended = std::ranges::count_if(entries_, [](const auto& one) { return has_ended(*one); });
-  std::erase_if(entries_, [&](const auto& one) {
-    return has_ended(*one) && ended-- > static_cast<std::ptrdiff_t>(kMostKept);
-  });
+  std::erase_if(entries_,
+                [&](const auto& one) { return has_ended(*one) && ended-- > static_cast<std::ptrdiff_t>(kMostKept); });
   changed_.notify_one();
   return last_number_;
 }
@@ -170,8 +171,8 @@ Json JobQueue::states() const {
 std::optional<std::pair<int, std::string>> JobQueue::find_active(
     const std::function<bool(const Job&)>& is_like_this) const {
   const std::lock_guard lock{mutex_};
-  const auto found = std::ranges::find_if(
-      entries_, [&](const auto& entry) { return !has_ended(*entry) && is_like_this(entry->job); });
+  const auto found =
+      std::ranges::find_if(entries_, [&](const auto& entry) { return !has_ended(*entry) && is_like_this(entry->job); });
   if (found == entries_.end()) return {};
   return std::pair{(*found)->number, (*found)->job.result};
 }

@@ -50,8 +50,8 @@ class JobQueue : private Pinned {
 
   struct Job {
     std::string title;
-    std::vector<std::string> arguments;  // of the program
-    std::string result;                  // folder that it writes, relative to where it runs
+    std::vector<std::string> arguments;           // of the program
+    std::string result;                           // folder that it writes, relative to where it runs
     std::vector<std::filesystem::path> inputs{};  // made for it: removed unless it has a result
   };
 

@@ -42,7 +42,8 @@ HttpResponse json_response(const Json& json) {
 std::string header(const HttpRequest& request, std::string_view name, const std::string& otherwise = {}) {
   std::optional<std::string> value;
   for (const auto& [key, text] : request.headers) {
-    const bool is_it = std::ranges::equal(key, name, [](unsigned char a, unsigned char b) { return std::tolower(a) == b; });
+    const bool is_it =
+        std::ranges::equal(key, name, [](unsigned char a, unsigned char b) { return std::tolower(a) == b; });
     if (is_it && value) return {};
     if (is_it) value = text;
   }
@@ -82,10 +83,14 @@ std::optional<std::string> path_of(std::string_view target) {
 
 /// What may be served of the folder.
 std::string type_of(const fs::path& name) {
-  static const std::map<std::string, std::string> kTypes{
-      {".html", "text/html; charset=utf-8"}, {".json", "application/json"},         {".csv", "text/csv; charset=utf-8"},
-      {".gz", "application/gzip"},           {".txt", "text/plain; charset=utf-8"}, {".md", "text/plain; charset=utf-8"},
-      {".svg", "image/svg+xml"},             {".png", "image/png"}};
+  static const std::map<std::string, std::string> kTypes{{".html", "text/html; charset=utf-8"},
+                                                         {".json", "application/json"},
+                                                         {".csv", "text/csv; charset=utf-8"},
+                                                         {".gz", "application/gzip"},
+                                                         {".txt", "text/plain; charset=utf-8"},
+                                                         {".md", "text/plain; charset=utf-8"},
+                                                         {".svg", "image/svg+xml"},
+                                                         {".png", "image/png"}};
   const auto found = kTypes.find(name.extension().string());
   return found == kTypes.end() ? "" : found->second;
 }
@@ -136,17 +141,19 @@ constexpr const char* kPolicyOfFiles =
 
 const std::vector<std::pair<std::string, std::string>>& common_headers() {
   static const std::vector<std::pair<std::string, std::string>> kHeaders{
-      {"X-Content-Type-Options", "nosniff"}, {"X-Frame-Options", "DENY"},
-      {"Referrer-Policy", "no-referrer"},    {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"X-Frame-Options", "DENY"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
       {"Cache-Control", "no-store"}};
   return kHeaders;
 }
 
 /// A scenario, or sweep, as the form has sent it.
 struct Router::Draft {
-  std::string text, shown;         // shown: what messages call it
-  fs::path folder;                 // where its file would be, and paths in it begin
-  std::vector<std::string> vary;   // "/pointer=values"
+  std::string text, shown;        // shown: what messages call it
+  fs::path folder;                // where its file would be, and paths in it begin
+  std::vector<std::string> vary;  // "/pointer=values"
   bool is_sweep = false;
 };
 
@@ -184,7 +191,8 @@ std::optional<HttpResponse> Router::refusal(const HttpRequest& request) const {
   if (header(request, "content-type").substr(0, 16) != "application/json")
     return refused(415, "expected application/json");
   const std::string length = header(request, "content-length", "0");
-  const bool is_short = length.size() < 10 && std::ranges::all_of(length, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool is_short =
+      length.size() < 10 && std::ranges::all_of(length, [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!is_short || std::strtoull(length.c_str(), nullptr, 10) > kMostBody || request.body.size() > kMostBody)
     return refused(413, "expected at most " + std::to_string(kMostBody) + " bytes");
   return {};
@@ -204,8 +212,8 @@ HttpResponse Router::answer(const HttpRequest& request) {
   } catch (const std::exception& error) { response = refused(500, std::string{"internal error: "} + error.what()); }
   const auto& common = common_headers();
   response.headers.insert(response.headers.end(), common.begin(), common.end());
-  const bool has_policy = std::ranges::any_of(
-      response.headers, [](const auto& one) { return one.first == "Content-Security-Policy"; });
+  const bool has_policy =
+      std::ranges::any_of(response.headers, [](const auto& one) { return one.first == "Content-Security-Policy"; });
   if (!has_policy) response.headers.emplace_back("Content-Security-Policy", kOwnPolicy);
   return response;
 }
@@ -239,7 +247,8 @@ HttpResponse Router::post(const std::string& path, const Json& body) {
   if (path == "/api/compare") return compare(body);
   if (path == "/api/cancel") {
     const bool is_number = body.contains("id") && body["id"].is_number_integer();
-    const bool is_known = is_number && body["id"] > 0 && body["id"] < 1'000'000'000 && jobs_.cancel(body["id"].get<int>());
+    const bool is_known =
+        is_number && body["id"] > 0 && body["id"] < 1'000'000'000 && jobs_.cancel(body["id"].get<int>());
     return is_known ? json_response(Json::object()) : refused(404, "there is no such job that has not ended");
   }
   return refused(404, "there is no such page");
@@ -338,9 +347,8 @@ HttpResponse Router::check(const Json& body) {
   std::vector<std::string> arguments = arguments_of(draft, written.file);
   arguments.emplace_back("--dry-run");
   const auto end = std::chrono::steady_clock::now() + kLongestCheck;
-  CommandEnd ended = run_command({setup_.program, arguments, folder_.root()}, [&] {
-    return is_stopped_ || std::chrono::steady_clock::now() > end;
-  });
+  CommandEnd ended = run_command({setup_.program, arguments, folder_.root()},
+                                 [&] { return is_stopped_ || std::chrono::steady_clock::now() > end; });
   replace_all(ended.said, arguments[1], draft.shown);
   if (std::chrono::steady_clock::now() > end) ended.said += "rehearse: the check took longer than 30 s\n";
   return json_response({{"is_valid", ended.exit_code == 0}, {"said", ended.said}});

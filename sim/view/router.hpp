@@ -28,7 +28,7 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string type = "text/plain; charset=utf-8", body{};
-  std::shared_ptr<const OpenFile> file{};                       // instead of a body
+  std::shared_ptr<const OpenFile> file{};                      // instead of a body
   std::vector<std::pair<std::string, std::string>> headers{};  // besides the type and the length
 };
 
@@ -38,9 +38,9 @@ const std::vector<std::pair<std::string, std::string>>& common_headers();
 
 /// Where things are, and what may be read.
 struct ViewSetup {
-  std::filesystem::path folder;                  // that is served
-  std::filesystem::path program;                 // rehearse
-  std::filesystem::path pages;                   // sim/app/pages of the shipped files
+  std::filesystem::path folder;                   // that is served
+  std::filesystem::path program;                  // rehearse
+  std::filesystem::path pages;                    // sim/app/pages of the shipped files
   std::vector<std::filesystem::path> catalogs{};  // the user's own, absolute
   std::vector<std::filesystem::path> readable{};  // besides the folder: files that scenarios may name
   std::string scenario_schema{}, sweep_schema{};

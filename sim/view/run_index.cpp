@@ -49,14 +49,7 @@ const std::array<Kind, 17>& kinds() {
        "/answer/plan"},
       {"provision", "summary.json", "/answer", {}, "/answer/samples_per_s", "/answer/time_s", "/answer/cost_usd", ""},
       {"diff", "diff.json", "", {"/a/run", "/b/run"}},
-      {"diagnose",
-       "diagnosis.json",
-       "",
-       {"/name"},
-       "/measured_samples_per_s",
-       "",
-       "",
-       "/simulated/bottleneck"},
+      {"diagnose", "diagnosis.json", "", {"/name"}, "/measured_samples_per_s", "", "", "/simulated/bottleneck"},
       {"remaining", "remaining.json", "", {"/group"}, "", "/time_s", "/cost_usd", ""},
       {"replay", "what_if.json", "", {}},
       {"traffic", "traffic.json", "", {"/name"}, "", "/duration_s", "", ""},
@@ -103,20 +96,20 @@ std::optional<Json> describe_run(const Json& json, const std::string& file) {
 
 std::optional<Json> describe_scenario(const Json& json) {
   if (!json.is_object()) return {};
-  const bool is_sweep = json.contains("scenario") && (json.contains("grid") || json.contains("list") || json.contains("seeds"));
+  const bool is_sweep =
+      json.contains("scenario") && (json.contains("grid") || json.contains("list") || json.contains("seeds"));
   if (!is_sweep && !(json.contains("workload") && json.contains("cluster"))) return {};
   return Json{{"kind", is_sweep ? "sweep" : "scenario"}, {"name", text_at(json, "/name")}};
 }
 
 /// Results of a sweep are tables alone.
 Json describe_sweep() {
-  return Json{{"kind", "sweep"}, {"name", ""},       {"samples_per_s", Json{}},
+  return Json{{"kind", "sweep"},  {"name", ""},         {"samples_per_s", Json{}},
               {"time_s", Json{}}, {"cost_usd", Json{}}, {"says", ""}};
 }
 
 std::int64_t unix_seconds(fs::file_time_type time) {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::file_clock::to_sys(time).time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::file_clock::to_sys(time).time_since_epoch())
       .count();
 }
 
@@ -201,8 +194,8 @@ void RunIndex::scan() {
   entries_ = 0;
   scan_folder("", 0);
   std::erase_if(read_, [&](const auto& known) { return known.second.seen != scans_; });
-  const std::string content = std::string{"\"is_cut\":"} + (entries_ > kMostEntries ? "true" : "false") + ",\"runs\":[" +
-                              runs_ + "],\"scenarios\":[" + scenarios_ + "]}";
+  const std::string content = std::string{"\"is_cut\":"} + (entries_ > kMostEntries ? "true" : "false") +
+                              ",\"runs\":[" + runs_ + "],\"scenarios\":[" + scenarios_ + "]}";
   text_ = "{\"version\":\"" + std::to_string(std::hash<std::string>{}(content)) + "\"," + content;
 }
 

@@ -17,7 +17,8 @@ namespace {
 
 CommandEnd shell(const std::string& script, const fs::path& folder, bool is_stopped = false,
                  const std::function<void(const std::string&)>& on_line = {}) {
-  return run_command({"/bin/sh", {"-c", script}, folder}, [=] { return is_stopped; }, on_line);
+  return run_command(
+      {"/bin/sh", {"-c", script}, folder}, [=] { return is_stopped; }, on_line);
 }
 
 Json ended(const JobQueue& queue) {
@@ -58,7 +59,8 @@ TEST_CASE("a command that is stopped ends with what it has started, even if it d
   const test::TemporaryFolder folder;
   CHECK(shell("sleep 60 & wait", folder.path, true).exit_code == 128 + 15);
   const auto begin = std::chrono::steady_clock::now();
-  CHECK(shell("trap '' TERM; (trap '' TERM; sleep 60) & while :; do sleep 60; done", folder.path, true).exit_code == 128 + 9);
+  CHECK(shell("trap '' TERM; (trap '' TERM; sleep 60) & while :; do sleep 60; done", folder.path, true).exit_code ==
+        128 + 9);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{30});
 }
 

@@ -53,7 +53,8 @@ TEST_CASE("requests are answered by their method and path") {
   const Routed of;
   CHECK(of.get("/").body.find("content=\"secret\"") != std::string::npos);
   CHECK(of.get("/?query").status == 200);
-  for (const char* name : {"/page.css", "/view.css", "/tables.js", "/form.js", "/view.js"}) CHECK(of.get(name).status == 200);
+  for (const char* name : {"/page.css", "/view.css", "/tables.js", "/form.js", "/view.js"})
+    CHECK(of.get(name).status == 200);
   CHECK(of.get("/api/schema/sweep").body == "{\"a\":1}");
   CHECK(of.get("/api/schema/model").status == 404);
   CHECK(of.get("/page.js").status == 404);
@@ -102,7 +103,8 @@ TEST_CASE("a check and a run start the program on the text, where paths in it be
         Json{{"is_valid", true}, {"said", "simulate run/scenario.json --dry-run\n"}});
   Json varied = draft;
   varied["vary"] = {"/a=1..3"};
-  CHECK(Json::parse(of.post("/api/check", varied).body)["said"] == "sweep run/scenario.json --grid=/a=1..3 --dry-run\n");
+  CHECK(Json::parse(of.post("/api/check", varied).body)["said"] ==
+        "sweep run/scenario.json --grid=/a=1..3 --dry-run\n");
   CHECK(fs::is_empty(of.folder / "served/run/below"));
   CHECK(Json::parse(of.post("/api/run", draft).body) == Json{{"id", 1}, {"result", "new"}});
   CHECK(of.post("/api/run", draft).status == 409);
@@ -122,7 +124,8 @@ TEST_CASE("a program that cannot be started, and a folder that cannot be written
 
 TEST_CASE("no text of a shipped scenario, nor of what an effective one holds, is taken for a path that leads out") {
   const fs::path root = fs::canonical(source_folder());
-  for (const char* folder : {"scenarios", "scenarios/sweeps", "calibration/profiles", "platforms/catalog", "workloads/models"})
+  for (const char* folder :
+       {"scenarios", "scenarios/sweeps", "calibration/profiles", "platforms/catalog", "workloads/models"})
     for (const auto& entry : fs::directory_iterator{root / folder}) {
       if (entry.path().extension() != ".json") continue;
       CAPTURE(entry.path().string());

@@ -22,15 +22,18 @@ Json index_of(const fs::path& path) {
 
 TEST_CASE("results are known by their files, wherever they lie; scenarios by their keys") {
   const test::TemporaryFolder scratch;
-  for (const char* name : {"run", "a/b/sweep", "diff", "plan", "strange", ".hidden"}) fs::create_directories(scratch / name);
-  scratch.write("run/summary.json", R"({"format": 1, "name": "x", "steps_per_s": 2, "samples_per_s": 64, "time_s": 5, "cost_usd": null})");
+  for (const char* name : {"run", "a/b/sweep", "diff", "plan", "strange", ".hidden"})
+    fs::create_directories(scratch / name);
+  scratch.write("run/summary.json",
+                R"({"format": 1, "name": "x", "steps_per_s": 2, "samples_per_s": 64, "time_s": 5, "cost_usd": null})");
   scratch.write("run/scenario.json", "{}");
   scratch.write("run/report.html", "");
   scratch.write("a/b/sweep/results.sqlite", "");
   scratch.write("a/b/sweep/sweep.csv", "");
   scratch.write("a/b/sweep/sweep.html", "");
   scratch.write("diff/diff.json", R"({"format": 1, "a": {"run": "run"}, "b": {"run": "other"}})");
-  scratch.write("plan/summary.json", R"({"format": 1, "planner": "ours", "answer": {"plan": "2*p3", "time_s": {"p50": 7}}})");
+  scratch.write("plan/summary.json",
+                R"({"format": 1, "planner": "ours", "answer": {"plan": "2*p3", "time_s": {"p50": 7}}})");
   scratch.write("strange/summary.json", "no JSON");
   scratch.write(".hidden/summary.json", R"({"format": 1, "steps_per_s": 2})");
   scratch.write("scenario.json", R"({"workload": {}, "cluster": {}, "name": "of the user"})");

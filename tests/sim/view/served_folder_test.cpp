@@ -37,8 +37,9 @@ TEST_CASE("a served folder gives its regular files, and nothing that leads out o
   CHECK(folder.open("within.txt"));
   CHECK(folder.find("below") == folder.root() / "below");
   CHECK(folder.find("") == folder.root());
-  for (const char* name : {"", "below", "out.txt", "parent/secret.txt", "pipe.txt", "../secret.txt", "below/../below/file.txt",
-                           "./below/file.txt", "below//file.txt", "/below/file.txt", "below/", "nothing.txt"}) {
+  for (const char* name :
+       {"", "below", "out.txt", "parent/secret.txt", "pipe.txt", "../secret.txt", "below/../below/file.txt",
+        "./below/file.txt", "below//file.txt", "/below/file.txt", "below/", "nothing.txt"}) {
     CAPTURE(name);
     CHECK_FALSE(folder.open(name));
   }
@@ -47,9 +48,10 @@ TEST_CASE("a served folder gives its regular files, and nothing that leads out o
 }
 
 TEST_CASE("plain names have no part that a program or a file system takes for something else") {
-  for (const char* name : {"", "a", "a/b c/d.json", "a..b", "a/b-", "\u00e9t\u00e9"}) CHECK(ServedFolder::is_plain(name));
-  for (const std::string name : {".", "..", "a/..", ".a", "a/.b", "-o", "a/-o", "/", "/a", "a/", "a//b", "a\nb", "a\tb", "a\\b",
-                                 "\xff", "a\u202eb"})
+  for (const char* name : {"", "a", "a/b c/d.json", "a..b", "a/b-", "\u00e9t\u00e9"})
+    CHECK(ServedFolder::is_plain(name));
+  for (const std::string name : {".", "..", "a/..", ".a", "a/.b", "-o", "a/-o", "/", "/a", "a/", "a//b", "a\nb", "a\tb",
+                                 "a\\b", "\xff", "a\u202eb"})
     CHECK_FALSE(ServedFolder::is_plain(name));
   CHECK_FALSE(ServedFolder::is_plain(std::string{"a\0b", 3}));
   CHECK_FALSE(ServedFolder::is_plain(std::string(3000, 'a')));
@@ -75,14 +77,17 @@ TEST_CASE("paths that lead out are found in any place of a scenario, in lists of
   fs::create_directories(scratch / "served/below");
   fs::create_symlink("/etc", scratch / "served/below/link");
   const fs::path root = fs::canonical(scratch / "served");
-  const auto outside = [&](const Json& json) { return find_path_outside(json, {root / "below", root}, {root, "/usr/share"}); };
+  const auto outside = [&](const Json& json) {
+    return find_path_outside(json, {root / "below", root}, {root, "/usr/share"});
+  };
   CHECK(outside({{"workload", {{"model", "../../secret.json"}}}}) == "/workload/model");
   CHECK(outside({{"workload", {{"model", "/etc/passwd"}}}}) == "/workload/model");
   CHECK(outside({{"groups", {{{"a", 1}}, {{"replay", "link/passwd"}}}}}) == "/groups/1/replay");
   CHECK(outside({{"grid", {{"/workload/model", "resnet50,/etc/passwd"}}}}) == "/grid/~1workload~1model");
   CHECK(outside({{"model", "../secret.json"}}) == "/model");  // from the folder itself
-  CHECK_FALSE(outside({{"model", "cm-dare/resnet32"}, {"rate", "25GBps"}, {"file", "../below/x.json"} }) == "/model");
-  CHECK_FALSE(outside({{"model", "/usr/share/x.json"}, {"name", "/etc"}, {"source", "../../x"}, {"long", std::string(5000, 'a')}}));
+  CHECK_FALSE(outside({{"model", "cm-dare/resnet32"}, {"rate", "25GBps"}, {"file", "../below/x.json"}}) == "/model");
+  CHECK_FALSE(outside(
+      {{"model", "/usr/share/x.json"}, {"name", "/etc"}, {"source", "../../x"}, {"long", std::string(5000, 'a')}}));
 }
 
 }  // namespace rehearse
