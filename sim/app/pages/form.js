@@ -71,7 +71,13 @@ function formOf(value, root, onChange, onVary) {
     const limits = Object.fromEntries([['min', schema.minimum], ['max', schema.maximum]].filter(([, limit]) => limit !== undefined));
     const made = element('input', {id, autocomplete: 'off', spellcheck: 'false', value: typeof value === 'string' ? value : JSON.stringify(value),
       ...(isNumber ? {type: 'number', step: schema.type === 'integer' ? '1' : 'any', ...limits} : {type: 'text'})});
+    // Units: 25GBps, 100ms. The program has the last word; this shows a slip at once.
+    const texts = (schema.scalars ?? [schema]).filter(branch => [branch.type].flat().includes('string'));
+    const isRight = text => texts.length === 0 || listed.includes(text) || texts.some(branch => !branch.pattern || new RegExp(branch.pattern).test(text)) || typeof parsed(text) !== 'string';
+    const tell = () => { made.setCustomValidity(isRight(made.value) ? '' : `expected such as ${examples.join(', ')}`); made.setAttribute('aria-invalid', !made.validity.valid); };
+    tell();
     made.addEventListener('input', () => {
+      tell();
       const isText = types.length > 0 && types.every(type => type === 'string' || type === 'object' || type === 'array');
       set(isText && typeof value === 'string' ? made.value : parsed(made.value));
     });
@@ -87,7 +93,8 @@ function formOf(value, root, onChange, onVary) {
     const value = parent[key];
     const id = `field-${++count}`;
     const path = `${pointer}/${String(key).replace(/~/g, '~0').replace(/\//g, '~1')}`;
-    const help = schema.description ?? '';
+    const {examples} = choices(schema);
+    const help = [schema.description, examples.length > 0 ? `such as ${examples.join(', ')}` : ''].filter(text => text).join('; ');
     const removing = remove ? [button('✕', `Remove ${name}`, remove, {class: 'quiet'})] : [];
     if (typeof value === 'object' && value !== null) {
       const label = value.name && typeof value.name === 'string' ? `${name}: ${value.name}` : name;

@@ -37,7 +37,7 @@ const valueOf = cell => cell.value ?? parseFloat(textOf(cell).replace(/^[<>=~±+
 /// remembers for the next table.
 function table(header, rows, label, csv, canSort = true, order = {}) {
   const texts = rows.map(row => row.map(textOf));
-  const isNumber = header.map((_, i) => texts.some(row => row[i]) && texts.every(row => !row[i] || row[i] === '-' || kNumber.test(row[i])));
+  const isNumber = header.map((_, i) => texts.some(row => row[i]) && texts.every(row => !row[i] || row[i] === '-' || (row[i].length <= 40 && kNumber.test(row[i]))));
   const body = element('tbody');
   let shown = rows, most = kMostRows;
   const more = element('button', {class: 'more', type: 'button'});

@@ -60,7 +60,7 @@ function jobItem(job) {
   const seconds = job.state === 'waiting' ? '' : `, ${number(Math.round(job.seconds))} s`;
   const result = known.runs.find(run => run.path === job.result);
   return element('li', {class: job.state}, element('span', {class: 'state'}, `${job.state}${seconds}`), ' ',
-    job.state === 'done' && result?.page ? fileLink(result.page, job.title) : job.title, ' ', element('span', {class: 'note'}, job.line),
+    job.state === 'done' && result?.page ? fileLink(result.page, job.title) : job.title, ' ', element('span', {class: 'note'}, job.state === 'done' ? '' : job.line),
     ...(isOver ? [] : [' ', action('Cancel', `Cancel ${job.title}`, () => ask('api/cancel', {id: job.id}))]));
 }
 
