@@ -25,13 +25,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kToArrive{10};    // a request
-constexpr std::chrono::seconds kToBegin{10};     // until a reader takes more of a response
-constexpr std::size_t kMostHead = 64 * 1024;     // bytes of a request's line and headers
-constexpr std::size_t kThreads = 48;             // of each address
-constexpr std::size_t kMostWaiting = 64;         // connections that were taken and have no thread yet
-constexpr std::size_t kMostDrained = 8 * kMiB;   // of a body that is refused
-constexpr std::chrono::milliseconds kStep{100};  // between looks at whether the server ends
+constexpr std::chrono::seconds kToArrive{10};              // a request
+constexpr std::chrono::seconds kToBegin{10};               // until a reader takes more of a response
+constexpr std::size_t kMostHead = std::size_t{64} << 10U;  // bytes of a request's line and headers
+constexpr std::size_t kThreads = 48;                       // of each address
+constexpr std::size_t kMostWaiting = 64;                   // connections that were taken and have no thread yet
+constexpr std::size_t kMostDrained = 8 * kMiB;             // of a body that is refused
+constexpr std::chrono::milliseconds kStep{100};            // between looks at whether the server ends
 
 /// A connection with limits. The library's own stream waits anew for each byte.
 class LimitedStream final : public httplib::Stream {
@@ -122,13 +122,13 @@ HttpRequest request_of(const httplib::Request& from) {
   return request;
 }
 
-void give(HttpResponse from, httplib::Response& to) {
+void give(const HttpResponse& from, httplib::Response& to) {
   to.status = from.status;
   for (const auto& [name, value] : from.headers) to.set_header(name, value);
   if (!from.file) return to.set_content(from.body, from.type);
   to.set_content_provider(from.file->size(), from.type,
                           [file = from.file](size_t offset, size_t length, httplib::DataSink& sink) {
-                            constexpr std::size_t kPart = 64 * 1024;
+                            constexpr std::size_t kPart = std::size_t{64} << 10U;
                             const std::string part = file->read(offset, std::min(length, kPart));
                             return !part.empty() && sink.write(part.data(), part.size());
                           });

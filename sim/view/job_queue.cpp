@@ -62,8 +62,10 @@ class Pipe : private Pinned {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int nothing = ::open("/dev/null", O_RDONLY);
-  if (::chdir(folder) == 0 && ::dup2(nothing, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(err, 2) >= 0)
+  if (::chdir(folder) == 0 && ::dup2(nothing, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(err, 2) >= 0) {
+    ::close_range(3, ~0U, 0);  // connections of the parent, which would stay open as long as this runs
     ::execv(program, argv);
+  }
   ::_exit(127);
 }
 
@@ -155,8 +157,8 @@ Json JobQueue::states() const {
   const auto now = std::chrono::steady_clock::now();
   for (auto it = entries_.rbegin(); it != entries_.rend(); ++it) {
     const Entry& entry = **it;
-    const auto end = has_ended(entry) ? entry.end : now;
-    const std::chrono::duration<double> taken = entry.state == State::kWaiting ? end - end : end - entry.begin;
+    std::chrono::duration<double> taken{};
+    if (entry.state != State::kWaiting) taken = (has_ended(entry) ? entry.end : now) - entry.begin;
     list.push_back({{"id", entry.number},
                     {"title", entry.job.title},
                     {"state", kNames.at(static_cast<std::size_t>(entry.state))},
@@ -204,8 +206,9 @@ void JobQueue::end(Entry& entry, State state) const {
   std::error_code error;
   if (state != State::kDone && !fs::exists(folder_ / entry.job.result, error))
     for (const fs::path& input : entry.job.inputs) fs::remove(input, error);
-  entry.state = state;
   entry.end = std::chrono::steady_clock::now();
+  if (entry.state == State::kWaiting) entry.begin = entry.end;
+  entry.state = state;
 }
 
 void JobQueue::run(Entry& entry) {

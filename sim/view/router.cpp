@@ -83,16 +83,16 @@ std::optional<std::string> path_of(std::string_view target) {
 
 /// What may be served of the folder.
 std::string type_of(const fs::path& name) {
-  static const std::map<std::string, std::string> kTypes{{".html", "text/html; charset=utf-8"},
-                                                         {".json", "application/json"},
-                                                         {".csv", "text/csv; charset=utf-8"},
-                                                         {".gz", "application/gzip"},
-                                                         {".txt", "text/plain; charset=utf-8"},
-                                                         {".md", "text/plain; charset=utf-8"},
-                                                         {".svg", "image/svg+xml"},
-                                                         {".png", "image/png"}};
-  const auto found = kTypes.find(name.extension().string());
-  return found == kTypes.end() ? "" : found->second;
+  static const std::map<std::string, std::string> types{{".html", "text/html; charset=utf-8"},
+                                                        {".json", "application/json"},
+                                                        {".csv", "text/csv; charset=utf-8"},
+                                                        {".gz", "application/gzip"},
+                                                        {".txt", "text/plain; charset=utf-8"},
+                                                        {".md", "text/plain; charset=utf-8"},
+                                                        {".svg", "image/svg+xml"},
+                                                        {".png", "image/png"}};
+  const auto found = types.find(name.extension().string());
+  return found == types.end() ? "" : found->second;
 }
 
 std::string text_in(const Json& body, const char* key) {
@@ -140,13 +140,12 @@ constexpr const char* kPolicyOfFiles =
 }  // namespace
 
 const std::vector<std::pair<std::string, std::string>>& common_headers() {
-  static const std::vector<std::pair<std::string, std::string>> kHeaders{
-      {"X-Content-Type-Options", "nosniff"},
-      {"X-Frame-Options", "DENY"},
-      {"Referrer-Policy", "no-referrer"},
-      {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Cache-Control", "no-store"}};
-  return kHeaders;
+  static const std::vector<std::pair<std::string, std::string>> headers{{"X-Content-Type-Options", "nosniff"},
+                                                                        {"X-Frame-Options", "DENY"},
+                                                                        {"Referrer-Policy", "no-referrer"},
+                                                                        {"Cross-Origin-Resource-Policy", "same-origin"},
+                                                                        {"Cache-Control", "no-store"}};
+  return headers;
 }
 
 /// A scenario, or sweep, as the form has sent it.

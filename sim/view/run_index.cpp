@@ -33,7 +33,7 @@ struct Kind {
 
 /// The first that fits. A new verb with results is a row.
 const std::array<Kind, 17>& kinds() {
-  static const std::array<Kind, 17> kKinds{{
+  static const std::array<Kind, 17> table{{
       {"simulate --runs", "summary.json", "/memberships", {"/name"}, "", "/time_s", "/cost_usd", ""},
       {"simulate", "summary.json", "/steps_per_s", {"/name"}, "/samples_per_s", "/time_s", "/cost_usd", "/bottleneck"},
       {"validate", "summary.json", "/study", {"/study"}},
@@ -59,7 +59,7 @@ const std::array<Kind, 17>& kinds() {
       {"validate", "validation.json", "", {"/name"}},
       {"results", "summary.json", "", {"/name"}},
   }};
-  return kKinds;
+  return table;
 }
 
 constexpr std::uintmax_t kLargest = 4 * kMiB;  // of a file that is read for the list
@@ -202,9 +202,10 @@ void RunIndex::scan() {
 std::string RunIndex::text() {
   const std::lock_guard lock{mutex_};
   const auto now = std::chrono::steady_clock::now();
-  if (text_.empty() || now - scanned_ >= std::chrono::seconds{1}) {
+  if (text_.empty() || now >= next_scan_) {
     scan();
-    scanned_ = std::chrono::steady_clock::now();
+    const auto end = std::chrono::steady_clock::now();
+    next_scan_ = end + std::max<std::chrono::steady_clock::duration>(std::chrono::seconds{1}, 10 * (end - now));
   }
   return text_;
 }

@@ -24,7 +24,7 @@ class RunIndex : private Pinned {
   ///   run       {"path": its folder, "kind": "simulate", "name", "changed_s": Unix time, "page": file or "", "files": [names],
   ///              "scenario": file that can be edited, or "", "samples_per_s", "time_s", "cost_usd": numbers or null, "says": text}
   ///   scenario  {"path": file, "kind": "scenario" or "sweep", "name", "changed_s"}
-  /// Looks at the folder once a second at most; reads what has changed.
+  /// Looks at the folder once a second at most, for a tenth of the time; reads what has changed.
   std::string text();
 
  private:
@@ -45,7 +45,7 @@ class RunIndex : private Pinned {
   std::mutex mutex_;
   std::map<std::filesystem::path, Read> read_;
   std::string text_;
-  std::chrono::steady_clock::time_point scanned_;
+  std::chrono::steady_clock::time_point next_scan_;
   std::uint64_t scans_ = 0;
   // Of the scan that is going on.
   std::string runs_, scenarios_;

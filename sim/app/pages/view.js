@@ -111,6 +111,8 @@ function showList() {
 
 // ---- One result ----
 
+const kGiven = /\.(html|json|csv|gz|txt|md|svg|png)$/;  // kinds of files that the server gives
+
 /// Numbers and texts of a value by their pointers.
 function plainValues(value, pointer = '', found = []) {
   if (found.length >= 2000) return found;
@@ -129,7 +131,7 @@ async function showRun(path) {
   const values = json ? plainValues(await ask(`files/${encoded(inside(json))}`)) : [];
   main.replaceChildren(back(), element('h1', {}, name), element('p', {class: 'subtitle'}, `${run.kind}, ${path}, ${local(run.changed_s)}`),
     ...(run.says ? [element('p', {class: 'verdict'}, run.says)] : []), line,
-    element('section', {}, element('h2', {}, 'Files'), element('ul', {}, ...run.files.map(file => element('li', {}, fileLink(inside(file), file))))),
+    element('section', {}, element('h2', {}, 'Files'), element('ul', {}, ...run.files.map(file => element('li', {}, kGiven.test(file) ? fileLink(inside(file), file) : file)))),
     ...(values.length > 0 ? [element('section', {}, element('h2', {}, `Numbers of ${json}`), ...table(['key', 'value'], values, `Numbers of ${json}`))] : []));
 }
 

@@ -1,6 +1,7 @@
 #include "sim/view/job_queue.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -52,6 +53,9 @@ TEST_CASE("a command gives what it says and how it ends") {
   CHECK(lines == std::vector<std::string>{"one", "two"});
   CHECK(shell("kill -9 $$", folder.path).exit_code == 128 + 9);
   CHECK(shell("head -c 1000000 /dev/zero", folder.path).said.size() == kMostSaid);
+  const int ours = ::dup(0);
+  CHECK(shell("ls /proc/self/fd | wc -l", folder.path).said == "4\n");  // the last is ls's own
+  ::close(ours);
   CHECK(run_command({folder / "none", {}, folder.path}, [] { return false; }).exit_code == 127);
 }
 
