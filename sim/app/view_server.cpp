@@ -65,13 +65,15 @@ class LimitedStream final : public httplib::Stream {
   }
 
  private:
+  /// Whether `what` is possible by `end`. What is there is taken even if this process had no processor until later.
   bool wait_for(short what, Clock::time_point end) const {
-    for (auto now = Clock::now(); !is_over_ && now < end; now = Clock::now()) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - now) + std::chrono::milliseconds{1};
+    using std::chrono::milliseconds;
+    while (!is_over_) {
+      const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
       pollfd one{socket_, what, 0};
-      const int found = ::poll(&one, 1, static_cast<int>(std::min(left, kStep).count()));
+      const int found = ::poll(&one, 1, static_cast<int>(std::clamp(left, milliseconds{0}, kStep).count()));
       if (found > 0) return (one.revents & what) != 0;
-      if (found < 0 && errno != EINTR) return false;
+      if ((found < 0 && errno != EINTR) || left <= milliseconds{0}) return false;
     }
     return false;
   }
