@@ -221,15 +221,15 @@ HttpResponse Router::get(const std::string& path) {
   const auto after = [&](std::string_view prefix) -> std::optional<std::string> {
     return path.starts_with(prefix) ? std::optional{path.substr(prefix.size())} : std::nullopt;
   };
-  const auto shipped = [&](const char* name, const char* type) -> HttpResponse {
-    return {.type = type, .body = read_file(setup_.pages / name, 4 * kMiB)};
-  };
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kShipped{
+      {{"/page.css", "text/css; charset=utf-8"},
+       {"/view.css", "text/css; charset=utf-8"},
+       {"/tables.js", "text/javascript; charset=utf-8"},
+       {"/form.js", "text/javascript; charset=utf-8"},
+       {"/view.js", "text/javascript; charset=utf-8"}}};
   if (path == "/") return page();
-  if (path == "/page.css") return shipped("page.css", "text/css; charset=utf-8");
-  if (path == "/view.css") return shipped("view.css", "text/css; charset=utf-8");
-  if (path == "/tables.js") return shipped("tables.js", "text/javascript; charset=utf-8");
-  if (path == "/form.js") return shipped("form.js", "text/javascript; charset=utf-8");
-  if (path == "/view.js") return shipped("view.js", "text/javascript; charset=utf-8");
+  for (const auto& [name, type] : kShipped)
+    if (path == name) return {.type = type, .body = read_file(setup_.pages / name.substr(1), kMiB)};
   if (const auto version = after("/api/index/")) return index(*version);
   if (path == "/api/jobs") return json_response(jobs_.states());
   if (path == "/api/schema/scenario") return {.type = "application/json", .body = setup_.scenario_schema};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -23,8 +22,8 @@ namespace {
 struct Kind {
   const char* name;
   const char* file;
-  const char* mark;  // pointer that is there; "": any
-  std::initializer_list<const char*> titles;
+  const char* mark;                     // pointer that is there; "": any
+  std::array<const char*, 2> titles{};  // the second may be missing
   const char* samples_per_s = "";
   const char* time_s = "";
   const char* cost_usd = "";
@@ -32,35 +31,36 @@ struct Kind {
 };
 
 /// The first that fits. A new verb with results is a row.
-const std::array<Kind, 17>& kinds() {
-  static const std::array<Kind, 17> table{{
-      {"simulate --runs", "summary.json", "/memberships", {"/name"}, "", "/time_s", "/cost_usd", ""},
-      {"simulate", "summary.json", "/steps_per_s", {"/name"}, "/samples_per_s", "/time_s", "/cost_usd", "/bottleneck"},
-      {"validate", "summary.json", "/study", {"/study"}},
-      {"validate", "summary.json", "/studies", {}},
-      {"queue", "summary.json", "/policies", {"/name"}},
-      {"provision",
-       "summary.json",
-       "/answer/plan",
-       {"/planner"},
-       "/answer/closed_form/samples_per_s",
-       "/answer/time_s/p50",
-       "/answer/cost_usd/p50",
-       "/answer/plan"},
-      {"provision", "summary.json", "/answer", {}, "/answer/samples_per_s", "/answer/time_s", "/answer/cost_usd", ""},
-      {"diff", "diff.json", "", {"/a/run", "/b/run"}},
-      {"diagnose", "diagnosis.json", "", {"/name"}, "/measured_samples_per_s", "", "", "/simulated/bottleneck"},
-      {"remaining", "remaining.json", "", {"/group"}, "", "/time_s", "/cost_usd", ""},
-      {"replay", "what_if.json", "", {}},
-      {"traffic", "traffic.json", "", {"/name"}, "", "/duration_s", "", ""},
-      {"predict", "prediction.json", "", {"/name"}},
-      {"compare", "comparison.json", "", {"/name"}},
-      {"generate", "dataset.json", "", {"/name"}},
-      {"validate", "validation.json", "", {"/name"}},
-      {"results", "summary.json", "", {"/name"}},
-  }};
-  return table;
-}
+constexpr std::array<Kind, 14> kRunKinds{{
+    {"replay", "summary.json", "/kind", {"/gpu"}, "/samples_per_s", "/time_s"},
+    {"simulate --runs", "summary.json", "/memberships", {"/name"}, "", "/time_s", "/cost_usd"},
+    {"simulate", "summary.json", "/steps_per_s", {"/name"}, "/samples_per_s", "/time_s", "/cost_usd", "/bottleneck"},
+    {"validate", "summary.json", "/study", {"/study"}},
+    {"queue", "summary.json", "/policies", {"/name"}},
+    {"provision",
+     "summary.json",
+     "/planner",
+     {},
+     "/answer/closed_form/samples_per_s",
+     "/answer/time_s/p50",
+     "/answer/cost_usd/p50",
+     "/answer/plan"},
+    {"provision",
+     "summary.json",
+     "/answer",
+     {"/answer/machines"},
+     "/answer/samples_per_s",
+     "/answer/time_s",
+     "/answer/cost_usd",
+     "/answer/plan"},
+    {"results", "summary.json", "", {"/name"}},
+    {"diff", "diff.json", "", {"/a/run", "/b/run"}},
+    {"diagnose", "diagnosis.json", "", {}, "/measured_samples_per_s", "", "", "/simulated/bottleneck"},
+    {"remaining", "remaining.json", "", {"/group"}, "", "/remaining_time_s"},
+    {"traffic", "traffic.json", "", {"/name"}, "", "/duration_s"},
+    {"predict", "prediction.json", "", {}},
+    {"compare", "comparison.json", "", {}},
+}};
 
 constexpr std::uintmax_t kLargest = 4 * kMiB;  // of a file that is read for the list
 constexpr std::size_t kMostEntries = 20'000;   // files and folders that a scan looks at
@@ -79,12 +79,13 @@ std::string text_at(const Json& json, const char* pointer) {
 /// What the list shows of a result, but for what its folder tells.
 std::optional<Json> describe_run(const Json& json, const std::string& file) {
   if (!json.is_object() || !json.contains("format")) return {};
-  const auto found = std::ranges::find_if(kinds(), [&](const Kind& kind) {
+  const auto found = std::ranges::find_if(kRunKinds, [&](const Kind& kind) {
     return file == kind.file && (!*kind.mark || json_pointer_find(json, kind.mark));
   });
-  if (found == kinds().end()) return {};
+  if (found == kRunKinds.end()) return {};
   std::vector<std::string> titles;
-  for (const char* pointer : found->titles) titles.push_back(text_at(json, pointer));
+  for (const char* pointer : found->titles)
+    if (pointer != nullptr) titles.push_back(text_at(json, pointer));
   std::erase(titles, "");
   return Json{{"kind", found->name},
               {"name", joined(titles, " and ")},
@@ -157,7 +158,7 @@ void RunIndex::scan_folder(const std::string& relative, int depth) {
     run = Json::parse(about.entry);
     changed = unix_seconds(about.changed);
   };
-  for (const Kind& kind : kinds())
+  for (const Kind& kind : kRunKinds)
     if (files.contains(kind.file)) take(kind.file);
   if (!run && files.contains("results.sqlite") && files.contains("sweep.csv")) {
     run = describe_sweep();

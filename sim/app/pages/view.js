@@ -44,7 +44,7 @@ function listRow(run) {
   const box = element('input', {type: 'checkbox', 'aria-label': `Compare ${run.path}`});
   box.checked = chosen.has(run.path);
   box.addEventListener('change', () => { chosen[box.checked ? 'add' : 'delete'](run.path); tellChosen(); });
-  const canCompare = run.path && (run.kind === 'simulate' || run.kind === 'scenario');
+  const canCompare = run.path && ['simulate', 'replay', 'scenario'].includes(run.kind);
   const isResult = 'page' in run;
   const title = !isResult ? element('a', {href: `#edit/${encoded(run.path)}`}, name)
               : run.page ? fileLink(run.page, name) : element('a', {href: `#run/${encoded(run.path)}`}, name);
