@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -35,7 +36,7 @@ constexpr std::array<Kind, 14> kRunKinds{{
     {"replay", "summary.json", "/kind", {"/gpu"}, "/samples_per_s", "/time_s"},
     {"simulate --runs", "summary.json", "/memberships", {"/name"}, "", "/time_s", "/cost_usd"},
     {"simulate", "summary.json", "/steps_per_s", {"/name"}, "/samples_per_s", "/time_s", "/cost_usd", "/bottleneck"},
-    {"validate", "summary.json", "/study", {"/study"}},
+    {"validate", "summary.json", "/study", {"/study"}, "", "", "", "/mape"},
     {"queue", "summary.json", "/policies", {"/name"}},
     {"provision",
      "summary.json",
@@ -71,8 +72,14 @@ Json number_at(const Json& json, const char* pointer) {
   return found && found->is_number() ? *found : Json{};
 }
 
+/// A text, shortened, or a number with its key.
 std::string text_at(const Json& json, const char* pointer) {
   const Json* found = *pointer ? json_pointer_find(json, pointer) : nullptr;
+  if (found && found->is_number()) {
+    std::array<char, 32> number{};
+    std::snprintf(number.data(), number.size(), " %.3g", found->get<double>());
+    return std::string{pointer}.substr(1) + number.data();
+  }
   return found && found->is_string() ? shortened(found->get<std::string>(), 300) : "";
 }
 

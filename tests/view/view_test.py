@@ -340,6 +340,7 @@ class Commands(unittest.TestCase):
     def test_it_ends_by_a_signal_within_a_second_and_stops_its_jobs(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             server = Server(PROGRAM, self.folder, "-j", "2")
+            self.addCleanup(server.process.kill)
             text = SCENARIO.replace('"steps": 50', '"steps": 10000000').replace('"seed": 1', '"seed": 1, "output": { "sampling_period": "1ms" }')
             for name in ("x", "y", "z"):
                 self.assertEqual(server.post("/api/run", {"path": "", "text": text, "name": name})[0], 200)
