@@ -62,7 +62,7 @@ function table(header, rows, label, csv, canSort = true, order = {}) {
     const {column: i, isDescending} = order;
     headings.forEach(other => other.removeAttribute('aria-sort'));
     headings[i].setAttribute('aria-sort', isDescending ? 'descending' : 'ascending');
-    const compare = (a, b) => isNumber[i] ? (valueOf(a[i]) || 0) - (valueOf(b[i]) || 0) : textOf(a[i]).localeCompare(textOf(b[i]));
+    const compare = (a, b) => isNumber[i] || a[i].value !== undefined ? (valueOf(a[i]) || 0) - (valueOf(b[i]) || 0) : textOf(a[i]).localeCompare(textOf(b[i]));
     shown = [...rows].sort((a, b) => isDescending ? compare(b, a) : compare(a, b));
     fill();
   }

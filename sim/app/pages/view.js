@@ -51,7 +51,7 @@ function listRow(run) {
   const more = element('span', {class: 'links'},
     ...(isResult ? [element('a', {href: `#run/${encoded(run.path)}`, 'aria-label': `Numbers and files of ${run.path}`}, 'files')] : []),
     ...(run.scenario ? [element('a', {href: `#edit/${encoded(run.scenario)}`, 'aria-label': `Edit the scenario of ${run.path}`}, 'edit')] : []));
-  return [canCompare ? {text: '', node: box} : '', {text: name, node: title}, run.path, local(run.changed_s), run.kind,
+  return [canCompare ? {text: '', node: box} : '', {text: name, node: title}, run.path, {text: local(run.changed_s), value: run.changed_s}, run.kind,
           cell(run.samples_per_s ?? null), cell(run.time_s ?? null), cell(run.cost_usd ?? null), {text: '', node: more}, shortened(run.says ?? '', 120)];
 }
 
