@@ -1,5 +1,7 @@
 // rehearse view: results in a browser, and new ones from there.
 
+#include <malloc.h>
+
 #include <cstdio>
 #include <random>
 
@@ -43,6 +45,7 @@ std::string random_token() {
 }
 
 int run(const ViewCommand& command) {
+  ::mallopt(M_ARENA_MAX, 2);  // otherwise the memory of what has been answered stays with each of the many threads
   (void)load_catalog(command.common);  // a mistake of --catalog ends here
   const fs::path shipped = fs::canonical(shipped_files());
   ViewSetup setup{.folder = command.folder,
