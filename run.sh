@@ -14,6 +14,9 @@ case "${1:-}" in
   microbench)
     need predictor
     build rehearse rehearse-microbench ;;
+  view)
+    need
+    build rehearse rehearse-view ;;
   import)
     need
     build rehearse

@@ -4,6 +4,9 @@
 # Dependencies are those of the programs, found by dpkg-shlibdeps.
 
 install(TARGETS rehearse COMPONENT simulator)
+if(HTTPLIB_FOUND)
+  install(TARGETS rehearse-view COMPONENT simulator)
+endif()
 install(TARGETS rehearse_simgrid LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/rehearse COMPONENT simulator)
 install(TARGETS rehearse-microbench COMPONENT microbench)
 if(REHEARSE_PREDICTOR)

@@ -6,7 +6,7 @@
 
 declare -A packages=(
   [simulator]="g++ cmake ninja-build pkg-config ccache libsimgrid-dev libeigen3-dev libsvm-dev libboost-dev libcli11-dev
-               nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev"
+               nlohmann-json3-dev zlib1g-dev libsqlite3-dev libprotobuf-dev protobuf-compiler libpcap-dev libcpp-httplib-dev"
   [predictor]="libtorch-dev libopenblas0-pthread libxgboost-dev"
   [python]="python3-dev pybind11-dev python3-pip python3-setuptools python3-wheel python3-venv"
   [tests]="doctest-dev chromium python3 python3-yaml parallel clang-tidy clang-format iproute2 iptables ethtool procps"

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
-modules='^(base|platforms|workloads|traces|importers|resources|collective|scenario|record|traffic|program|training|job|pool|calibration|plan|predictor|corrected|driple|microbench|structure|fuzz_corpus)$'
+modules='^(base|platforms|workloads|traces|importers|resources|collective|scenario|record|traffic|program|training|job|pool|view|calibration|plan|predictor|corrected|driple|microbench|structure|fuzz_corpus)$'
 case "${1-}" in -h | --help) sed -n '2,/^set/s/^# //p' "$0" && exit ;; esac
 
 [ $# -gt 0 ] || set -- clang sanitize

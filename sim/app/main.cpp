@@ -27,9 +27,11 @@ std::vector<CommandVerb> own_verbs() {
   return {REHEARSE_VERBS(REHEARSE_MAKE)};
 }
 
-/// The verbs of rehearse-predictor, for --help, and what it says of them.
+/// A verb of another program, for --help.
+CommandVerb verb(const char* name, const char* help) { return {.name = name, .help = help}; }
+
+/// The verbs of rehearse-predictor, and what it says of them.
 std::vector<CommandVerb> predictor_verbs() {
-  const auto verb = [](const char* name, const char* help) { return CommandVerb{.name = name, .help = help}; };
   return {verb("train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"),
           verb("predict",
                "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"),
@@ -44,10 +46,14 @@ int run_command_line(int argc, char** argv) {
   if (argc > 1 && std::ranges::find(others, argv[1], &CommandVerb::name) != others.end())
     start_program(kPredictorProgram, {argv, argv + argc});
   if (argc > 1 && std::string_view{argv[1]} == "microbench") start_program(kMicrobenchProgram, {argv, argv + argc});
+  if (argc > 1 && std::string_view{argv[1]} == "view") start_program(kViewProgram, {argv, argv + argc});
   verbs.insert(verbs.end(), others.begin(), others.end());
-  verbs.push_back({.name = "microbench",
-                   .help = "Measure this machine's kernels: an accelerator, tables, a study and a profile\n\n"
-                           "Example: rehearse microbench -o my-gpu"});
+  verbs.push_back(verb("microbench",
+                       "Measure this machine's kernels: an accelerator, tables, a study and a profile\n\n"
+                       "Example: rehearse microbench -o my-gpu"));
+  verbs.push_back(verb("view",
+                       "Results in a browser: a list of all runs, two compared, a form that changes a scenario and "
+                       "runs it\n\nExample: rehearse view results"));
   limit_memory();
   return run_verb("",
                   "Rehearse: try a distributed training run before paying for it.\n"

@@ -20,7 +20,11 @@ void start_program(std::string_view name, std::vector<std::string> arguments) {
   ::setitimer(ITIMER_REAL, &none, nullptr);  // of the budget: it would ring before the other program has its own
   ::execv(program.c_str(), argv.data());
   const std::string reason =
-      errno == ENOENT ? "it was not built: ./run.sh " + arguments.at(1) + " builds it" : std::strerror(errno);
+      errno != ENOENT ? std::strerror(errno)
+      : name == kViewProgram
+          ? "it was not built: it needs the Debian package libcpp-httplib-dev; ./run.sh view installs "
+            "that and builds it"
+          : "it was not built: ./run.sh " + arguments.at(1) + " builds it";
   throw InputError{program + ": cannot be started: " + reason};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The programs with the verbs that need LibTorch or CUDA, as this one starts them.
+// The programs with the verbs that need LibTorch, CUDA or an HTTP library, as this one starts them.
 
 #include <string>
 #include <string_view>
@@ -9,6 +9,7 @@ namespace rehearse {
 
 inline constexpr std::string_view kPredictorProgram = "rehearse-predictor";
 inline constexpr std::string_view kMicrobenchProgram = "rehearse-microbench";
+inline constexpr std::string_view kViewProgram = "rehearse-view";
 
 /// Becomes the program of that name, which stands beside this one if it was built. `arguments` begin with the
 /// name of the program and the verb. Throws InputError.

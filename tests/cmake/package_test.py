@@ -101,6 +101,8 @@ class Packages(unittest.TestCase):
         self.assertEqual(printed, output_of(os.path.join(BUILD, "rehearse"), "simulate", os.path.join(ROOT, "scenarios/cm-dare.json")))
         for name in ("man/man1/rehearse-simulate.1", "bash-completion/completions/rehearse", "zsh/vendor-completions/_rehearse"):
             self.assertTrue(os.path.exists(os.path.join(root.path, "usr/share", name)), name)
+        if os.path.exists(os.path.join(BUILD, "rehearse-view")):
+            self.assertIn("--port", root.program("view", "--help"))
         self.assertIn("catalogs: " + os.path.realpath(shipped) + "\n", root.program("--version"))
         root.program("validate", os.path.join(shipped, "scenarios/studies/cm-dare-cluster.json"), "-o", os.path.join(root.path, "home"))
         shutil.rmtree(os.path.join(root.path, "home"))

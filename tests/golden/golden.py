@@ -119,8 +119,9 @@ def found_texts(build):
     verbs = re.findall(r"^  (\w+) {2,}", overview.split("Subcommands:")[1], re.MULTILINE)
     if not os.path.exists(os.path.join(build, "rehearse-predictor")):
         verbs = [verb for verb in verbs if verb in own or verb not in others]
-    if not os.path.exists(os.path.join(build, "rehearse-microbench")):
-        verbs.remove("microbench")
+    for verb in ("microbench", "view"):
+        if not os.path.exists(os.path.join(build, f"rehearse-{verb}")):
+            verbs.remove(verb)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         blocks = pool.map(lambda arguments: results(build, arguments), simulations + OTHERS)

@@ -24,22 +24,27 @@ std::string libraries_of(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("the program starts without LibTorch and SimGrid, whose start takes longer than a small simulation") {
+TEST_CASE(
+    "the program starts without LibTorch, SimGrid and an HTTP library, whose start takes longer than a small "
+    "simulation") {
   const std::string libraries = libraries_of("rehearse");
   CHECK(libraries_of("rehearse-simgrid.so").find("libsimgrid") != std::string::npos);
-  for (const char* heavy : {"libsimgrid", "libtorch", "libc10", "libopenblas", "libblas"}) {
+  for (const char* heavy : {"libsimgrid", "libtorch", "libc10", "libopenblas", "libblas", "libcpp-httplib", "libssl"}) {
     CAPTURE(heavy);
     CHECK(libraries.find(heavy) == std::string::npos);
   }
 }
 
-TEST_CASE("a verb of rehearse-predictor says so where that program was not built") {
+TEST_CASE("a verb of another program says so where that was not built") {
   const test::TemporaryFolder folder;
   std::filesystem::copy(build_folder() + "/rehearse", folder / "rehearse");
   const std::string command = (folder / "rehearse").string() + " train data.db 2>" + (folder / "said").string();
   CHECK(std::system(command.c_str()) == 2 << 8);
   CHECK(read_file(folder / "said", kMiB) == "rehearse: " + (folder / "rehearse-predictor").string() +
                                                 ": cannot be started: it was not built: ./run.sh train builds it\n");
+  const std::string view = (folder / "rehearse").string() + " view . 2>" + (folder / "said").string();
+  CHECK(std::system(view.c_str()) == 2 << 8);
+  CHECK(read_file(folder / "said", kMiB).find("it needs the Debian package libcpp-httplib-dev") != std::string::npos);
 }
 
 }  // namespace rehearse

@@ -296,6 +296,7 @@ std::string render_html(const Document& document) {
   const std::map<std::string, std::string> parts{{"title", escape_html(document.title)},
                                                  {"style", file("page.css")},
                                                  {"library", file("third_party/echarts/echarts.min.js")},
+                                                 {"tables", file("tables.js")},
                                                  {"script", file("page.js")},
                                                  {"data", inside_of_script(to_json(document))}};
   const std::string page = file("page.html");

@@ -22,6 +22,7 @@ std::span<const Target> targets_of_measurements();
 std::span<const Target> targets_of_predictor();
 std::span<const Target> targets_of_traffic();
 std::span<const Target> targets_of_corrected();
+std::span<const Target> targets_of_view();
 std::span<const Target> targets_of_networks();
 
 /// Without the networks.
