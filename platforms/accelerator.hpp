@@ -2,13 +2,24 @@
 // What a GPU can do at best. How much of it a kernel gets is a matter of the calibration profile
 // (platforms/profile.hpp).
 
+#include <array>
+#include <optional>
 #include <string>
 
+#include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
 
 class JsonReader;
+
+/// Of a GPU's device memory.
+enum class MemoryKind { kGddr5, kGddr5x, kGddr6, kGddr6x, kGddr7, kHbm2, kHbm2e, kHbm3, kHbm3e };
+inline constexpr std::array kMemoryKinds{Named{"GDDR5", MemoryKind::kGddr5}, Named{"GDDR5X", MemoryKind::kGddr5x},
+                                         Named{"GDDR6", MemoryKind::kGddr6}, Named{"GDDR6X", MemoryKind::kGddr6x},
+                                         Named{"GDDR7", MemoryKind::kGddr7}, Named{"HBM2", MemoryKind::kHbm2},
+                                         Named{"HBM2e", MemoryKind::kHbm2e}, Named{"HBM3", MemoryKind::kHbm3},
+                                         Named{"HBM3e", MemoryKind::kHbm3e}};
 
 struct Accelerator {
   std::string name;
@@ -26,6 +37,8 @@ struct Accelerator {
   int process_nm = 0;                // of the chip
   int dies = 1;                      // that act as one GPU
   double power_w = 0;                // limit of the board, for one GPU
+  std::optional<MemoryKind> memory_kind;
+  bool has_ecc = false;  // switched on by default
   /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
   FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
   double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower

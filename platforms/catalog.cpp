@@ -60,6 +60,14 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
   accelerator.dies = json.optional<int>("dies", 1);
   json.expect(accelerator.dies >= 1 && accelerator.dies <= 64, "dies", "1 to 64");
   if (json.has("power")) accelerator.power_w = read_number_of(json, "power", "W", "a power in watts, such as \"400W\"");
+  if (json.has("memory_kind")) {
+    const auto word = json.required<std::string>("memory_kind");
+    for (const auto& [name, kind] : kMemoryKinds)
+      if (word == name) accelerator.memory_kind = kind;
+    if (!accelerator.memory_kind)
+      json.fail("memory_kind", unknown_name_message("kind of memory", word, names_in(kMemoryKinds)));
+  }
+  accelerator.has_ecc = json.optional<bool>("ecc", false);
   if (json.has("boost_clock"))
     accelerator.boost_clock_hz =
         1e6 * read_number_of(json, "boost_clock", "MHz", "a clock in megahertz, such as \"1410MHz\"");

@@ -96,6 +96,8 @@ std::string accelerator_schema() {
     "process_nm": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "of the chip, in nm" },
     "dies": { "type": "integer", "minimum": 1, "maximum": 64, "default": 1, "description": "that act as one GPU" },
     "power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "limit of the board, for one GPU: 400W" },
+    "memory_kind": { "enum": ["GDDR5", "GDDR5X", "GDDR6", "GDDR6X", "GDDR7", "HBM2", "HBM2e", "HBM3", "HBM3e"], "description": "by default GDDR6 below 1.1 TB/s, HBM2e from there on" },
+    "ecc": { "type": "boolean", "default": false, "description": "error correction is on unless someone turns it off; GDDR's costs a sixth of its bandwidth" },
     "peak_fp32_matrix": { "$ref": "#/$defs/speed", "description": "dense, with matrix units that multiply in fp32" },
     "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "platforms/kernels/power.hpp"
+
 namespace rehearse::kernels {
 
 namespace {
@@ -58,15 +60,15 @@ Seconds roofline(const Attention& attention, const Gpu& gpu) {
 Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values& values) {
   const Seconds bound = roofline(attention, gpu);
   if (!attention.is_fused) return std::max(bound, unfused_time(attention, gpu, values));
-  const ProductValues& products = is_reduced(attention.precision) ? values.products_reduced : values.products_fp32;
+  const ProductValues& products = values.products_in(attention.precision);
   const Shares& shares = gpu.overlaps_tiles ? kSharesBesideCopies : kShares;
   const double share = filled_share(attention, gpu) * (attention.is_backward ? shares.backward : shares.forward);
-  const double compute =
-      limited_by_power(attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share),
-                       attention.flops(), gpu, products.energy);
+  const double compute = attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share);
   const double memory = products.memory * attention.bytes() / (gpu.bandwidth * gpu.delivered);
-  return std::max(bound,
-                  Seconds{products.launch / gpu.clock + beside_memory(compute, memory, products.sharpness, gpu)});
+  const auto beside = [&](double computing) { return beside_memory(computing, memory, products.sharpness, gpu); };
+  const double clock = clock_at_limit({attention.flops(), attention.bytes(), beside(compute)}, gpu,
+                                      energy_per_flop(gpu, attention.precision, products.energy));
+  return std::max(bound, Seconds{products.launch / gpu.clock + beside(compute / clock)});
 }
 
 Seconds least_attention_time(const Attention& attention, const Gpu& gpu) {

@@ -41,14 +41,13 @@ struct ConvolutionValues : TileValues {
   double winograd_fused = 1.4;  // cycles of Winograd's products by those of other ones, transforms in the same kernel
   double winograd_unfused = 1.05;  // the same with kernels of their own for transforms
 
-  static constexpr std::array<Value<ConvolutionValues>, 11> table() {
+  static constexpr std::array<Value<ConvolutionValues>, 10> table() {
     return {{{"launch", &ConvolutionValues::launch, 500, 40000},
              {"arithmetic", &ConvolutionValues::arithmetic, 1, 3},
              {"operands", &ConvolutionValues::operands, 1e-3, 6},
              {"wave", &ConvolutionValues::wave, 1, 20000},
              {"step", &ConvolutionValues::step, 1, 40000},
              {"split", &ConvolutionValues::split, 1, 80000},
-             {"energy", &ConvolutionValues::energy, 0.1, 200},
              {"memory", &ConvolutionValues::memory, 1, 4},
              {"sharpness", &ConvolutionValues::sharpness, 1, 10},
              {"winograd_fused", &ConvolutionValues::winograd_fused, 0.5, 4},
@@ -65,7 +64,8 @@ struct ConvolutionPlan {
 };
 
 /// The fastest algorithm, and launch / clock; no less than roofline(). Each computes tiles (plan_tiles()) of a product
-/// m x n with sums of k terms, beside what memory takes, memory bytes / delivered bandwidth:
+/// m x n with sums of k terms, at clock_at_limit() with the `energy` (pJ) of products, beside what memory takes, memory bytes /
+/// delivered bandwidth:
 ///   implicit product   groups of (batch out_height out_width) x (out_channels) x (in_channels kernel); the gradient of
 ///                      the data has input pixels and channels in their place, and each of stride^2 products has
 ///                      1 / stride^2 of the terms; that of the weights is out_channels x (in_channels kernel) x (pixels);
@@ -77,6 +77,11 @@ struct ConvolutionPlan {
 ///   direct             depthwise alone: FLOPs at a quarter of the fp32 units' peak
 /// Winograd's are for kernels of 3 x 3, stride 1, one group, fp32. Sources: Chetlur et al., cuDNN, arXiv:1410.0759, 2014;
 /// Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. The quarter is not fitted.
-ConvolutionPlan plan_convolution(const Convolution& convolution, const Gpu& gpu, const ConvolutionValues& values);
+ConvolutionPlan plan_convolution(const Convolution& convolution, const Gpu& gpu, const ConvolutionValues& values,
+                                 double energy);
+
+/// What computing `work` in `compute` s takes beside `streaming` s of memory, at the clock that the board's power leaves.
+double limited_convolution(const TiledWork& work, double compute, double streaming, const Gpu& gpu,
+                           const ConvolutionValues& values, double energy);
 
 }  // namespace rehearse::kernels

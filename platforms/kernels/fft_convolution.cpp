@@ -38,7 +38,8 @@ Bytes fft_workspace(const Convolution& c) {
   return is_for_fft(c) ? Bytes{static_cast<std::int64_t>(kLayouts * transformed_bytes(c))} : Bytes{};
 }
 
-std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values) {
+std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values,
+                                double energy) {
   if (!is_for_fft(c)) return {};
   const double tiles = tiles_of(c);
   const double in = number(c.in_channels), out = number(c.out_channels);
@@ -47,7 +48,7 @@ std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const Conv
   if (c.pass == Pass::kWeights) work = {kFrequencies, out, kComplexParts * in, kComplexParts * tiles, c.precision};
   const double rate = gpu.bandwidth * gpu.delivered / values.memory;
   const double compute = values.winograd_unfused * plan_tiles(work, gpu, values).time;
-  return Seconds{values.launch / gpu.clock + combined(compute, c.bytes() / rate, values.sharpness) +
+  return Seconds{values.launch / gpu.clock + limited_convolution(work, compute, c.bytes() / rate, gpu, values, energy) +
                  kRoundTrip * transformed_bytes(c) / rate};
 }
 

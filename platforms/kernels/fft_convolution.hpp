@@ -19,6 +19,7 @@ Bytes fft_workspace(const Convolution& convolution);
 /// written and read. None of kernels below 5 x 5, strides, groups and other precisions than fp32 (libraries have none, or
 /// the fits of plan_convolution() have seen it). Nothing is fitted. Sources: Mathieu et al., Fast Training of Convolutional
 /// Networks through FFTs, arXiv:1312.5851, 2013; cuDNN Developer Guide, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING.
-std::optional<Seconds> fft_time(const Convolution& convolution, const Gpu& gpu, const ConvolutionValues& values);
+std::optional<Seconds> fft_time(const Convolution& convolution, const Gpu& gpu, const ConvolutionValues& values,
+                                double energy);
 
 }  // namespace rehearse::kernels

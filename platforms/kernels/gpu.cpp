@@ -37,10 +37,46 @@ double implicit_share(const std::string& architecture) {
 
 bool has_fused_winograd(const std::string& architecture) { return architecture != "Kepler"; }
 
-double delivered_share(const std::string& architecture) {
+namespace {
+
+bool is_gddr(MemoryKind kind) { return kind < MemoryKind::kHbm2; }
+
+}  // namespace
+
+double delivered_share(const Accelerator& accelerator) {
+  constexpr double kBefore = 0.76, kFromVolta = 0.95, kBesideEcc = 5.0 / 6;
   for (const char* early : {"Kepler", "Maxwell", "Pascal"})
-    if (architecture == early) return 0.76;
-  return 0.95;
+    if (accelerator.architecture == early) return kBefore;
+  return accelerator.has_ecc && is_gddr(memory_kind(accelerator)) ? kFromVolta * kBesideEcc : kFromVolta;
+}
+
+MemoryKind memory_kind(const Accelerator& accelerator) {
+  constexpr BytesPerSecond kLeastOfHbm{1.1e12};
+  if (accelerator.memory_kind) return *accelerator.memory_kind;
+  return accelerator.memory_bandwidth < kLeastOfHbm ? MemoryKind::kGddr6 : MemoryKind::kHbm2e;
+}
+
+double idle_power(const Accelerator& accelerator) {
+  const auto for_byte_per_second = [](MemoryKind kind) {  // W
+    switch (kind) {
+      case MemoryKind::kHbm2:
+        return 0.045e-9;
+      case MemoryKind::kHbm2e:
+        return 0.03e-9;
+      case MemoryKind::kHbm3:
+        return 0.021e-9;
+      case MemoryKind::kHbm3e:
+        return 0.0177e-9;
+      default:
+        return 0.1e-9;  // of GDDR
+    }
+  };
+  return accelerator.memory_bandwidth.value() * for_byte_per_second(memory_kind(accelerator));
+}
+
+double traffic_energy(const Accelerator& accelerator) {
+  constexpr double kOfGddr = 60e-12, kOfHbm = 32e-12;
+  return is_gddr(memory_kind(accelerator)) ? kOfGddr : kOfHbm;
 }
 
 double beside_memory(double compute, double memory, double sharpness, const Gpu& gpu) {
@@ -81,10 +117,12 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place) {
           .clock = accelerator.peak_fp32.value() /
                    (2.0 * accelerator.multiprocessors * accelerator.cores_per_multiprocessor),
           .bandwidth = accelerator.memory_bandwidth.value(),
-          .delivered = delivered_share(accelerator.architecture),
+          .delivered = delivered_share(accelerator),
           .overlaps_tiles = overlaps_tiles(accelerator.architecture),
           .l2 = as_double(accelerator.l2),
           .power = accelerator.power_w,
+          .idle_power = idle_power(accelerator),
+          .traffic_energy = traffic_energy(accelerator),
           .process = number(accelerator.process_nm),
           .vector_peak = vector_peak,
           .peaks = {or_else(accelerator.peak_fp32_matrix, accelerator.peak_fp32),

@@ -39,6 +39,8 @@ struct Gpu {
   bool overlaps_tiles = false;    // stores a tile while it computes the next one
   double l2 = 0;                  // B
   double power = 0;               // W; 0: not known
+  double idle_power = 0;          // W that memory and an idle chip draw
+  double traffic_energy = 0;      // J for a byte of device memory
   double process = 0;             // nm; 0: not known
   double vector_peak = 0;         // FLOP/s of the fp32 units
   std::array<double, 5> peaks{};  // FLOP/s by Precision
@@ -63,9 +65,24 @@ double implicit_share(const std::string& architecture);
 /// of TensorFlow, 2017: unfused ones gain much for 3 x 3 kernels on Kepler, little on Pascal.
 bool has_fused_winograd(const std::string& architecture);
 
-/// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
-/// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
-double delivered_share(const std::string& architecture);
+/// Share of the memory's bandwidth that a kernel reaches that copies: 0.76 up to Pascal, 0.95 from Volta on, of which ECC takes a sixth
+/// where its bits are in the memory itself (GDDR; HBM has chips' width for them). Sources: Choquette, Volta: Programmability and
+/// Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100); copies by one script in
+/// github.com/chsasank/device-benchmarks: T4 0.75 and A10 0.78 of the data sheet with ECC, RTX 3090 and 4090 0.89 and 0.90, V100 0.85.
+double delivered_share(const Accelerator& accelerator);
+
+/// The kind of memory: what is stated, otherwise GDDR6 below 1.1 TB/s, HBM2e from there on.
+MemoryKind memory_kind(const Accelerator& accelerator);
+
+/// W that a board draws with nothing to do, its memory at full clock: 0.1 for each GB/s of GDDR, 0.045 of HBM2, 0.03 of HBM2e, 0.021 of
+/// HBM3, 0.0177 of HBM3e. Sources: Zeus' trace, where hosts leave GPUs idle (networks of MovieLens: A40 83 W, Quadro RTX 6000 57,
+/// P100 34); calibration/data/h200-layers: H200 85 W; what nvidia-smi prints in public repositories: T4 26 W, L4 28, L40S 83. That of
+/// A100 80 GB, 62 W, and of H100, 70 W, is assumed.
+double idle_power(const Accelerator& accelerator);
+
+/// J for a byte: 60 pJ of GDDR, 32 of HBM. Sources: O'Connor et al., Fine-Grained DRAM, MICRO 2017 (HBM2 3.9 pJ for a bit); Micron, GDDR6,
+/// 2018 (7.5).
+double traffic_energy(const Accelerator& accelerator);
 
 /// Whether products load and store tiles while others are computed: from Hopper on, by its asynchronous copies. Source: NVIDIA,
 /// H100 Tensor Core GPU Architecture, 2022, Tensor Memory Accelerator.

@@ -111,10 +111,10 @@ Seconds time(const Kernel& kernel, const Gpu& gpu, const Values& values) {
   if (gpu.is_processor()) return time_on_processor(kernel, gpu, values);
   const Class kind = class_of(kernel, gpu);
   if (const auto* product = std::get_if<Product>(&kernel))
-    return plan_product(*product, gpu, kind == Class::kMatrixProduct ? values.products_reduced : values.products_fp32)
-        .time;
+    return plan_product(*product, gpu, values.products_in(product->precision)).time;
   if (const auto* convolution = std::get_if<Convolution>(&kernel))
-    return plan_convolution(*convolution, gpu, values.convolutions).time;
+    return plan_convolution(*convolution, gpu, values.convolutions, values.products_in(convolution->precision).energy)
+        .time;
   if (const auto* transformer = std::get_if<Transformer>(&kernel)) return transformer_time(*transformer, gpu, values);
   return streaming_time(std::get<Streaming>(kernel), gpu,
                         kind == Class::kSoftmax ? values.softmax

@@ -4,6 +4,7 @@
 //   product.hpp, convolution.hpp, streaming.hpp, attention.hpp   kernels
 //   transformer.hpp   many kernels as one
 //   tiles.hpp   what products and convolutions share
+//   power.hpp   the clock that a board's limit leaves
 //   processor.hpp   the same kernels on one thread of a processor
 //   value.hpp   tables of fitted values
 // A class of kernels has a few values (calibration/profiles/kernels.json). They belong to an architecture; a GPU of
@@ -56,12 +57,17 @@ Class class_of(const Kernel& kernel, const Gpu& gpu);
 bool is_composite(const Kernel& kernel);
 
 struct Values {
-  ProductValues products_fp32{TileValues{.energy = 30}}, products_reduced;
+  ProductValues products_fp32, products_reduced;
   ConvolutionValues convolutions;
   StreamingValues elementwise, softmax, norms;
   ProcessorProductValues processor_products;
   ProcessorConvolutionValues processor_convolutions;
   ProcessorStreamingValues processor_streaming;
+
+  Values() { products_fp32.energy = 20; }
+  const ProductValues& products_in(Precision precision) const {
+    return is_reduced(precision) ? products_reduced : products_fp32;
+  }
 };
 
 /// Name and bounds of each value of a class.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "platforms/kernels/power.hpp"
+
 namespace rehearse::kernels {
 
 namespace {
@@ -41,7 +43,10 @@ ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductVa
                   .load = is_reduced(product.precision) && !is_aligned(product) ? numbers_per_load(product) : 0},
                  gpu, values);
   const double memory = values.memory * product.bytes() / (gpu.bandwidth * gpu.delivered);
-  const Seconds time{values.launch / gpu.clock + beside_memory(tiles.time, memory, values.sharpness, gpu)};
+  const auto beside = [&](double compute) { return beside_memory(compute, memory, values.sharpness, gpu); };
+  const double clock = clock_at_limit({product.flops(), product.bytes(), beside(tiles.time)}, gpu,
+                                      energy_per_flop(gpu, product.precision, values.energy));
+  const Seconds time{values.launch / gpu.clock + beside(tiles.time / clock)};
   return {tiles, std::max(time, roofline(product, gpu))};
 }
 

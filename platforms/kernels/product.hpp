@@ -27,6 +27,7 @@ bool is_aligned(const Product& product);
 /// Values of a class of products (fp32 units, or matrix units), the same for all GPUs of an architecture.
 struct ProductValues : TileValues {
   double launch = 4000;    // cycles from the launch to the end besides the work
+  double energy = 4;       // pJ per FLOP in a process of 16 nm at the highest clock
   double memory = 1.1;     // time of the memory by bytes / delivered bandwidth, >= 1
   double sharpness = 2.5;  // of the passage from one bound to the other
 
@@ -52,8 +53,8 @@ struct ProductPlan {
   Seconds time{};
 };
 
-/// launch / clock + beside_memory(tiles, memory bytes / delivered bandwidth), but no less than roofline(): tiles as
-/// plan_tiles() says.
+/// launch / clock + beside_memory(tiles / clock_at_limit(), memory bytes / delivered bandwidth), but no less than roofline(): tiles
+/// as plan_tiles() says. The board draws what it does in the time of tiles and memory at the highest clock.
 ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductValues& values);
 
 }  // namespace rehearse::kernels

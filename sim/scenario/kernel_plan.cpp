@@ -136,7 +136,9 @@ Seconds time_of_kernel(const kernels::Kernel& kernel, const KernelSetting& setti
   if (convolution == nullptr || kernels::fft_workspace(*convolution) > setting.framework.convolution_workspace ||
       (convolution->pass == kernels::Pass::kWeights && !setting.framework.transforms_weight_gradients))
     return time;
-  return std::min(time, kernels::fft_time(*convolution, setting.gpu, setting.values.convolutions).value_or(time));
+  return std::min(time, kernels::fft_time(*convolution, setting.gpu, setting.values.convolutions,
+                                           setting.values.products_in(convolution->precision).energy)
+                            .value_or(time));
 }
 
 template <class ClassValues>

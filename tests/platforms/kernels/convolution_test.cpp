@@ -7,6 +7,8 @@
 
 namespace rehearse::kernels {
 
+using test::kEnergy;
+
 namespace {
 
 Convolution layer(std::int64_t batch, std::int64_t channels, std::int64_t size, std::int64_t kernel,
@@ -50,7 +52,7 @@ TEST_CASE("no convolution is faster than its FLOPs, or a quarter of them by Wino
     Convolution convolution = layer(size(64), size(512), size(100), 1 + 2 * (size(3) - 1), size(2));
     for (const auto& [name, pass] : kPasses) {
       convolution.pass = pass;
-      const ConvolutionPlan plan = plan_convolution(convolution, test::gpu_of_hundred(), {});
+      const ConvolutionPlan plan = plan_convolution(convolution, test::gpu_of_hundred(), {}, kEnergy);
       CHECK(plan.time >= roofline(convolution, test::gpu_of_hundred()));
       if (convolution.kernel_height != 3 || convolution.stride_height != 1)
         CHECK(plan.time.value() >= convolution.flops() / 20e12);
@@ -60,21 +62,21 @@ TEST_CASE("no convolution is faster than its FLOPs, or a quarter of them by Wino
 
 TEST_CASE("large convolutions of 3 x 3 are computed by Winograd's algorithm, others as products") {
   const Gpu gpu = test::gpu_of_hundred();
-  const ConvolutionPlan large = plan_convolution(layer(64, 256, 28, 3), gpu, {});
+  const ConvolutionPlan large = plan_convolution(layer(64, 256, 28, 3), gpu, {}, kEnergy);
   CHECK(large.algorithm != Algorithm::kImplicitProduct);
   CHECK(large.time.value() < 0.9 * layer(64, 256, 28, 3).flops() / 20e12);
-  CHECK(plan_convolution(layer(64, 256, 28, 5), gpu, {}).algorithm == Algorithm::kImplicitProduct);
-  CHECK(plan_convolution(layer(64, 256, 28, 3, 2), gpu, {}).algorithm == Algorithm::kImplicitProduct);
+  CHECK(plan_convolution(layer(64, 256, 28, 5), gpu, {}, kEnergy).algorithm == Algorithm::kImplicitProduct);
+  CHECK(plan_convolution(layer(64, 256, 28, 3, 2), gpu, {}, kEnergy).algorithm == Algorithm::kImplicitProduct);
   Convolution half = layer(64, 256, 28, 3);
   half.precision = Precision::kFp16;
-  CHECK(plan_convolution(half, gpu, {}).algorithm == Algorithm::kImplicitProduct);
+  CHECK(plan_convolution(half, gpu, {}, kEnergy).algorithm == Algorithm::kImplicitProduct);
 }
 
 TEST_CASE("a depthwise convolution is not computed as products of one column") {
   Convolution depthwise = layer(64, 256, 56, 3);
   depthwise.groups = 256;
   const Gpu gpu = test::gpu_of_hundred();
-  const ConvolutionPlan plan = plan_convolution(depthwise, gpu, {});
+  const ConvolutionPlan plan = plan_convolution(depthwise, gpu, {}, kEnergy);
   CHECK(plan.algorithm == Algorithm::kDirect);
   CHECK(plan.time.value() < 3 * roofline(depthwise, gpu).value());
 }
@@ -84,9 +86,9 @@ TEST_CASE("more images take no less time") {
   const auto size = [&](int most) { return 1 + static_cast<std::int64_t>(rng.uniform() * most); };
   for (int i = 0; i < 50; ++i) {
     Convolution convolution = layer(size(64), size(300), 4 + size(60), 3);
-    const Seconds time = plan_convolution(convolution, test::gpu_of_hundred(), {}).time;
+    const Seconds time = plan_convolution(convolution, test::gpu_of_hundred(), {}, kEnergy).time;
     ++convolution.batch;
-    CHECK(plan_convolution(convolution, test::gpu_of_hundred(), {}).time >= time);
+    CHECK(plan_convolution(convolution, test::gpu_of_hundred(), {}, kEnergy).time >= time);
   }
 }
 
@@ -96,17 +98,16 @@ TEST_CASE("Kepler has no fused transforms, and sums without transforms reach 0.4
   kepler.architecture = "Kepler";
   ConvolutionValues values;
   values.launch = 0;
-  values.energy = 0.1;
   // 1 x 1, bound by its FLOPs: (2 / 3) / (0.576 * 0.773) = 1.497 times as long.
   const Convolution plain = layer(64, 1024, 56, 1);
-  CHECK(plan_convolution(plain, kepler, values).time / plan_convolution(plain, later, values).time ==
+  CHECK(plan_convolution(plain, kepler, values, kEnergy).time / plan_convolution(plain, later, values, kEnergy).time ==
         doctest::Approx(2.0 / 3 / (0.576 * 0.773)).epsilon(0.01));
   // 3 x 3 of one image: unfused transforms write and read more than they save, so that later architectures fuse them.
   values.winograd_fused = 0.5;
   values.winograd_unfused = 4;
   const Convolution small = layer(1, 64, 56, 3);
-  CHECK(plan_convolution(small, later, values).algorithm == Algorithm::kWinogradFused);
-  CHECK(plan_convolution(small, kepler, values).algorithm != Algorithm::kWinogradFused);
+  CHECK(plan_convolution(small, later, values, kEnergy).algorithm == Algorithm::kWinogradFused);
+  CHECK(plan_convolution(small, kepler, values, kEnergy).algorithm != Algorithm::kWinogradFused);
 }
 
 }  // namespace rehearse::kernels

@@ -5,6 +5,9 @@
 
 namespace rehearse::test {
 
+/// pJ of a FLOP: no more than the board below can feed at its peak.
+inline constexpr double kEnergy = 4;
+
 /// 100 multiprocessors at 1 GHz, 1000 FLOPs per cycle of each in fp16 and 200 in fp32, memory of 1 TB/s.
 inline kernels::Gpu gpu_of_hundred() {
   return {.name = "G",
