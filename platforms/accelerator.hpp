@@ -15,11 +15,10 @@ class JsonReader;
 
 /// Of a GPU's device memory.
 enum class MemoryKind { kGddr5, kGddr5x, kGddr6, kGddr6x, kGddr7, kHbm2, kHbm2e, kHbm3, kHbm3e };
-inline constexpr std::array kMemoryKinds{Named{"GDDR5", MemoryKind::kGddr5}, Named{"GDDR5X", MemoryKind::kGddr5x},
-                                         Named{"GDDR6", MemoryKind::kGddr6}, Named{"GDDR6X", MemoryKind::kGddr6x},
-                                         Named{"GDDR7", MemoryKind::kGddr7}, Named{"HBM2", MemoryKind::kHbm2},
-                                         Named{"HBM2e", MemoryKind::kHbm2e}, Named{"HBM3", MemoryKind::kHbm3},
-                                         Named{"HBM3e", MemoryKind::kHbm3e}};
+inline constexpr std::array kMemoryKinds{
+    Named{"GDDR5", MemoryKind::kGddr5},   Named{"GDDR5X", MemoryKind::kGddr5x}, Named{"GDDR6", MemoryKind::kGddr6},
+    Named{"GDDR6X", MemoryKind::kGddr6x}, Named{"GDDR7", MemoryKind::kGddr7},   Named{"HBM2", MemoryKind::kHbm2},
+    Named{"HBM2e", MemoryKind::kHbm2e},   Named{"HBM3", MemoryKind::kHbm3},     Named{"HBM3e", MemoryKind::kHbm3e}};
 
 struct Accelerator {
   std::string name;

@@ -76,9 +76,8 @@ Seconds roofline(const Convolution& convolution, const Gpu& gpu) {
 double limited_convolution(const TiledWork& work, double compute, double streaming, const Gpu& gpu,
                            const ConvolutionValues& values, double energy) {
   const double bytes = streaming * gpu.bandwidth * gpu.delivered / values.memory;
-  const double clock =
-      clock_at_limit({work.flops(), bytes, combined(compute, streaming, values.sharpness)}, gpu,
-                     energy_per_flop(gpu, work.precision, energy));
+  const double clock = clock_at_limit({work.flops(), bytes, combined(compute, streaming, values.sharpness)}, gpu,
+                                      energy_per_flop(gpu, work.precision, energy));
   return combined(compute / clock, streaming, values.sharpness);
 }
 
@@ -99,11 +98,10 @@ ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const Con
     const auto transformed = [&](double numbers) { return kWinogradPasses * numbers * number_bytes / rate; };
     const TiledWork fused = winograd_products(c, 2), unfused = winograd_products(c, 4);
     if (has_fused_winograd(gpu.architecture))
-      take(Algorithm::kWinogradFused,
-           computed(fused, values.winograd_fused) + transformed(fused.batch * in * out));
+      take(Algorithm::kWinogradFused, computed(fused, values.winograd_fused) + transformed(fused.batch * in * out));
     const double tiles = c.pass == Pass::kWeights ? unfused.k : unfused.m;
-    take(Algorithm::kWinogradUnfused, computed(unfused, values.winograd_unfused) +
-                                          transformed(unfused.batch * (in * out + tiles * (in + out))));
+    take(Algorithm::kWinogradUnfused,
+         computed(unfused, values.winograd_unfused) + transformed(unfused.batch * (in * out + tiles * (in + out))));
   }
   if (c.groups > 1 && c.groups == c.in_channels)
     take(Algorithm::kDirect, combined(c.flops() / (kDirectShare * gpu.vector_peak), streaming, values.sharpness));

@@ -38,8 +38,7 @@ Bytes fft_workspace(const Convolution& c) {
   return is_for_fft(c) ? Bytes{static_cast<std::int64_t>(kLayouts * transformed_bytes(c))} : Bytes{};
 }
 
-std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values,
-                                double energy) {
+std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values, double energy) {
   if (!is_for_fft(c)) return {};
   const double tiles = tiles_of(c);
   const double in = number(c.in_channels), out = number(c.out_channels);

@@ -137,7 +137,7 @@ Seconds time_of_kernel(const kernels::Kernel& kernel, const KernelSetting& setti
       (convolution->pass == kernels::Pass::kWeights && !setting.framework.transforms_weight_gradients))
     return time;
   return std::min(time, kernels::fft_time(*convolution, setting.gpu, setting.values.convolutions,
-                                           setting.values.products_in(convolution->precision).energy)
+                                          setting.values.products_in(convolution->precision).energy)
                             .value_or(time));
 }
 

@@ -49,7 +49,8 @@ TEST_CASE("an image within one tile takes the same time whatever the kernel, and
   free.launch = free.operands = free.wave = free.step = 0;
   const auto time = [&](const Convolution& c) { return fft_time(c, gpu, free, kEnergy)->value(); };
   // 27 <= 33 - 5 = 28 pixels, but only 26 for a kernel of 7: four tiles.
-  CHECK(plan_convolution(layer(7), gpu, free, kEnergy).time > 1.8 * plan_convolution(layer(5), gpu, free, kEnergy).time);
+  CHECK(plan_convolution(layer(7), gpu, free, kEnergy).time >
+        1.8 * plan_convolution(layer(5), gpu, free, kEnergy).time);
   CHECK(time(layer(7)) > 3 * time(layer(5)));
   CHECK(time(layer(7)) < 4 * time(layer(5)));  // but for the kernel's own frequencies
 }
