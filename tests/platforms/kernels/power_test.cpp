@@ -69,6 +69,26 @@ TEST_CASE("a FLOP of fp32 units takes energy by the process, one of matrix units
   CHECK(energy_per_flop(gpu, Precision::kBf16, 4) == doctest::Approx(2e-12));
 }
 
+TEST_CASE("memory delivers and draws by its kind: ECC costs bandwidth where its bits are in the memory itself") {
+  Accelerator board;
+  board.architecture = "Ada";
+  board.memory_bandwidth = BytesPerSecond{300e9};
+  CHECK(memory_kind(board) == MemoryKind::kGddr6);  // not stated
+  CHECK(delivered_share(board) == doctest::Approx(0.95));
+  board.has_ecc = true;
+  CHECK(delivered_share(board) == doctest::Approx(0.95 * 5 / 6));
+  CHECK(idle_power(board) == doctest::Approx(30));
+  CHECK(traffic_energy(board) == doctest::Approx(60e-12));
+  board.memory_kind = MemoryKind::kHbm2;
+  CHECK(delivered_share(board) == doctest::Approx(0.95));
+  CHECK(idle_power(board) == doctest::Approx(13.5));
+  board.architecture = "Pascal";
+  CHECK(delivered_share(board) == doctest::Approx(0.76));
+  board.memory_kind = {};
+  board.memory_bandwidth = BytesPerSecond{2e12};
+  CHECK(memory_kind(board) == MemoryKind::kHbm2e);
+}
+
 TEST_CASE("a product that waits for memory keeps its clock, one that computes does not") {
   ProductValues values;
   values.energy = 20;
