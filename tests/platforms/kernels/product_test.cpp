@@ -11,6 +11,7 @@ namespace rehearse::kernels {
 
 namespace {
 
+using test::board_of_hundred;
 using test::gpu_of_hundred;
 
 /// Software that costs nothing.
