@@ -28,7 +28,10 @@ double combined(double a, double b, double q) {
   return high <= 0 ? 0 : high * std::pow(1 + std::pow(low / high, q), 1 / q);
 }
 
-double fed_share(const std::string& architecture) { return architecture == "Kepler" ? 2.0 / 3 : 1; }
+double fed_share(const std::string& architecture) {
+  constexpr double kOfKepler = 2.0 / 3, kOfCdna = 0.8;
+  return architecture == "Kepler" ? kOfKepler : architecture == "CDNA" || architecture == "CDNA 2" ? kOfCdna : 1;
+}
 
 double implicit_share(const std::string& architecture) {
   constexpr double kBound = 0.576, kReached = 0.773;  // of the peak; of the bound
