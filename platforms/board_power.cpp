@@ -77,7 +77,8 @@ double least_power_limit(const Accelerator& accelerator) {
 }
 
 double flop_energy(const Accelerator& accelerator, const BoardPowerValues& values, double bits, bool by_matrix_units) {
-  return kPico * (by_matrix_units ? values.matrix_flop * bits / 16 : values.vector_flop * bits / 32 * shrink(accelerator));
+  return kPico *
+         (by_matrix_units ? values.matrix_flop * bits / 16 : values.vector_flop * bits / 32 * shrink(accelerator));
 }
 
 BoardPower::BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w,
@@ -104,7 +105,8 @@ Draw BoardPower::of(const DrawingKernel& kernel) const {
   const auto time_at = [&](double clock) {
     return kernel.memory + std::max(0.0, work - kernel.memory) * measured / clock;
   };
-  const double clock = highest_clock(kernel.flops, kernel.bytes, limit_, limit_ < measured_limit_ ? measured : 1, time_at);
+  const double clock =
+      highest_clock(kernel.flops, kernel.bytes, limit_, limit_ < measured_limit_ ? measured : 1, time_at);
   const double time = clock == measured ? work : time_at(clock);
   return {.time = kernel.launch + time, .energy = (power(kernel.flops, kernel.bytes, time, clock) - rest_) * time};
 }

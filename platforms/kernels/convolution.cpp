@@ -95,11 +95,10 @@ ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const Con
     const auto transformed = [&](double numbers) { return kWinogradPasses * numbers * number_bytes / rate; };
     const TiledWork fused = winograd_products(c, 2), unfused = winograd_products(c, 4);
     if (has_fused_winograd(gpu.architecture))
-      take(Algorithm::kWinogradFused,
-           computed(fused, values.winograd_fused) + transformed(fused.batch * in * out));
+      take(Algorithm::kWinogradFused, computed(fused, values.winograd_fused) + transformed(fused.batch * in * out));
     const double tiles = c.pass == Pass::kWeights ? unfused.k : unfused.m;
-    take(Algorithm::kWinogradUnfused, computed(unfused, values.winograd_unfused) +
-                                          transformed(unfused.batch * (in * out + tiles * (in + out))));
+    take(Algorithm::kWinogradUnfused,
+         computed(unfused, values.winograd_unfused) + transformed(unfused.batch * (in * out + tiles * (in + out))));
   }
   if (c.groups > 1 && c.groups == c.in_channels)
     take(Algorithm::kDirect, combined(c.flops() / (kDirectShare * gpu.vector_peak), streaming, values.sharpness));

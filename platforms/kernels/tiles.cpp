@@ -21,9 +21,9 @@ constexpr std::array kVectorTiles{Tile{128, 128}, Tile{128, 64}, Tile{64, 128}, 
 constexpr std::array<double, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr double kShortestSum = 128;
 constexpr double kTermsPerStep = 64;
-constexpr double kOperandRate = 64;   // B per cycle and multiprocessor
-constexpr double kLanes = 32;         // loads or stores per cycle and multiprocessor
-constexpr double kLoad = 16;          // B, the widest of a lane
+constexpr double kOperandRate = 64;  // B per cycle and multiprocessor
+constexpr double kLanes = 32;        // loads or stores per cycle and multiprocessor
+constexpr double kLoad = 16;         // B, the widest of a lane
 
 /// What does not depend on the tile.
 struct Rates {

@@ -20,10 +20,10 @@ Json with_boards(Json scenario, const std::vector<std::pair<std::string, Json>>&
   for (Json& group : scenario["cluster"]["groups"])
     if (group["instance"].contains("accelerator"))
       group["instance"]["accelerator"].update({{"power", "200W"},
-                                                  {"process_nm", 16},
-                                                  {"memory_kind", "GDDR6"},
-                                                  {"peak_fp32", "10Tflops"},
-                                                  {"memory_bandwidth", "500GBps"}});
+                                               {"process_nm", 16},
+                                               {"memory_kind", "GDDR6"},
+                                               {"peak_fp32", "10Tflops"},
+                                               {"memory_bandwidth", "500GBps"}});
   for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
   return scenario;
 }
