@@ -28,6 +28,7 @@ struct Accelerator {
   double power_w = 0;                // limit of the board, for one GPU
   double power_min_w = 0;            // the lowest that may be set instead; 0: not stated
   std::string memory_kind;           // "HBM2e", "GDDR6"; empty: not stated
+  bool has_ecc = false;              // switched on by default
   /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
   FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
   double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower

@@ -1,6 +1,9 @@
 #pragma once
 // What the board of a GPU draws: at rest, while kernels run, by FLOPs and by bytes; and the clock that a limit leaves it.
 
+#include <algorithm>
+#include <cmath>
+
 #include "platforms/accelerator.hpp"
 
 namespace rehearse {
@@ -12,14 +15,16 @@ class JsonReader;
 struct BoardPowerValues {
   BoardPowerValues();
 
-  /// Share of a board's limit that it draws with a context and no kernel, its clock up: leakage, memory, fans, regulators.
-  double rest_stacked, rest_soldered;  // HBM; GDDR, whose many chips run their interfaces at rest, too
-  /// Share of it that multiprocessors draw besides while a kernel runs, at the full clock, whatever it computes.
+  /// What a board draws with a context and no kernel, its clock up: leakage, memory, fans, regulators. With HBM a share of its power,
+  /// with GDDR, whose many chips run their interfaces at rest, too, W for each GB/s.
+  double rest_stacked, rest_soldered;
+  /// pJ that multiprocessors draw besides while a kernel runs, whatever it computes, for each FLOP that their fp32 units could compute
+  /// meanwhile: clocks, schedulers, register files. In a process of 16 nm at the full clock, in proportion to the process.
   double active;
-  /// Share of it that kernels of a library draw besides while they poll for GPUs or links of a collective.
+  /// Share of a board's power that kernels of a library draw besides while they poll for GPUs or links of a collective.
   double polling;
-  /// pJ per FLOP in a process of 16 nm at the full clock, in proportion to the process: of fp32 units, and of matrix units with
-  /// operands of 16 bits. Other widths in proportion to their bits.
+  /// pJ per FLOP at the full clock: of fp32 units in a process of 16 nm, in proportion to the process; of matrix units with operands of
+  /// 16 bits in any process. Other widths in proportion to their bits.
   double vector_flop, matrix_flop;
   double byte_stacked, byte_soldered;  // pJ per byte between device memory and multiprocessors
   /// Voltage by that of the full clock, at x of that clock: v(x) = max(floor, 1 - slope (1 - x)).
@@ -71,17 +76,64 @@ class BoardPower {
   double rest_w() const { return rest_; }
   double byte_energy() const { return byte_; }  // J
   double polling_w() const { return polling_; }
+  double limit_w() const { return limit_; }
+  void set_limit(double watts) { limit_ = watts; }
   Draw of(const DrawingKernel& kernel) const;
+
+  /// x of a kernel under the limit, by what it takes of arithmetic and of memory, both in J, and t(x) = time(x) in s, which does not
+  /// grow with x.
+  template <class Time>
+  double highest_clock(double flops, double bytes, Time time) const {
+    return highest_clock(flops, bytes, limit_, 1, time);
+  }
 
  private:
   double voltage_squared(double clock) const;
-  double power(const DrawingKernel& kernel, double time, double clock) const;
+  double power(double flops, double bytes, double time, double clock) const {
+    const double v2 = voltage_squared(clock);
+    return rest_ + active_ * clock * v2 + (flops * v2 + bytes) / time;
+  }
   template <class Time>
-  double highest_clock(const DrawingKernel& kernel, double limit, double most, Time time) const;
+  double highest_clock(double flops, double bytes, double limit, double most, Time time) const;
 
   BoardPowerValues values_;
   double rest_ = 0, active_ = 0, byte_ = 0, polling_ = 0;  // W, W, J, W
   double measured_limit_ = 0, limit_ = 0;
 };
+
+inline double BoardPower::voltage_squared(double clock) const {
+  const double voltage = std::max(values_.voltage_floor, 1 - values_.voltage_slope * (1 - clock));
+  return voltage * voltage;
+}
+
+template <class Time>
+double BoardPower::highest_clock(double flops, double bytes, double limit, double most, Time time) const {
+  const auto excess = [&](double clock) { return power(flops, bytes, time(clock), clock) - limit; };
+  double above = excess(most);
+  if (!(above > 0)) return most;
+  double high = most, low = std::min(kLowestClock, most), below = excess(low);
+  if (!(below < 0)) return low;
+  // Regula falsi, as Dowell and Jarratt, A modified regula falsi method, BIT 11, 1971 (Illinois).
+  constexpr int kMost = 40;
+  constexpr double kClose = 1e-10;
+  int side = 0;
+  for (int i = 0; i < kMost && high - low > kClose; ++i) {
+    const double middle = high - above * (high - low) / (above - below);
+    const double there = excess(middle);
+    if (there > 0) {
+      high = middle;
+      above = there;
+      if (side > 0) below /= 2;
+      side = 1;
+    } else {
+      low = middle;
+      below = there;
+      if (side < 0) above /= 2;
+      side = -1;
+    }
+    if (std::abs(there) < kClose * limit) return middle;
+  }
+  return low;
+}
 
 }  // namespace rehearse

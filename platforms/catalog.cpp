@@ -68,6 +68,7 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
   if (json.has("memory_kind"))
     json.expect(accelerator.memory_kind.starts_with("HBM") || accelerator.memory_kind.starts_with("GDDR"),
                 "memory_kind", "HBM or GDDR with its generation, such as \"HBM2e\"");
+  accelerator.has_ecc = json.optional<bool>("ecc", false);
   if (json.has("boost_clock"))
     accelerator.boost_clock_hz =
         1e6 * read_number_of(json, "boost_clock", "MHz", "a clock in megahertz, such as \"1410MHz\"");

@@ -367,7 +367,7 @@ struct Profile {
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
   /// By GPU or architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
-  /// kernels are measured, and memory and links draw, too. kernels::limited_by_power() gives their clock. 1 of others.
+  /// kernels are measured, and links draw, too. kernels::clock_at_limit() gives their clock. 1 of others.
   std::map<std::string, double> sustained_power;
   BoardPowerValues power;                       // what GPUs draw; by default what ships
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out

@@ -61,12 +61,11 @@ Seconds attention_time(const Attention& attention, const Gpu& gpu, const Values&
   const ProductValues& products = is_reduced(attention.precision) ? values.products_reduced : values.products_fp32;
   const Shares& shares = gpu.overlaps_tiles ? kSharesBesideCopies : kShares;
   const double share = filled_share(attention, gpu) * (attention.is_backward ? shares.backward : shares.forward);
-  const double compute =
-      limited_by_power(attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share),
-                       attention.flops(), gpu, products.energy);
+  const double compute = attention.flops() * products.arithmetic / (gpu.peak(attention.precision) * share);
   const double memory = products.memory * attention.bytes() / (gpu.bandwidth * gpu.delivered);
-  return std::max(bound,
-                  Seconds{products.launch / gpu.clock + beside_memory(compute, memory, products.sharpness, gpu)});
+  const auto at = [&](double clock) { return beside_memory(compute / clock, memory, products.sharpness, gpu); };
+  const double clock = clock_at_limit(gpu, attention.precision, attention.flops(), attention.bytes(), at);
+  return std::max(bound, Seconds{products.launch / gpu.clock + at(clock)});
 }
 
 Seconds least_attention_time(const Attention& attention, const Gpu& gpu) {

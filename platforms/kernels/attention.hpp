@@ -32,7 +32,7 @@ Seconds roofline(const Attention& attention, const Gpu& gpu);
 /// with the values; backward two products for each, and the softmax's gradient. Nothing is left out for causal ones.
 /// Fused, as FlashAttention-2: launch / clock + beside_memory(compute, memory), compute = FLOPs arithmetic / (peak e) with e of
 /// products (values.products_reduced) and what FlashAttention-2 reaches beside them, 0.75 forward and 0.65 backward, or 0.35
-/// and 0.30 where products overlap their tiles by asynchronous copies, which it does not use; limited_by_power(); on as many
+/// and 0.30 where products overlap their tiles by asynchronous copies, which it does not use; at clock_at_limit(); on as many
 /// multiprocessors as blocks of 128 queries fill. No less than roofline().
 /// Source: Dao, FlashAttention-2, arXiv:2307.08691, 2023, section 4.1: up to 73 % of an A100's peak forward, 63 % backward;
 /// Shah et al., FlashAttention-3, arXiv:2407.08608, 2024, abstract: FlashAttention-2 reaches 35 % of an H100's. That backward

@@ -71,13 +71,22 @@ Seconds roofline(const Convolution& convolution, const Gpu& gpu) {
       std::max(convolution.flops() / savings / gpu.peak(convolution.precision), convolution.bytes() / gpu.bandwidth)};
 }
 
+double limited_convolution(const TiledWork& work, double compute, double streaming, const Gpu& gpu,
+                           const ConvolutionValues& values) {
+  const auto at = [&](double clock) { return combined(compute / clock, streaming, values.sharpness); };
+  const double bytes = streaming * gpu.bandwidth * gpu.delivered / values.memory;
+  return at(clock_at_limit(gpu, work.precision, work.flops(), bytes, at));
+}
+
 ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const ConvolutionValues& values) {
   const double rate = gpu.bandwidth * gpu.delivered / values.memory;
   const double streaming = c.bytes() / rate;
-  const auto with = [&](double compute) { return combined(compute, streaming, values.sharpness); };
+  const auto computed = [&](const TiledWork& work, double slower) {
+    return limited_convolution(work, slower * plan_tiles(work, gpu, values).time, streaming, gpu, values);
+  };
   const double slower = fed_share(gpu.architecture) / implicit_share(gpu.architecture);
   ConvolutionPlan best{.algorithm = Algorithm::kImplicitProduct,
-                       .time = Seconds{with(slower * plan_tiles(implicit_product(c), gpu, values).time)}};
+                       .time = Seconds{computed(implicit_product(c), slower)}};
   const auto take = [&best](Algorithm algorithm, double time) {
     if (Seconds{time} < best.time) best = {algorithm, Seconds{time}};
   };
@@ -86,14 +95,13 @@ ConvolutionPlan plan_convolution(const Convolution& c, const Gpu& gpu, const Con
     const auto transformed = [&](double numbers) { return kWinogradPasses * numbers * number_bytes / rate; };
     const TiledWork fused = winograd_products(c, 2), unfused = winograd_products(c, 4);
     if (has_fused_winograd(gpu.architecture))
-      take(Algorithm::kWinogradFused,
-           with(values.winograd_fused * plan_tiles(fused, gpu, values).time) + transformed(fused.batch * in * out));
+      take(Algorithm::kWinogradFused, computed(fused, values.winograd_fused) + transformed(fused.batch * in * out));
     const double tiles = c.pass == Pass::kWeights ? unfused.k : unfused.m;
-    take(Algorithm::kWinogradUnfused, with(values.winograd_unfused * plan_tiles(unfused, gpu, values).time) +
-                                          transformed(unfused.batch * (in * out + tiles * (in + out))));
+    take(Algorithm::kWinogradUnfused,
+         computed(unfused, values.winograd_unfused) + transformed(unfused.batch * (in * out + tiles * (in + out))));
   }
   if (c.groups > 1 && c.groups == c.in_channels)
-    take(Algorithm::kDirect, with(c.flops() / (kDirectShare * gpu.vector_peak)));
+    take(Algorithm::kDirect, combined(c.flops() / (kDirectShare * gpu.vector_peak), streaming, values.sharpness));
   best.time = std::max(best.time + Seconds{values.launch / gpu.clock}, roofline(c, gpu));
   return best;
 }

@@ -41,14 +41,13 @@ struct ConvolutionValues : TileValues {
   double winograd_fused = 1.4;  // cycles of Winograd's products by those of other ones, transforms in the same kernel
   double winograd_unfused = 1.05;  // the same with kernels of their own for transforms
 
-  static constexpr std::array<Value<ConvolutionValues>, 11> table() {
+  static constexpr std::array<Value<ConvolutionValues>, 10> table() {
     return {{{"launch", &ConvolutionValues::launch, 500, 40000},
              {"arithmetic", &ConvolutionValues::arithmetic, 1, 3},
              {"operands", &ConvolutionValues::operands, 1e-3, 6},
              {"wave", &ConvolutionValues::wave, 1, 20000},
              {"step", &ConvolutionValues::step, 1, 40000},
              {"split", &ConvolutionValues::split, 1, 80000},
-             {"energy", &ConvolutionValues::energy, 0.1, 200},
              {"memory", &ConvolutionValues::memory, 1, 4},
              {"sharpness", &ConvolutionValues::sharpness, 1, 10},
              {"winograd_fused", &ConvolutionValues::winograd_fused, 0.5, 4},
@@ -78,5 +77,9 @@ struct ConvolutionPlan {
 /// Winograd's are for kernels of 3 x 3, stride 1, one group, fp32. Sources: Chetlur et al., cuDNN, arXiv:1410.0759, 2014;
 /// Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016. The quarter is not fitted.
 ConvolutionPlan plan_convolution(const Convolution& convolution, const Gpu& gpu, const ConvolutionValues& values);
+
+/// s of `work`, which takes `compute` s at the full clock, beside `streaming` s of memory, at clock_at_limit().
+double limited_convolution(const TiledWork& work, double compute, double streaming, const Gpu& gpu,
+                           const ConvolutionValues& values);
 
 }  // namespace rehearse::kernels

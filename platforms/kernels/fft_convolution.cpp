@@ -47,7 +47,7 @@ std::optional<Seconds> fft_time(const Convolution& c, const Gpu& gpu, const Conv
   if (c.pass == Pass::kWeights) work = {kFrequencies, out, kComplexParts * in, kComplexParts * tiles, c.precision};
   const double rate = gpu.bandwidth * gpu.delivered / values.memory;
   const double compute = values.winograd_unfused * plan_tiles(work, gpu, values).time;
-  return Seconds{values.launch / gpu.clock + combined(compute, c.bytes() / rate, values.sharpness) +
+  return Seconds{values.launch / gpu.clock + limited_convolution(work, compute, c.bytes() / rate, gpu, values) +
                  kRoundTrip * transformed_bytes(c) / rate};
 }
 

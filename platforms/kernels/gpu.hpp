@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "platforms/accelerator.hpp"
+#include "platforms/board_power.hpp"
 #include "sim/base/named.hpp"
 
 namespace rehearse::kernels {
@@ -38,18 +40,20 @@ struct Gpu {
   double delivered = 1;           // share of it that a kernel that only copies reaches
   bool overlaps_tiles = false;    // stores a tile while it computes the next one
   double l2 = 0;                  // B
-  double power = 0;               // W; 0: not known
-  double process = 0;             // nm; 0: not known
   double vector_peak = 0;         // FLOP/s of the fp32 units
   std::array<double, 5> peaks{};  // FLOP/s by Precision
+  std::optional<BoardPower> board;
+  std::array<double, 5> flop_energies{};  // J by Precision
 
   bool is_processor() const { return architecture == kProcessorArchitecture; }
   double peak(Precision precision) const { return peaks[static_cast<std::size_t>(precision)]; }
 };
 
 /// Share of its fp32 units that a multiprocessor keeps busy: 2 / 3 of Kepler's, whose four schedulers issue to 32 of the
-/// 192 units each, and to the others only where a warp's next instruction is independent; all of later architectures.
-/// Source: NVIDIA, Kepler GK110 white paper, 2012, Quad Warp Scheduler.
+/// 192 units each, and to the others only where a warp's next instruction is independent; 0.8 of the first two CDNA, where rocBLAS keeps
+/// about three quarters of the peak in fp32 and bf16 alike, with no limit of power near; all of NVIDIA's later architectures.
+/// Sources: NVIDIA, Kepler GK110 white paper, 2012, Quad Warp Scheduler; squares on an MI210, 33.0 of 45.3 and 124 of 181 TFLOP/s,
+/// github.com/zzc0721/torch-performance-test-data, issue 195.
 double fed_share(const std::string& architecture);
 
 /// Share of its peak that sums of convolutions without transforms reach besides what all architectures lose: 0.445 of
@@ -63,9 +67,23 @@ double implicit_share(const std::string& architecture);
 /// of TensorFlow, 2017: unfused ones gain much for 3 x 3 kernels on Kepler, little on Pascal.
 bool has_fused_winograd(const std::string& architecture);
 
-/// Share of the memory's bandwidth that the memory controller delivers: 0.76 up to Pascal, 0.95 from Volta on. Source:
-/// Choquette, Volta: Programmability and Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100).
-double delivered_share(const std::string& architecture);
+/// Share of the memory's bandwidth that a kernel reaches that copies: 0.76 up to Pascal, 0.95 from Volta on, of which ECC takes a sixth
+/// where its bits are in the memory itself (GDDR; HBM has chips' width for them). Sources: Choquette, Volta: Programmability and
+/// Performance, Hot Chips 29, 2017 (DRAM utilization of STREAM, P100 and V100); copies by one script in
+/// github.com/chsasank/device-benchmarks: T4 0.75 and A10 0.78 of the data sheet with ECC, RTX 3090 and 4090 0.89 and 0.90, V100 0.85.
+double delivered_share(const Accelerator& accelerator);
+
+/// J of one FLOP of products and convolutions at the full clock, by the units that multiply in that precision: BoardPowerValues.
+double flop_energy(const Accelerator& accelerator, const BoardPowerValues& values, Precision precision);
+
+/// Share of its full clock at which the board keeps to its limit, 1 without one, of a kernel of so many FLOPs and bytes of device
+/// memory that takes time(share) s: BoardPower::highest_clock().
+template <class Time>
+double clock_at_limit(const Gpu& gpu, Precision precision, double flops, double bytes, Time time) {
+  return gpu.board ? gpu.board->highest_clock(flops * gpu.flop_energies[static_cast<std::size_t>(precision)],
+                                              bytes * gpu.board->byte_energy(), time)
+                   : 1;
+}
 
 /// Whether products load and store tiles while others are computed: from Hopper on, by its asynchronous copies. Source: NVIDIA,
 /// H100 Tensor Core GPU Architecture, 2022, Tensor Memory Accelerator.
@@ -86,6 +104,6 @@ bool has_data_sheet(const Accelerator& accelerator);
 /// that of the next wider one: bf16 is as fp16, tf32 as fp32, fp8 as fp16; that of fp32 is with matrix units where it
 /// states those. Of all peaks fed_share() counts. Throws InputError, which names `place`, if the
 /// entry does not state "cores_per_multiprocessor" and "l2".
-Gpu gpu_of(const Accelerator& accelerator, const std::string& place);
+Gpu gpu_of(const Accelerator& accelerator, const std::string& place, const BoardPowerValues& power = {});
 
 }  // namespace rehearse::kernels

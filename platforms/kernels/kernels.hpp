@@ -56,7 +56,7 @@ Class class_of(const Kernel& kernel, const Gpu& gpu);
 bool is_composite(const Kernel& kernel);
 
 struct Values {
-  ProductValues products_fp32{TileValues{.energy = 30}}, products_reduced;
+  ProductValues products_fp32, products_reduced;
   ConvolutionValues convolutions;
   StreamingValues elementwise, softmax, norms;
   ProcessorProductValues processor_products;

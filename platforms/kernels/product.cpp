@@ -41,7 +41,9 @@ ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductVa
                   .load = is_reduced(product.precision) && !is_aligned(product) ? numbers_per_load(product) : 0},
                  gpu, values);
   const double memory = values.memory * product.bytes() / (gpu.bandwidth * gpu.delivered);
-  const Seconds time{values.launch / gpu.clock + beside_memory(tiles.time, memory, values.sharpness, gpu)};
+  const auto at = [&](double clock) { return beside_memory(tiles.time / clock, memory, values.sharpness, gpu); };
+  const double clock = clock_at_limit(gpu, product.precision, product.flops(), product.bytes(), at);
+  const Seconds time{values.launch / gpu.clock + at(clock)};
   return {tiles, std::max(time, roofline(product, gpu))};
 }
 

@@ -30,14 +30,13 @@ struct ProductValues : TileValues {
   double memory = 1.1;     // time of the memory by bytes / delivered bandwidth, >= 1
   double sharpness = 2.5;  // of the passage from one bound to the other
 
-  static constexpr std::array<Value<ProductValues>, 10> table() {
+  static constexpr std::array<Value<ProductValues>, 9> table() {
     return {{{"launch", &ProductValues::launch, 500, 20000},
              {"arithmetic", &ProductValues::arithmetic, 1, 1.15},
              {"operands", &ProductValues::operands, 1e-3, 5},
              {"wave", &ProductValues::wave, 1, 20000},
              {"step", &ProductValues::step, 1, 20000},
              {"split", &ProductValues::split, 1, 40000},
-             {"energy", &ProductValues::energy, 0.1, 200},
              {"memory", &ProductValues::memory, 1, 4},
              {"sharpness", &ProductValues::sharpness, 1, 20},
              {"batched_cells", &ProductValues::batched_cells, 0, 65536}}};
@@ -52,8 +51,8 @@ struct ProductPlan {
   Seconds time{};
 };
 
-/// launch / clock + beside_memory(tiles, memory bytes / delivered bandwidth), but no less than roofline(): tiles as
-/// plan_tiles() says.
+/// launch / clock + beside_memory(tiles / x, memory bytes / delivered bandwidth), x = clock_at_limit(), but no less than roofline():
+/// tiles as plan_tiles() says.
 ProductPlan plan_product(const Product& product, const Gpu& gpu, const ProductValues& values);
 
 }  // namespace rehearse::kernels

@@ -21,10 +21,9 @@ constexpr std::array kVectorTiles{Tile{128, 128}, Tile{128, 64}, Tile{64, 128}, 
 constexpr std::array<double, 10> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr double kShortestSum = 128;
 constexpr double kTermsPerStep = 64;
-constexpr double kOperandRate = 64;   // B per cycle and multiprocessor
-constexpr double kNodeOfEnergy = 16;  // nm
-constexpr double kLanes = 32;         // loads or stores per cycle and multiprocessor
-constexpr double kLoad = 16;          // B, the widest of a lane
+constexpr double kOperandRate = 64;  // B per cycle and multiprocessor
+constexpr double kLanes = 32;        // loads or stores per cycle and multiprocessor
+constexpr double kLoad = 16;         // B, the widest of a lane
 
 /// What does not depend on the tile.
 struct Rates {
@@ -53,12 +52,6 @@ TilePlan with_tile(const TiledWork& work, const Gpu& gpu, const TileValues& valu
 
 }  // namespace
 
-double limited_by_power(double time, double flops, const Gpu& gpu, double energy) {
-  if (!(gpu.power > 0) || !(gpu.process > 0) || !(time > 0)) return time;
-  const double drawn = flops * energy * 1e-12 * std::sqrt(gpu.process / kNodeOfEnergy) / time;
-  return time * std::max(1.0, std::cbrt(drawn / gpu.power));
-}
-
 TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& values) {
   const double peak = gpu.peak(work.precision);
   const double bytes = bytes_of(work.precision);
@@ -81,7 +74,6 @@ TilePlan plan_tiles(const TiledWork& work, const Gpu& gpu, const TileValues& val
       if (plan.time < best.time) best = plan;
     }
   }
-  best.time = limited_by_power(best.time, 2 * work.batch * work.m * work.n * work.k, gpu, values.energy);
   return best;
 }
 

@@ -11,6 +11,8 @@ struct TiledWork {
   Precision precision = Precision::kFp32;
   double load =
       0;  // numbers that a matrix unit's operands are loaded by, where rows are not aligned to 16 B; 0: they are
+
+  double flops() const { return 2 * batch * m * n * k; }
 };
 
 /// Fitted values of computing tiles. value.hpp says how their tables look.
@@ -21,7 +23,6 @@ struct TileValues {
   double wave = 500;    // cycles per wave: first operands, results
   double step = 150;    // fewest cycles for 64 terms of a sum: latency
   double split = 4000;  // cycles for adding up the parts of split sums, besides their bytes
-  double energy = 4;    // pJ per FLOP in a process of 16 nm at the clock of the peak
   double batched_cells =
       0;  // of the tile of batched products, for which libraries take a single one, no taller than wide; 0: any
 };
@@ -32,20 +33,13 @@ struct TilePlan {
   double time = 0;                           // s, without what device memory takes
 };
 
-/// What computing `flops` in `time` s takes once the board keeps to its power, by a lower clock:
-///   drawn = energy flops sqrt(process / 16 nm) / time;  time max(1, drawn / power)^(1/3)
-/// Source: switching draws C f V^2 and V goes with f, Burd and Brodersen, Energy Efficient CMOS Microprocessor Design, HICSS
-/// 1995; energy per operation goes down with the process more slowly than its area, Horowitz, Computing's energy problem,
-/// ISSCC 2014.
-double limited_by_power(double time, double flops, const Gpu& gpu, double energy);
-
-/// The fastest of a list of tiles a x b and of splits s of the sums, for P multiprocessors of clock f:
+/// At the full clock, the fastest of a list of tiles a x b and of splits s of the sums, for P multiprocessors of clock f:
 ///   waves w  = ceil(batch ceil(m / a) ceil(n / b) s / P),  K = ceil(k / (s u)) u terms in each, u = 64 (16 in fp32)
 ///   cycles   = max(w K (2 a b arithmetic / rate + (a + b) bytes operands / 64 + c), step K / 64) + wave w
 ///              rate: FLOPs per cycle of a multiprocessor at the peak
 ///              c: of operands that are not aligned, (a + b) 2 (1 / load - bytes / 16) / 32: 32 lanes load a number each
 ///              instead of 16 B, and store it in shared memory
-///   time     = cycles / f + (s > 1: split / f + 8 s batch m n B / bandwidth), limited_by_power()
+///   time     = cycles / f + (s > 1: split / f + 8 s batch m n B / bandwidth)
 /// A sum is split where that leaves at least 128 terms, into at most 2 P tiles; batched products are not split.
 /// Sources: NVIDIA, Matrix Multiplication Background User's Guide (tiles and waves); Kerr et al., CUTLASS: Fast Linear
 /// Algebra in CUDA C++, 2017 (tiles, operands through shared memory); latencies count in cycles, as in Jia et al.,

@@ -8,34 +8,6 @@ namespace rehearse {
 
 namespace {
 
-/// The peak with matrix units for operands of that precision; 0: there are none.
-FlopsPerSecond matrix_peak(const Accelerator& gpu, kernels::Precision precision) {
-  switch (precision) {
-    case kernels::Precision::kFp32:
-      return gpu.peak_fp32_matrix;
-    case kernels::Precision::kTf32:
-      return gpu.peak_tf32;
-    case kernels::Precision::kFp16:
-      return gpu.peak_fp16;
-    case kernels::Precision::kBf16:
-      return gpu.peak_bf16;
-    case kernels::Precision::kFp8:
-      return gpu.peak_fp8;
-  }
-  return {};
-}
-
-/// J of one FLOP of products and convolutions.
-double product_energy(const Accelerator& gpu, const BoardPowerValues& values, kernels::Precision precision) {
-  // Without matrix units fp16 is at most twice as fast as fp32.
-  constexpr double kVectorRatio = 2.5;
-  const FlopsPerSecond peak = matrix_peak(gpu, precision);
-  const bool by_matrix_units = precision == kernels::Precision::kFp32 || precision == kernels::Precision::kTf32
-                                   ? peak > FlopsPerSecond{}
-                                   : peak > gpu.peak_fp32 * kVectorRatio;
-  return flop_energy(gpu, values, 8 * kernels::bytes_of(precision), by_matrix_units);
-}
-
 kernels::Precision precision_of_products(const Scenario& scenario, const Group& group) {
   if (scenario.profile.kernels)
     return kernel_setting(scenario.profile, scenario.framework, scenario.precision, *group.accelerator, group.place)
@@ -72,8 +44,8 @@ void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group)
   if (!has_board_power(gpu)) return;
   const BoardPowerValues& values = scenario.profile.power;
   const BoardPower board = board_power(scenario, group);
-  const double each = product_energy(gpu, values, precision_of_products(scenario, group)),
-               each_in_fp8 = product_energy(gpu, values, kernels::Precision::kFp8);
+  const double each = kernels::flop_energy(gpu, values, precision_of_products(scenario, group)),
+               each_in_fp8 = kernels::flop_energy(gpu, values, kernels::Precision::kFp8);
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   for (PlannedKernel& kernel : plan.kernels) {
     const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];

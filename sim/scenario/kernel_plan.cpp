@@ -190,12 +190,13 @@ kernels::Precision products_in(Precision precision) {
 
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place) {
-  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place),
+  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place, profile.power),
                         .host_link = accelerator.host_link,
                         .values = {},
                         .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
-  setting.gpu.power *= sustained_share(profile, setting.gpu);
+  if (setting.gpu.board)
+    setting.gpu.board->set_limit(setting.gpu.board->limit_w() * sustained_share(profile, setting.gpu));
   if (is_half(precision)) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;

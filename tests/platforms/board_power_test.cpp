@@ -24,8 +24,8 @@ Accelerator tested_board() {
 /// Round numbers: at rest 40 W, 60 W more while a kernel runs.
 BoardPowerValues tested_values() {
   BoardPowerValues values;
-  values.rest_soldered = 0.2;
-  values.active = 0.3;
+  values.rest_soldered = 0.08;
+  values.active = 6;
   values.vector_flop = 8;
   values.matrix_flop = 2;
   values.byte_soldered = 100;
@@ -50,12 +50,13 @@ TEST_CASE("below its limit a board draws the sum of its parts") {
   CHECK(draw.energy == doctest::Approx(0.9 * 60 + 40 + 20));
 }
 
-TEST_CASE("energies of FLOPs are in proportion to bits and process") {
+TEST_CASE("energies of FLOPs are in proportion to bits, those of fp32 units to the process, too") {
   Accelerator gpu = tested_board();
   CHECK(flop_energy(gpu, tested_values(), 16, true) == doctest::Approx(2e-12));
   CHECK(flop_energy(gpu, tested_values(), 8, true) == doctest::Approx(1e-12));
   gpu.process_nm = 4;
-  CHECK(flop_energy(gpu, tested_values(), 16, true) == doctest::Approx(0.5e-12));
+  CHECK(flop_energy(gpu, tested_values(), 16, true) == doctest::Approx(2e-12));
+  CHECK(flop_energy(gpu, tested_values(), 32, false) == doctest::Approx(2e-12));
 }
 
 TEST_CASE("a limit lowers the clock until what is drawn is the limit, and only what the clock drives takes longer") {
@@ -110,7 +111,7 @@ TEST_CASE("a profile may state values of boards") {
   CHECK(read_board_power(JsonReader{json, "profile.json"}).vector_flop == BoardPowerValues{}.vector_flop);
   const Json negative{{"active", -1}};
   CHECK_THROWS_WITH_AS(read_board_power(JsonReader{negative, "profile.json"}),
-                       "profile.json: /active: expected a share above 0; found -1", InputError);
+                       "profile.json: /active: expected above 0 to 1000 pJ; found -1", InputError);
   const Json unknown{{"activ", 0.3}};
   CHECK_THROWS_AS(read_board_power(JsonReader{unknown, "profile.json"}), InputError);
 }

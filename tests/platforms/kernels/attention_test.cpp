@@ -29,11 +29,10 @@ TEST_CASE("fused attention gains less than products from asynchronous copies, an
   gpu.overlaps_tiles = true;
   const double after = attention_time(attention, gpu, values).value();
   CHECK(after / before == doctest::Approx(0.75 / 0.35).epsilon(0.02));
-  gpu.power /= 27 * 8;  // by far too little: a clock, and so a rate, that goes with its cube root
-  const double limited = attention_time(attention, gpu, values).value();
-  gpu.power /= 8;
-  CHECK(attention_time(attention, gpu, values).value() / limited == doctest::Approx(2).epsilon(0.02));
-  CHECK(limited > after);
+  // 40 W at rest, 100 while it computes, and 700 for its FLOPs: x^3 = 1 / 8.
+  gpu.flop_energies.fill(700 * after / attention.flops());
+  gpu.board = test::board_of_hundred(140);
+  CHECK(attention_time(attention, gpu, values).value() / after == doctest::Approx(2).epsilon(0.02));
 }
 
 TEST_CASE("kernels made for the architecture reach what cuDNN's benchmark has measured") {

@@ -96,7 +96,6 @@ TEST_CASE("Kepler has no fused transforms, and sums without transforms reach 0.4
   kepler.architecture = "Kepler";
   ConvolutionValues values;
   values.launch = 0;
-  values.energy = 0.1;
   // 1 x 1, bound by its FLOPs: (2 / 3) / (0.576 * 0.773) = 1.497 times as long.
   const Convolution plain = layer(64, 1024, 56, 1);
   CHECK(plan_convolution(plain, kepler, values).time / plan_convolution(plain, later, values).time ==

@@ -15,10 +15,24 @@ inline kernels::Gpu gpu_of_hundred() {
           .bandwidth = 1e12,
           .delivered = 1,
           .l2 = 40e6,
-          .power = 400,
-          .process = 16,
           .vector_peak = 20e12,
           .peaks = {20e12, 50e12, 100e12, 100e12, 200e12}};
+}
+
+/// Its board, under a limit: 40 W at rest, 100 W more while a kernel runs, 1 pJ a byte; the voltage goes with the clock down to half.
+inline BoardPower board_of_hundred(double limit) {
+  BoardPowerValues values;
+  values.rest_stacked = 0.1;
+  values.active = 5;
+  values.byte_stacked = 1;
+  values.voltage_floor = 0.5;
+  values.voltage_slope = 1;
+  const Accelerator accelerator{.peak_fp32 = FlopsPerSecond{20e12},
+                                .memory_bandwidth = BytesPerSecond{1e12},
+                                .process_nm = 16,
+                                .power_w = 400,
+                                .memory_kind = "HBM2"};
+  return {accelerator, values, limit, limit};
 }
 
 }  // namespace rehearse::test

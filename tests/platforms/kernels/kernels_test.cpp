@@ -44,6 +44,29 @@ TEST_CASE("the clock of a GPU is that of its peak in fp32") {
   CHECK(gpu_in_catalog("V100").peak(Precision::kTf32) == 14.13e12);  // has none: as fp32
 }
 
+TEST_CASE("memory with error correction in its own bits delivers five sixths") {
+  Accelerator board{.architecture = "Turing", .memory_kind = "GDDR6"};
+  CHECK(delivered_share(board) == doctest::Approx(0.95));
+  board.has_ecc = true;
+  CHECK(delivered_share(board) == doctest::Approx(0.95 * 5 / 6));
+  board.memory_kind = "HBM2";
+  CHECK(delivered_share(board) == doctest::Approx(0.95));
+  board.architecture = "Pascal";
+  CHECK(delivered_share(board) == doctest::Approx(0.76));
+}
+
+TEST_CASE("FLOPs take the energy of the units that multiply") {
+  const BoardPowerValues values;
+  const Gpu volta = gpu_in_catalog("V100"), amd = gpu_in_catalog("MI210");
+  const auto energy = [](const Gpu& gpu, Precision precision) {  // pJ
+    return 1e12 * gpu.flop_energies[static_cast<std::size_t>(precision)];
+  };
+  CHECK(energy(volta, Precision::kFp32) == doctest::Approx(values.vector_flop * 12 / 16));
+  CHECK(energy(volta, Precision::kTf32) == doctest::Approx(values.vector_flop * 12 / 16));  // has none: as fp32
+  CHECK(energy(volta, Precision::kFp16) == doctest::Approx(values.matrix_flop));
+  CHECK(energy(amd, Precision::kFp32) == doctest::Approx(2 * values.matrix_flop));  // on matrix units
+}
+
 TEST_CASE("a GPU without cores or L2 has no times of kernels") {
   const Accelerator bare{.name = "X", .peak_fp32 = FlopsPerSecond{1e12}, .multiprocessors = 10};
   CHECK_THROWS_WITH_AS((void)gpu_of(bare, "s.json: /gpu"),

@@ -11,6 +11,7 @@ namespace rehearse::kernels {
 
 namespace {
 
+using test::board_of_hundred;
 using test::gpu_of_hundred;
 
 /// Software that costs nothing.
@@ -115,7 +116,6 @@ TEST_CASE("a GPU of twice the clock, peaks and bandwidth takes half as long") {
   Gpu twice = gpu_of_hundred();
   twice.clock *= 2;
   twice.bandwidth *= 2;
-  twice.power *= 2;
   for (double& peak : twice.peaks) peak *= 2;
   for (int i = 0; i < 50; ++i) {
     const Product product = random_product(rng);
@@ -131,31 +131,27 @@ TEST_CASE("long sums of few tiles are split over the multiprocessors that would 
   CHECK(plan_product(many, gpu_of_hundred(), {}).tiles.splits == 1);
 }
 
-TEST_CASE("a board that cannot feed its peak lowers its clock by the cube root of what is missing") {
-  // 100 TFLOP/s at 32 pJ are 3200 W, 8 times what the board has.
-  ProductValues values = ideal_values();
-  values.energy = 0.1;
-  const TiledWork work{1, 12'800, 12'800, 4096, Precision::kBf16};
-  const double free = plan_tiles(work, gpu_of_hundred(), values).time;
-  values.energy = 32;
-  const auto slower = [&](const Gpu& gpu) { return plan_tiles(work, gpu, values).time / free; };
-  CHECK(slower(gpu_of_hundred()) ==
-        doctest::Approx(2).epsilon(0.005));  // the peak is not quite reached without a limit
-  Gpu finer = gpu_of_hundred();
-  finer.process = 4;  // half the energy
-  CHECK(slower(finer) == doctest::Approx(std::cbrt(4)).epsilon(0.005));
-  Gpu stronger = gpu_of_hundred();
-  stronger.power = 3200;
-  CHECK(slower(stronger) == doctest::Approx(1).epsilon(1e-12));
-  // A kernel that reaches half of the peak draws half: 1600 W.
-  CHECK(limited_by_power(1, 100e12, gpu_of_hundred(), 32) == doctest::Approx(2).epsilon(1e-9));
-  CHECK(limited_by_power(2, 100e12, gpu_of_hundred(), 32) == doctest::Approx(2 * std::cbrt(4)).epsilon(1e-9));
-  CHECK(limited_by_power(9, 100e12, gpu_of_hundred(), 32) == doctest::Approx(9).epsilon(1e-12));
+TEST_CASE("a board that cannot feed its peak lowers its clock until it draws its limit") {
+  const ProductValues values = ideal_values();
+  const Product product{1, 12'800, 12'800, 4096, Precision::kBf16};
+  const double free = seconds(product, gpu_of_hundred(), values);
+  Gpu gpu = gpu_of_hundred();
+  gpu.flop_energies.fill(700 * free / product.flops());  // 700 W at the full clock
+  const auto slower = [&](double watts) {
+    gpu.board = board_of_hundred(watts);
+    return seconds(product, gpu, values) / free;
+  };
+  CHECK(slower(1000) == doctest::Approx(1).epsilon(1e-12));
+  // 40 + (100 + 700) x^3, from half of the clock on 40 + 800 x / 4; bytes: 0.3 W.
+  CHECK(slower(140) == doctest::Approx(2).epsilon(0.01));
+  CHECK(slower(90) == doctest::Approx(4).epsilon(0.01));
   Rng rng{5, "limited products"};
   for (int i = 0; i < 50; ++i) {
-    const Product product = random_product(rng);
-    CHECK(seconds(product, gpu_of_hundred(), values) >= seconds(product, stronger, values));
-    CHECK(seconds(product, gpu_of_hundred(), values) >= roofline(product, gpu_of_hundred()).value());
+    const Product some = random_product(rng);
+    const double unlimited = seconds(some, gpu_of_hundred(), values);
+    gpu.board = board_of_hundred(100 + 600 * rng.uniform());
+    CHECK(seconds(some, gpu, values) >= unlimited);
+    CHECK(seconds(some, gpu, values) >= roofline(some, gpu).value());
   }
 }
 
@@ -170,7 +166,6 @@ TEST_CASE("waves wait for each other, and computing for memory, unless tiles ove
   }
   // 50 waves: 49 times 500 cycles and 256 * 128 * 2 / 64 more that are not hidden.
   ProductValues values = ideal_values();
-  values.energy = 0.1;
   values.wave = 500;
   values.operands = 1;  // no small tiles
   const TiledWork work{1, 12'800, 12'800, 4096, Precision::kBf16};

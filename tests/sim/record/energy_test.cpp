@@ -19,7 +19,11 @@ constexpr double kBoardWatts = 200;  // W
 Json with_boards(Json scenario, const std::vector<std::pair<std::string, Json>>& changes = {}) {
   for (Json& group : scenario["cluster"]["groups"])
     if (group["instance"].contains("accelerator"))
-      group["instance"]["accelerator"].update({{"power", "200W"}, {"process_nm", 16}, {"memory_kind", "GDDR6"}});
+      group["instance"]["accelerator"].update({{"power", "200W"},
+                                               {"process_nm", 16},
+                                               {"memory_kind", "GDDR6"},
+                                               {"peak_fp32", "10Tflops"},
+                                               {"memory_bandwidth", "500GBps"}});
   for (const auto& [pointer, value] : changes) set_json_pointer(scenario, pointer, value.dump());
   return scenario;
 }
@@ -35,7 +39,7 @@ Json energy_summary(const Json& scenario) {
 
 double number_at(const Json& summary, const char* key) { return summary.at(key).get<double>(); }
 
-const double kRestWatts = kBoardWatts * kPowerValues.rest_soldered, kActiveWatts = kBoardWatts * kPowerValues.active;
+const double kRestWatts = 500 * kPowerValues.rest_soldered, kActiveWatts = 10 * kPowerValues.active;
 
 }  // namespace
 

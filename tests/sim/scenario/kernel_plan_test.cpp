@@ -373,7 +373,7 @@ TEST_CASE("fused attention takes as long as its rate says, and a board that is h
   const JsonReader asker{nobody, "test"};
   const Accelerator gpu = read_accelerator("H100", test::shipped_catalog().accelerator("H100", asker));
   Profile profile = read_profile(test::shipped_catalog().profile("kernels", asker));
-  const auto power = [&] { return kernel_setting(profile, "", Precision::kBf16, gpu, "H100").gpu.power; };
+  const auto power = [&] { return kernel_setting(profile, "", Precision::kBf16, gpu, "H100").gpu.board->limit_w(); };
   const double measured = power();
   profile.sustained_power["Hopper"] = 0.25;
   CHECK(power() == doctest::Approx(measured / 4).epsilon(1e-12));
