@@ -84,6 +84,9 @@ void require_sound(const std::vector<FleetGroup>& groups, Fleet& fleet, const st
         if (slot.is_announced) REQUIRE((event.at - slot.announced_at).value() <= group.pool->notice.value() + 1e-6);
         slot.is_running = slot.is_announced = false;
         break;
+      case Kind::kFailed:
+      case Kind::kBroken:
+        FAIL("no group here has faults");
     }
   }
 }
