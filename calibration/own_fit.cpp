@@ -315,7 +315,9 @@ class OwnFitter {
                               .on_simulated = options_.on_simulated,
                               .budget = options_.budget});
     Json fitted = parse_json(result.fit.profile, "the fitted profile");
-    add_values(chosen, fitted, result);
+    const Posterior posterior = posterior_at(fitted, chosen);
+    result.values = values_of(fitted, chosen, posterior);
+    record(fitted, chosen, posterior, result);
     result.profile = to_json_text(fitted);
     result.variation = variation_;
     result.study = std::move(study_);
@@ -323,7 +325,8 @@ class OwnFitter {
   }
 
  private:
-  static constexpr double kStep = 0.1;            // of a value's logarithm, for derivatives
+  static constexpr double kStep = 0.1;  // of a value's logarithm, for derivatives
+  static constexpr double kNormal975 = 1.96;
   static constexpr double kUsualVariation = 0.1;  // a judgement, as the factors of priors
   static constexpr double kFar =
       std::numbers::ln2;  // to see what depends on it at all: exchange may be hidden as it is
@@ -528,69 +531,95 @@ class OwnFitter {
     return best.profile;
   }
 
-  /// C = (J^T J / s^2 + diag(1 / ln^2 factor))^-1, s the deviation of the fitted rows, but no less than kNoise: what rows and
-  /// priors say together. It goes into the profile's spread, too, as columns of its Cholesky factor.
-  void add_values(const std::vector<Candidate>& chosen, Json& profile, OwnFit& result) {
-    constexpr double kNoise = 0.02, kTold = 0.7, kNormal95 = 1.96;
+  /// What runs and priors say together.
+  struct Posterior {
+    Eigen::MatrixXd covariance;  // of the logarithms of what was chosen and, last, of the variation
+    double noise = 0;            // deviation of the runs from the fit, no less than kNoise
+  };
+
+  /// C = (J^T J / noise^2 + diag(1 / ln^2 factor))^-1
+  Posterior posterior_at(const Json& profile, const std::vector<Candidate>& chosen) {
+    constexpr double kNoise = 0.02, kMoreVariation = 0.02;
     std::vector<Json> profiles{profile};
     for (const Candidate& one : chosen) profiles.push_back(moved(profile, one.pointer, kStep).value_or(profile));
     const auto speeds = simulate("what the runs tell", profiles, all_rows(), variation_);
-    constexpr double kMoreVariation = 0.02;
     const auto rows = static_cast<Eigen::Index>(clusters_.size()), count = static_cast<Eigen::Index>(chosen.size());
-    Eigen::MatrixXd jacobian = Eigen::MatrixXd::Zero(rows, count + 1);  // the last column: of the variation
-    if (may_vary_) {
-      const auto more = simulate("what the runs tell", {profile}, all_rows(), variation_ + kMoreVariation).front();
-      for (Eigen::Index i = 0; i < rows; ++i)
-        jacobian(i, count) =
-            std::log(more[static_cast<std::size_t>(i)] / speeds[0][static_cast<std::size_t>(i)]) / kMoreVariation;
-    }
+    const auto change = [&](const std::vector<double>& to, Eigen::Index i) {
+      return std::log(to[static_cast<std::size_t>(i)] / speeds[0][static_cast<std::size_t>(i)]);
+    };
+    Eigen::MatrixXd jacobian = Eigen::MatrixXd::Zero(rows, count + 1);
     double squares = 0;
     for (Eigen::Index i = 0; i < rows; ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      squares += std::pow(std::log(speeds[0][row] / runs_.runs[row].value), 2);
+      squares += std::pow(
+          std::log(speeds[0][static_cast<std::size_t>(i)] / study_.rows[static_cast<std::size_t>(i)].measured), 2);
       for (Eigen::Index k = 0; k < count; ++k)
-        jacobian(i, k) = std::log(speeds[static_cast<std::size_t>(k) + 1][row] / speeds[0][row]) / kStep;
+        jacobian(i, k) = change(speeds[static_cast<std::size_t>(k) + 1], i) / kStep;
+    }
+    if (may_vary_) {
+      const auto more = simulate("what the runs tell", {profile}, all_rows(), variation_ + kMoreVariation).front();
+      for (Eigen::Index i = 0; i < rows; ++i) jacobian(i, count) = change(more, i) / kMoreVariation;
     }
     const double noise = std::max(kNoise, std::sqrt(squares / static_cast<double>(rows)));
     Eigen::MatrixXd precision = jacobian.transpose() * jacobian / (noise * noise);
     for (Eigen::Index k = 0; k < count; ++k)
       precision(k, k) += 1 / std::pow(std::log(chosen[static_cast<std::size_t>(k)].prior_factor), 2);
     precision(count, count) += 1 / (kUsualVariation * kUsualVariation);
-    const Eigen::MatrixXd all = precision.llt().solve(Eigen::MatrixXd::Identity(count + 1, count + 1));
-    const Eigen::MatrixXd covariance = all.topLeftCorner(count, count);
-    const Eigen::MatrixXd root = covariance.llt().matrixL();
-    const FreeValues before{profile_, "profile", study_.free, [](const Json&) { return true; }};
-    const FreeValues fitted{profile, "profile", study_.free, [](const Json&) { return true; }};
-    for (Eigen::Index k = 0; k < count; ++k) {
-      const auto i = static_cast<std::size_t>(k);
-      const double deviation = std::sqrt(covariance(k, k)), at = fitted.start()[k];
-      result.values.push_back({.what = chosen[i].what,
-                               .before = before.text(i, before.start()[k]),
-                               .fitted = fitted.text(i, at),
-                               .low = fitted.text(i, at - kNormal95 * deviation),
-                               .high = fitted.text(i, at + kNormal95 * deviation),
-                               .is_told = deviation < kTold * std::log(chosen[i].prior_factor)});
+    return {precision.llt().solve(Eigen::MatrixXd::Identity(count + 1, count + 1)), noise};
+  }
+
+  std::vector<OwnValue> values_of(const Json& profile, const std::vector<Candidate>& chosen,
+                                  const Posterior& posterior) const {
+    constexpr double kTold = 0.7;  // of what was known before
+    const auto accepts = [](const Json&) { return true; };
+    const FreeValues before{profile_, "profile", study_.free, accepts},
+        fitted{profile, "profile", study_.free, accepts};
+    const auto deviation = [&](Eigen::Index k) { return std::sqrt(posterior.covariance(k, k)); };
+    std::vector<OwnValue> values;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const auto k = static_cast<Eigen::Index>(i);
+      const double at = fitted.start()[k];
+      values.push_back({.what = chosen[i].what,
+                        .before = before.text(i, before.start()[k]),
+                        .fitted = fitted.text(i, at),
+                        .low = fitted.text(i, at - kNormal975 * deviation(k)),
+                        .high = fitted.text(i, at + kNormal975 * deviation(k)),
+                        .is_told = deviation(k) < kTold * std::log(chosen[i].prior_factor)});
     }
-    if (may_vary_) {
-      const double deviation = std::sqrt(all(count, count));
-      result.values.push_back(
-          {.what = "variation of a step's compute time (/training/step_time_variation)",
-           .before = "0",
-           .fitted = to_text(std::round(variation_ * 1e4) / 1e4),
-           .low = to_text(std::max(0.0, std::round((variation_ - kNormal95 * deviation) * 1e3) / 1e3)),
-           .high = to_text(std::round((variation_ + kNormal95 * deviation) * 1e3) / 1e3),
-           .is_told = deviation < kTold * kUsualVariation});
-    }
+    if (!may_vary_) return values;
+    const double last = deviation(static_cast<Eigen::Index>(chosen.size()));
+    const auto rounded = [](double value) { return to_text(std::max(0.0, std::round(value * 1e3) / 1e3)); };
+    values.push_back({.what = "variation of a step's compute time (/training/step_time_variation)",
+                      .before = "0",
+                      .fitted = rounded(variation_),
+                      .low = rounded(variation_ - kNormal975 * last),
+                      .high = rounded(variation_ + kNormal975 * last),
+                      .is_told = last < kTold * kUsualVariation});
+    return values;
+  }
+
+  /// The posterior takes the place of what the fit says of its rows alone: intervals, and in the profile the spread, whose
+  /// components are the columns of C's Cholesky factor.
+  void record(Json& profile, const std::vector<Candidate>& chosen, const Posterior& posterior, OwnFit& result) const {
+    constexpr double kNormal95 = 1.645;
+    const auto count = static_cast<Eigen::Index>(chosen.size());
+    const Eigen::MatrixXd root = Eigen::MatrixXd{posterior.covariance.topLeftCorner(count, count)}.llt().matrixL();
     Json components = Json::array();
     for (Eigen::Index k = 0; k < count; ++k) {
       components.push_back(Json::object());
       for (Eigen::Index i = 0; i < count; ++i)
         components.back()[chosen[static_cast<std::size_t>(i)].pointer] = root(i, k);
     }
-    Json& record = profile["fit"];
-    if (!record.contains("spread")) record["spread"] = Json{{"low", -kNormal95 * 0.84}, {"high", kNormal95 * 0.84}};
-    record["spread"]["residual"] = std::max(noise, record["spread"].value("residual", 0.0));
-    record["spread"]["components"] = std::move(components);
+    Json& fit = profile["fit"];
+    if (!fit.contains("spread")) fit["spread"] = Json{{"low", -kNormal95}, {"high", kNormal95}};
+    fit["spread"]["residual"] = std::max(posterior.noise, fit["spread"].value("residual", 0.0));
+    fit["spread"]["components"] = std::move(components);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const OwnValue& value = result.values[i];
+      for (FittedValue& told : result.fit.values)
+        if (told.pointer == chosen[i].pointer) told.interval = {.low = value.low, .high = value.high};
+      for (Json& told : fit["values"])
+        if (told["pointer"] == chosen[i].pointer) told.update({{"low_95", value.low}, {"high_95", value.high}});
+    }
   }
 
   const OwnRuns& runs_;
