@@ -217,34 +217,36 @@ std::vector<Candidate> state_steps(Json& profile, const std::vector<OwnCluster>&
 }
 
 /// What a fit may look for: rates, which are slower if they are less, and times.
-constexpr std::array<std::string_view, 6> kRates{"efficiency",      "nic_efficiency", "nvlink_efficiency",
-                                                 "pcie_efficiency", "rate",           "copy"};
-constexpr std::array<std::string_view, 15> kTimes{"launch",
-                                                  "nvlink_step",
-                                                  "pcie_step",
-                                                  "network_step",
-                                                  "time_per_byte",
-                                                  "time_per_variable",
-                                                  "time_per_split_update",
-                                                  "dispatch",
-                                                  "step_overhead",
-                                                  "kernel_overhead",
-                                                  "update_dispatch",
-                                                  "composition",
-                                                  "mixed_scalars",
-                                                  "arithmetic",
-                                                  "collective_dispatch"};
+constexpr std::array<std::string_view, 6> kFittedRates{"efficiency",      "nic_efficiency", "nvlink_efficiency",
+                                                       "pcie_efficiency", "rate",           "copy"};
+constexpr std::array<std::string_view, 15> kFittedTimes{"launch",
+                                                        "nvlink_step",
+                                                        "pcie_step",
+                                                        "network_step",
+                                                        "time_per_byte",
+                                                        "time_per_variable",
+                                                        "time_per_split_update",
+                                                        "dispatch",
+                                                        "step_overhead",
+                                                        "kernel_overhead",
+                                                        "update_dispatch",
+                                                        "composition",
+                                                        "mixed_scalars",
+                                                        "arithmetic",
+                                                        "collective_dispatch"};
 
 std::string_view last_key(std::string_view pointer) { return pointer.substr(pointer.rfind('/') + 1); }
 
-bool is_rate(std::string_view pointer) { return std::ranges::find(kRates, last_key(pointer)) != kRates.end(); }
+bool is_slower_if_less(std::string_view pointer) {
+  return std::ranges::find(kFittedRates, last_key(pointer)) != kFittedRates.end();
+}
 
 /// Places of such values below `value`. What a library only takes something to cost (tuner) stays.
 void add_values_of(const Json& value, const std::string& pointer, std::vector<Candidate>& candidates) {
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
       if (key != "tuner") add_values_of(child, extend_json_pointer(pointer, key), candidates);
-  } else if (is_rate(pointer) || std::ranges::find(kTimes, last_key(pointer)) != kTimes.end()) {
+  } else if (is_slower_if_less(pointer) || std::ranges::find(kFittedTimes, last_key(pointer)) != kFittedTimes.end()) {
     candidates.push_back({.pointer = pointer, .what = pointer});
   }
 }
@@ -433,7 +435,7 @@ class OwnFitter {
     std::vector<Json> profiles{profile_};
     std::vector<Candidate> tried;
     for (const Candidate& one : candidates)
-      if (auto slower = moved(profile_, one.pointer, is_rate(one.pointer) ? -kFar : kFar)) {
+      if (auto slower = moved(profile_, one.pointer, is_slower_if_less(one.pointer) ? -kFar : kFar)) {
         tried.push_back(one);
         profiles.push_back(std::move(*slower));
       }
