@@ -451,4 +451,10 @@ Measurements load_job_logs(const std::filesystem::path& path, const JobLogOption
   return all;
 }
 
+LoggedSpeed logged_speed(const Measurements& log, const CsvRow& row) {
+  if (row.text("samples_per_s").empty()) throw InputError{log.missing.at("samples_per_s")};
+  return {.samples_per_s = row.number("samples_per_s"),
+          .batch = row.text("batch").empty() ? std::nullopt : std::optional{row.number("batch")}};
+}
+
 }  // namespace rehearse

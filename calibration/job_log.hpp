@@ -40,6 +40,15 @@ Measurements parse_job_log(std::string_view content, const std::string& file_nam
 /// Of a file, plain or gzip, or of all files of a folder, whose rows are told apart by a column `file`.
 Measurements load_job_logs(const std::filesystem::path& path, const JobLogOptions& options);
 
+/// What a row of a log says of the whole job.
+struct LoggedSpeed {
+  double samples_per_s = 0;
+  std::optional<double> batch;  // samples of a step, if the log says so
+};
+
+/// Throws InputError if the log does not tell samples per second.
+LoggedSpeed logged_speed(const Measurements& log, const CsvRow& row);
+
 /// The frameworks whose consoles are read, for messages: "Megatron-LM, nanotron, ...".
 std::string job_log_frameworks();
 

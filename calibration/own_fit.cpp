@@ -33,7 +33,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMostGpus = 1'000'000;
 constexpr std::size_t kMostRuns = 10'000;
 
 /// What a column holds.
@@ -117,10 +116,9 @@ void read_log(int gpus, const std::string& file, std::int64_t skip_steps, OwnRun
   take_metric(runs, "samples_per_s", file);
   runs.remarks.insert(runs.remarks.end(), log.remarks.begin(), log.remarks.end());
   for (const CsvRow& row : log.table.rows()) {
-    if (row.text("samples_per_s").empty()) throw InputError{log.missing.at("samples_per_s")};
-    OwnRun run{.gpus = gpus, .settings = {}, .value = row.number("samples_per_s"), .place = file};
-    if (!row.text("batch").empty()) run.batch = row.number("batch");
-    runs.runs.push_back(checked(std::move(run)));
+    const LoggedSpeed speed = logged_speed(log, row);
+    runs.runs.push_back(
+        checked({.gpus = gpus, .batch = speed.batch, .settings = {}, .value = speed.samples_per_s, .place = file}));
   }
 }
 

@@ -51,7 +51,7 @@ KERNELS = [
     ("the same, forward", TRANSFORMERS, "neusight-gpu-kernels/transformers transformer", False, True),
     ("`fp32-products-deepbench`", "kernels-fp32-products-deepbench", "all", False, False),
     ("`convolutions-deepbench`", "kernels-convolutions-deepbench", "all", False, False),
-    ("`h200-layers`, products in bf16 (by the profile as it is, which has seen no row of it)", H200, "products of layers", False, False),
+    ("`h200-layers`, products in bf16 (by the profile as it is, which is fitted to no row of it)", H200, "products of layers", False, False),
     ("the same, tensor-parallel degree 1", H200, "products of layers, tensor 1", False, False),
     ("the same, degree 16", H200, "products of layers, tensor 16", False, False),
 ]

@@ -16,6 +16,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/base/statistics.hpp"
 #include "sim/plan/diagnosis.hpp"
 #include "sim/plan/measured_sizes.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -132,12 +133,6 @@ constexpr std::array kFindings{Named{"something else slows it", Finding::kSlower
                                Named{"the interval holds it, but it may be something else", Finding::kUndecided},
                                Named{"the simulation is too slow", Finding::kFaster}};
 
-std::string signed_percent_of(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
-  return text.data();
-}
-
 /// What was measured beside the parts of the simulated step, what may explain the gap, and remedies with gain and cost.
 Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
   const ClusterSpeed& simulated = diagnosis.simulated;
@@ -155,7 +150,7 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
     document.headlines.back().range +=
         "; " + short_text(diagnosis.interval->first) + " to " + short_text(diagnosis.interval->second);
   document.headlines.push_back(
-      {"difference", signed_percent_of(diagnosis.measured / simulated.steps_per_s - 1), "measured over simulated"});
+      {"difference", signed_percent_text(diagnosis.measured / simulated.steps_per_s - 1), "measured over simulated"});
   if (diagnosis.by_addition)
     document.headlines.push_back(
         {"workers alone", short_text(*diagnosis.by_addition) + " steps/s", "each without the others"});
@@ -186,8 +181,8 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
       continue;
     }
     const auto usd = remedy.result->usd_per_million_samples();
-    const std::string gain = signed_percent_of(*remedy.simulated_gain);
-    const std::string cost = remedy.cost_change ? signed_percent_of(*remedy.cost_change) : "";
+    const std::string gain = signed_percent_text(*remedy.simulated_gain);
+    const std::string cost = remedy.cost_change ? signed_percent_text(*remedy.cost_change) : "";
     if (remedies.rows.size() < kMostShown) remedies.rows.push_back({remedy.change, gain, cost});
     all.tables[0].rows.push_back({remedy.change + name_in(kNotes, remedy.kind), display(remedy.result->steps_per_s),
                                   gain, usd ? display(*usd) : "", cost, joined(remedy.settings)});

@@ -16,6 +16,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/statistics.hpp"
 #include "sim/plan/diff.hpp"
 #include "sim/plan/sweep.hpp"
 
@@ -124,12 +125,6 @@ void print_mechanisms(const RunDiff& diff) {
                diff.a);
 }
 
-std::string signed_percent(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
-  return text.data();
-}
-
 /// How the inputs lead from the step of A to that of B, then what differs.
 Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff& diff) {
   const double ratio = diff.a.steps_per_s > 0 ? diff.b.steps_per_s / diff.a.steps_per_s : 0;
@@ -140,7 +135,7 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
   if (ratio > 0) {
     const bool is_as_fast = std::abs(ratio - 1) < 1e-9;
     document.verdict = is_as_fast ? "B makes as many steps a second as A"
-                                  : "B makes " + signed_percent(std::abs(ratio - 1)).substr(1) +
+                                  : "B makes " + signed_percent_text(std::abs(ratio - 1)).substr(1) +
                                         (ratio > 1 ? " more" : " fewer") + " steps a second than A";
     if (!is_as_fast && !diff.mechanisms.empty() && diff.mechanisms.front().speed)
       document.verdict += "; what changes it most: " + diff.mechanisms.front().name;
@@ -148,7 +143,7 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
     document.headlines = {
         {"step of A", short_time_text(diff.a.iteration_time_s), short_text(diff.a.steps_per_s) + " steps/s"},
         {"step of B", short_time_text(diff.b.iteration_time_s), short_text(diff.b.steps_per_s) + " steps/s"},
-        {"speed", signed_percent(ratio - 1), "B over A, in steps a second"}};
+        {"speed", signed_percent_text(ratio - 1), "B over A, in steps a second"}};
   }
   // Workers that do not wait for one another make more steps without shorter ones, and steps may be shorter of less work: the one
   // that changes more.
@@ -177,7 +172,7 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
   Table results{.header = {"result", "A", "B", "change"}, .rows = {}};
   for (const ResultDifference& result : diff.results)
     results.rows.push_back({result.key, value_text(result.a), value_text(result.b),
-                            result.relative_change ? signed_percent(*result.relative_change) : ""});
+                            result.relative_change ? signed_percent_text(*result.relative_change) : ""});
   Table inputs{.header = {"input", "A", "B", "part of"}, .rows = {}};
   for (const InputDifference& input : condensed(diff.inputs))
     inputs.rows.push_back({input.pointer, value_text(input.a), value_text(input.b), input.mechanism});

@@ -22,7 +22,9 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
+#include "sim/base/statistics.hpp"
 #include "sim/pool/pool.hpp"
+#include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -73,23 +75,22 @@ struct Predicted {
 };
 
 std::vector<int> sizes_of(const std::vector<std::string>& texts) {
-  constexpr int kMost = 1'000'000;
   std::set<int> sizes;
   for (const std::string& text : texts) {
     int gpus = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gpus);
-    if (error != std::errc{} || end != text.data() + text.size() || gpus < 1 || gpus > kMost)
+    if (error != std::errc{} || end != text.data() + text.size() || gpus < 1 || gpus > kMostGpus)
       throw InputError{"--gpus: expected 1 to 1000000 GPUs; found " + in_quotes(text)};
     sizes.insert(gpus);
   }
   return {sizes.begin(), sizes.end()};
 }
 
-std::vector<Predicted> predictions(const FitCommand& command, const Json& scenario, const OwnFit& fit,
-                                   const Catalog& catalog) {
+std::vector<Predicted> predictions(const FitCommand& command, const std::vector<int>& sizes, const Json& scenario,
+                                   const OwnFit& fit, const Catalog& catalog) {
   std::vector<Predicted> all;
-  for (const int gpus : sizes_of(command.gpus)) {
-    const std::string file = command.scenario.string();
+  const std::string file = command.scenario.string();
+  for (const int gpus : sizes) {
     const Scenario own = read_scenario(own_scenario(scenario, file, gpus, fit, catalog), file, catalog);
     const double uncertainty = uncertainty_by_profile(own, command.common.is_quiet, command.common.budget);
     const std::vector<PooledRun> runs =
@@ -107,13 +108,6 @@ std::vector<Predicted> predictions(const FitCommand& command, const Json& scenar
                    .warnings = own.warnings});
   }
   return all;
-}
-
-/// Mean of |predicted / measured - 1|.
-double mean_error(const OwnRuns& runs, const std::function<double(std::size_t)>& predicted) {
-  double sum = 0;
-  for (std::size_t i = 0; i < runs.runs.size(); ++i) sum += std::abs(predicted(i) / runs.runs[i].value - 1);
-  return sum / static_cast<double>(runs.runs.size());
 }
 
 class FitResult {
@@ -148,10 +142,9 @@ class FitResult {
             {"metric", runs_.metric},
             {"runs", std::move(rows)},
             {"values", std::move(values)},
-            {"mean_error_before", mean_error(runs_, [&](std::size_t i) { return fit_.before[i]; })},
-            {"mean_error_fitted", mean_error(runs_, [&](std::size_t i) { return fitted(i); })},
-            {"mean_error_size_left_out",
-             has_left_out() ? Json(mean_error(runs_, [&](std::size_t i) { return *left_out(i); })) : Json{}},
+            {"mean_error_before", error_before()},
+            {"mean_error_fitted", error_fitted()},
+            {"mean_error_size_left_out", has_left_out() ? Json(error_left_out()) : Json{}},
             {"predictions", std::move(sizes)}};
   }
 
@@ -162,7 +155,7 @@ class FitResult {
     if (has_left_out()) runs.header.emplace_back("this size left out");
     for (std::size_t i = 0; i < runs_.runs.size(); ++i) {
       const auto with_error = [&](double predicted) {
-        return display(predicted) + " (" + signed_percent(predicted / runs_.runs[i].value - 1) + ")";
+        return display(predicted) + " (" + signed_percent_text(predicted / runs_.runs[i].value - 1) + ")";
       };
       runs.rows.push_back({std::to_string(runs_.runs[i].gpus), display(samples(i)), display(runs_.runs[i].value),
                            with_error(fit_.before[i]), with_error(fitted(i))});
@@ -175,15 +168,14 @@ class FitResult {
                              value.is_told ? value.low + " to " + value.high : "",
                              value.is_told ? "" : "the runs do not tell it: kept near what it was"});
     std::printf("%s\n", to_text(values).c_str());
-    const Json json = to_json();
-    std::printf("mean error %s as the profile was, %s fitted", share_text(json["mean_error_before"]).c_str(),
-                share_text(json["mean_error_fitted"]).c_str());
+    std::printf("mean error %s as the profile was, %s fitted", share_text(error_before()).c_str(),
+                share_text(error_fitted()).c_str());
     if (has_left_out())
-      std::printf(", %s of a size that the fit has not seen", share_text(json["mean_error_size_left_out"]).c_str());
+      std::printf(", %s of a size that the fit has not seen", share_text(error_left_out()).c_str());
     else
       std::printf("; with runs of three sizes it could say how far sizes are off that it has not seen");
     std::printf("\n");
-    if (json["mean_error_fitted"].get<double>() > kPoor)
+    if (error_fitted() > kPoor)
       std::printf("the scenario hardly describes these runs: check its model, batch, precision, GPUs and strategy\n");
     if (predicted_.empty()) return;
     Table sizes{.header = {"GPUs", "samples/s", "90 %", "step"}, .rows = {}};
@@ -203,10 +195,20 @@ class FitResult {
   }
 
  private:
-  static std::string signed_percent(double share) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
-    return text.data();
+  /// Mean of |predicted / measured - 1|.
+  double mean_error(const std::function<double(std::size_t)>& predicted) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < runs_.runs.size(); ++i) sum += std::abs(predicted(i) / runs_.runs[i].value - 1);
+    return sum / static_cast<double>(runs_.runs.size());
+  }
+  double error_before() const {
+    return mean_error([&](std::size_t i) { return fit_.before[i]; });
+  }
+  double error_fitted() const {
+    return mean_error([&](std::size_t i) { return fitted(i); });
+  }
+  double error_left_out() const {
+    return mean_error([&](std::size_t i) { return *left_out(i); });
   }
   double samples(std::size_t i) const { return fit_.study.rows[i].row.number("samples_per_step"); }
   double fitted(std::size_t i) const { return fit_.fit.validation.front()[i].simulated.value_or(NAN); }
@@ -236,7 +238,7 @@ void write(const FitCommand& command, const Json& scenario, const Catalog& catal
 int run(const FitCommand& command) {
   if (command.name.empty() || command.name.find('/') != std::string::npos || command.name == kAutomaticProfile)
     throw InputError{"--name: expected a name without /, other than \"auto\"; found " + in_quotes(command.name)};
-  (void)sizes_of(command.gpus);
+  const std::vector<int> sizes = sizes_of(command.gpus);
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const OwnRuns runs = read_own_runs(command.runs, command.skip_steps);
@@ -256,7 +258,7 @@ int run(const FitCommand& command) {
                         },
                     .budget = command.common.budget});
   stage.reset();
-  const std::vector<Predicted> predicted = predictions(command, scenario, fit, catalog);
+  const std::vector<Predicted> predicted = predictions(command, sizes, scenario, fit, catalog);
   std::set<std::string> said;
   for (const Predicted& one : predicted)
     for (const std::string& warning : one.warnings)

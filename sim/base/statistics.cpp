@@ -53,4 +53,10 @@ std::string percent_text(double share) {
   return text.data();
 }
 
+std::string signed_percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.1f %%", share * 100);
+  return text.data();
+}
+
 }  // namespace rehearse

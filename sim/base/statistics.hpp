@@ -21,5 +21,7 @@ double percentile(std::span<const double> values, double percent);
 
 /// A share as "12.3 %".
 std::string percent_text(double share);
+/// A change as "+12.3 %".
+std::string signed_percent_text(double share);
 
 }  // namespace rehearse

@@ -24,8 +24,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMostGpus = 1'000'000;
-
 MeasuredSize checked(const MeasuredSize& size, const std::string& place) {
   if (size.gpus < 1 || size.gpus > kMostGpus)
     throw InputError{place + ": expected 1 to 1000000 GPUs; found " + std::to_string(size.gpus)};
@@ -165,11 +163,8 @@ std::vector<Json> clusters_of(std::vector<SizeRow>& rows, const Change& change) 
 MeasuredSize read_logged_size(int gpus, const std::string& file, std::int64_t skip_steps) {
   const Measurements log =
       load_job_logs(file, {.skip_steps = skip_steps, .batch = {}, .gpus = gpus, .sequence_length = {}});
-  const CsvRow row = log.table.row(log.table.row_count() - 1);
-  if (row.text("samples_per_s").empty()) throw InputError{log.missing.at("samples_per_s")};
-  MeasuredSize size{.gpus = gpus, .samples_per_s = row.number("samples_per_s"), .batch = {}, .remarks = log.remarks};
-  if (!row.text("batch").empty()) size.batch = row.number("batch");
-  return size;
+  const LoggedSpeed speed = logged_speed(log, log.table.row(log.table.row_count() - 1));
+  return {.gpus = gpus, .samples_per_s = speed.samples_per_s, .batch = speed.batch, .remarks = log.remarks};
 }
 
 /// A log of another batch than the scenario's on so many GPUs measured something else.

@@ -21,6 +21,8 @@ Json with_machines(Json effective, std::size_t group, int count);
 /// workers; all of them are kept for good.
 Json one_machine_alone(Json effective, const Scenario& scenario, std::size_t group);
 
+inline constexpr int kMostGpus = 1'000'000;  // of a size that somebody asks for
+
 /// The group of workers of a cluster that has one. Throws InputError.
 std::size_t only_workers(const Scenario& scenario);
 

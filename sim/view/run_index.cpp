@@ -32,12 +32,13 @@ struct Kind {
 };
 
 /// The first that fits. A new verb with results is a row.
-constexpr std::array<Kind, 14> kRunKinds{{
+constexpr std::array<Kind, 15> kRunKinds{{
     {"replay", "summary.json", "/kind", {"/gpu"}, "/samples_per_s", "/time_s"},
     {"simulate --runs", "summary.json", "/memberships", {"/name"}, "", "/time_s", "/cost_usd"},
     {"simulate", "summary.json", "/steps_per_s", {"/name"}, "/samples_per_s", "/time_s", "/cost_usd", "/bottleneck"},
     {"validate", "summary.json", "/study", {"/study"}, "", "", "", "/mape"},
     {"queue", "summary.json", "/policies", {"/name"}},
+    {"fit", "summary.json", "/mean_error_fitted", {}, "", "", "", "/mean_error_fitted"},
     {"provision",
      "summary.json",
      "/planner",

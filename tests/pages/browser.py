@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -14,6 +15,17 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 def find():
     """The program, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+def pictures_option():
+    """The folder of --pictures, made and taken off the command line; None without it."""
+    if "--pictures" not in sys.argv:
+        return None
+    at = sys.argv.index("--pictures")
+    folder = os.path.abspath(sys.argv[at + 1])
+    del sys.argv[at:at + 2]
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 class Browser:

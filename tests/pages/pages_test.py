@@ -18,13 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 MOST_BYTES = 2_000_000
 HOSTILE = '</script><img src=x onerror="document.title=1">\'"{b}%s\U0001f600' + "long" * 60
-PICTURES = None
-
-if "--pictures" in sys.argv:
-    at = sys.argv.index("--pictures")
-    PICTURES = os.path.abspath(sys.argv[at + 1])
-    del sys.argv[at:at + 2]
-    os.makedirs(PICTURES, exist_ok=True)
+PICTURES = browser.pictures_option()
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 

@@ -37,12 +37,7 @@ SCENARIO = """{
   "calibration": "cm-dare"
 }
 """
-PICTURES = None
-if "--pictures" in sys.argv:
-    at = sys.argv.index("--pictures")
-    PICTURES = os.path.abspath(sys.argv[at + 1])
-    del sys.argv[at:at + 2]
-    os.makedirs(PICTURES, exist_ok=True)
+PICTURES = browser.pictures_option()
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 
