@@ -205,6 +205,7 @@ class SlurmRun {
     }
     if (what.numbers.empty()) return;
     const Submission done = queue_.submit(what);
+    jobs_in_queue_.insert(done.jobs.begin(), done.jobs.end());
     for (const int number : done.numbers) {
       Task& task = tasks_.at(number);
       has_submitted_ = task.was_submitted = true;

@@ -175,6 +175,8 @@ Submission SlurmQueue::submit(const SubmittedTasks& what) const {
       break;
     }
     for (const int index : indices) done.numbers.push_back(offset + index);
+    if (const auto lines = lines_of(answer.text); !lines.empty())  // "12" or "12;cluster", below what it may warn of
+      done.jobs.push_back(lines.back().substr(0, lines.back().find(';')));
   }
   return done;
 }

@@ -33,8 +33,9 @@ struct QueueAnswer {
 };
 
 struct Submission {
-  std::vector<int> numbers;  // of tasks that are in the queue now
-  std::string error;         // why the others are not, in one line; empty if all are
+  std::vector<int> numbers;       // of tasks that are in the queue now
+  std::vector<std::string> jobs;  // Slurm's ids of their arrays
+  std::string error;              // why the others are not, in one line; empty if all are
 };
 
 /// The tasks of one folder, which are known by the names of their jobs.

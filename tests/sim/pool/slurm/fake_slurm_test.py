@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -106,6 +107,17 @@ def test_given_up(place, local):
     expect(place.table() == local, "given up: other bytes when the command is repeated")
 
 
+def test_interrupted(place):
+    """An interrupt before Slurm was asked for the queue again: the tasks just submitted are named all the same."""
+    run = place.start()
+    while len(place.calls("squeue")) < 2:  # the first after the submission, which fails
+        time.sleep(0.05)
+        expect(run.poll() is None, "interrupted: it ended before")
+    run.send_signal(signal.SIGINT)
+    errors = place.finish(run, 130)
+    expect("the same command with --resume" in errors and "scancel 1" in errors, f"interrupted: it said: {errors}")
+
+
 def test_no_slurm(place):
     for name in COMMANDS[:-1]:
         (place.folder / "bin" / name).unlink()
@@ -152,6 +164,7 @@ def main():
         alone.finish(alone.start("-j", "2"))
         local = alone.table()
         tests = {"given up": lambda: test_given_up(place("given up", {"sbatch": ["die"] * 5}), local),
+                 "interrupted": lambda: test_interrupted(place("interrupted", {"squeue": ["ok"] + [f"fail {AWAY}"] * 99})),
                  "no Slurm": lambda: test_no_slurm(place("no slurm", {}))}
         for name, (plan, error) in FATAL.items():
             tests[name] = lambda name=name, plan=plan, error=error: test_fatal(place(name, plan), error)
