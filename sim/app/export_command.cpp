@@ -61,6 +61,7 @@ std::size_t export_scenario(const ExportCommand& command, const std::string& nam
   const Scenario scenario =
       read_scenario(load_checked_scenario(file, command.overrides, catalog), file.string(), catalog);
   require_exportable(scenario);
+  print_warnings(scenario.warnings, command.common.is_quiet);
   try {
     ExportedStep step{scenario};
     for (int rank = 0; rank < step.compiler.ranks(); ++rank) {

@@ -236,6 +236,10 @@ int run(const ProvisionCommand& command) {
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));
     const std::string json = to_json_text(to_json(provision_case, options, result));
+    const Json answer =
+        result.answer ? parse_json(scenario_of(provision_case, result.plans[*result.answer].plan), "scenario") : Json{};
+    if (result.answer)
+      print_warnings(read_scenario(answer, provision_case.file_name, catalog).warnings, command.common.is_quiet);
     std::vector<std::string> written;
     if (const auto& folder = command.common.output) {
       OutputFolder files{*folder};
@@ -243,8 +247,7 @@ int run(const ProvisionCommand& command) {
       files.write("plans.csv", plans_csv(provision_case, result));
       files.write("report.html", provision_report(provision_case, options, result));
       if (result.answer)
-        files.write("scenario.json", to_json_text(parse_json(
-                                         scenario_of(provision_case, result.plans[*result.answer].plan), "scenario")));
+        files.write("scenario.json", to_json_text(answer));
       files.commit();
       written = files.names();
     }

@@ -31,7 +31,7 @@ void add_options(Options options, RemainingCommand& command) {
       .required()
       .check(is_not_negative);
   options.add_option("--group", command.group, "NAME", "Group of workers that lost them (default: the first)");
-  options.add_count("--lost", command.lost, 1, 20000, "Machines lost (default: 1)");
+  options.add_count("--lost", command.lost, 1, 20000, "Machines lost, the last ones of the group (default: 1)");
   options.add_option("--replaced-after", command.replaced_after, "T",
                      "Time until the replacements work, such as 90s (default: the profile's start-up of machine and "
                      "framework)");
@@ -73,6 +73,11 @@ int run(const RemainingCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const auto made = make_folder(command.common.output);
+  const Scenario whole = read_scenario(scenario, command.scenario.string(), catalog);
+  print_warnings(whole.warnings, command.common.is_quiet);
+  if (const auto& checkpoint = whole.training.checkpoint; checkpoint && checkpoint->in_memory && command.lost > 1)
+    print_warning("of the last " + std::to_string(command.lost) +
+                  " machines two are a pair: what both have in their memory is taken for lost");
   RemainingRequest request{.step = command.step,
                            .group = command.group,
                            .lost = command.lost,

@@ -61,8 +61,9 @@ std::string rounded(double value) {
   return text.data();
 }
 
-/// The one place that says what a measured speed means; `ratio` is that to the simulated one.
-std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile, bool knows_computation) {
+/// The one place that says what a measured speed means; `ratio` is that to the simulated one. `asks_for_one_gpu`: its speed
+/// would tell more.
+std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::string& profile, bool asks_for_one_gpu) {
   std::string cause;
   for (const Explanation& explanation : diagnosis.explanations)
     if (explanation.strength) {
@@ -80,7 +81,7 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
                          " steps/s), so the simulation alone cannot tell whether " +
                          (ratio < 1 ? "something slows it" : "profile " + in_quotes(profile) + " is too pessimistic");
       if (!cause.empty()) text += "; if something does, the most plausible single cause is " + cause;
-      if (knows_computation) return text;
+      if (!asks_for_one_gpu) return text;
       return text + ". Measure one GPU alone (--measured 1=SAMPLES_PER_S) to tell computation from exchange";
     }
     case Finding::kSlower: {
@@ -200,6 +201,17 @@ class Explanations {
 };
 
 }  // namespace
+
+bool can_run_on_one_gpu(const Scenario& scenario, const Catalog& catalog) {
+  try {
+    const Json effective = parse_json(scenario.effective, scenario.file_name);
+    (void)read_scenario(without_exchange(with_gpus(effective, scenario, 1), scenario), scenario.file_name, catalog, {},
+                        {.seeks_remedies = false});
+    return true;
+  } catch (const InputError&) {  // of several groups, or of a model that one GPU cannot have
+  } catch (const NoResultError&) {}
+  return false;
+}
 
 std::string against_simulated(double ratio) {
   return percent_text(std::abs(1 - ratio)) + (ratio < 1 ? " slower" : " faster") + " than simulated";
@@ -430,7 +442,8 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     if (!explanations) return std::nullopt;
     diagnosis.explanations = std::move(*explanations);
   }
-  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name, knows_computation);
+  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name,
+                                 !knows_computation && can_run_on_one_gpu(scenario, catalog));
 
   for (std::size_t i = 0; i < clusters.variants.size(); ++i)
     if (auto remedy = judged(clusters, i, runs, diagnosis.simulated, file_name, catalog))

@@ -78,6 +78,9 @@ struct DiagnosisCase {
   bool knows_computation = false;  // steps take what they were measured to take: GPUs explain nothing
 };
 
+/// Whether the scenario's model trains on one of its GPUs, nothing exchanged: what that takes can be measured, then.
+bool can_run_on_one_gpu(const Scenario& scenario, const Catalog& catalog);
+
 /// Simulates the scenario, each worker alone, each remedy, and what may slow the run. None if
 /// `is_stopped` ended it. Throws InputError; NoResultError if the scenario itself gives no result.
 std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Catalog& catalog, const Pool& pool,

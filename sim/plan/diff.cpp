@@ -248,6 +248,17 @@ std::pair<double, double> interval_of(const Json& summary) {
   return {summary["steps_per_s_low"].get<double>() / speed, summary["steps_per_s_high"].get<double>() / speed};
 }
 
+/// What both scenarios warn of is said once.
+void take_warnings(const ComparedRun& a, const ComparedRun& b, RunDiff& diff) {
+  const auto has = [](const ComparedRun& run, const std::string& warning) {
+    return std::ranges::find(run.warnings, warning) != run.warnings.end();
+  };
+  for (const std::string& warning : a.warnings)
+    diff.warnings.push_back((has(b, warning) ? "A and B: " : "A: ") + warning);
+  for (const std::string& warning : b.warnings)
+    if (!has(a, warning)) diff.warnings.push_back("B: " + warning);
+}
+
 void warn_about_sources(const Json& a, const Json& b, RunDiff& diff) {
   const auto [low_a, high_a] = interval_of(a);
   const auto [low_b, high_b] = interval_of(b);
@@ -279,8 +290,13 @@ ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   if (is_folder) require_complete(path);
   run.is_replay = is_folder && fs::is_regular_file(path / "what_if.json");
   const fs::path scenario = !is_folder ? path : run.is_replay ? path / "what_if.json" : path / "scenario.json";
-  run.scenario = run.is_replay ? load_json_file(scenario).dump()
-                               : read_scenario(load_json_file(scenario), scenario.string(), catalog).effective;
+  if (run.is_replay) {
+    run.scenario = load_json_file(scenario).dump();
+  } else {
+    Scenario read = read_scenario(load_json_file(scenario), scenario.string(), catalog);
+    run.scenario = std::move(read.effective);
+    run.warnings = std::move(read.warnings);
+  }
   if (!is_folder) return run;
   const Json summary = load_json_file(path / "summary.json");
   const JsonReader reader{summary, (path / "summary.json").string()};
@@ -332,6 +348,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
   const Json simulated_a = parse(runs[0].text), simulated_b = parse(runs[1].text);
   const Json recorded_a = a.summary.empty() ? Json{} : parse(a.summary);
   const Json recorded_b = b.summary.empty() ? Json{} : parse(b.summary);
+  take_warnings(a, b, diff);
   warn_about_other_version(a, recorded_a, simulated_a, diff);
   warn_about_other_version(b, recorded_b, simulated_b, diff);
   warn_about_sources(simulated_a, simulated_b, diff);

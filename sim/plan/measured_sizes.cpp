@@ -110,8 +110,12 @@ class Simulations {
 std::string gpus_text(int gpus) { return gpus == 1 ? "one GPU" : std::to_string(gpus) + " GPUs"; }
 
 std::string compute_verdict_of(const SizesDiagnosis& diagnosis) {
-  if (!diagnosis.compute)
-    return "computation: not known, as no speed of one GPU was measured (--measured 1=SAMPLES_PER_S)";
+  if (!diagnosis.compute) {
+    const SizeRow& smallest = diagnosis.rows.front();
+    if (smallest.measured.gpus == 1) return "computation: not known, as one GPU was not simulated: " + smallest.error;
+    std::string text = "computation: not known, as no speed of one GPU was measured";
+    return diagnosis.can_run_on_one_gpu ? text + " (--measured 1=SAMPLES_PER_S)" : text;
+  }
   const double ratio = *diagnosis.compute;
   if (std::abs(ratio - 1) <= kFlaggedShortfall) return "computation: one GPU is as fast as simulated";
   std::string text = "computation: one GPU is " + against_simulated(ratio);
@@ -125,7 +129,9 @@ std::string scaling_verdict_of(const SizesDiagnosis& diagnosis) {
   const std::vector<SizeRow>& rows = diagnosis.rows;
   if (rows.size() < 2) return "scaling: not known, as one size was measured";
   const SizeRow& largest = rows.back();
-  const int smallest = rows.front().measured.gpus;
+  const int smallest = diagnosis.reference().measured.gpus;
+  if (smallest == largest.measured.gpus)
+    return "scaling: not known, as " + gpus_text(smallest) + " alone of the measured sizes were simulated";
   std::array<char, 32> times{};
   std::snprintf(times.data(), times.size(), "%.4g", static_cast<double>(largest.measured.gpus) / smallest);
   const std::string of = gpus_text(largest.measured.gpus) + " reach " + percent_text(largest.measured_efficiency) +
@@ -212,6 +218,11 @@ std::vector<MeasuredSize> read_measured_sizes(const std::vector<std::string>& op
   return sizes;
 }
 
+const SizeRow& SizesDiagnosis::reference() const {
+  const auto first = std::ranges::find_if(rows, [](const SizeRow& row) { return row.simulated.has_value(); });
+  return first == rows.end() ? rows.front() : *first;
+}
+
 std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const Catalog& catalog, const Pool& pool,
                                              const std::function<void(std::size_t, std::size_t)>& on_done,
                                              const std::function<bool()>& is_stopped) {
@@ -253,12 +264,13 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].by_own_step = own->samples_per_s[i];
   }
   const auto speed = [](const SizeRow& row) { return row.by_own_step ? row.by_own_step : row.simulated; };
-  const SizeRow& smallest = rows.front();
+  const SizeRow& reference = diagnosis.reference();
   for (SizeRow& row : rows) {
-    const double times = static_cast<double>(row.measured.gpus) / smallest.measured.gpus;
-    row.measured_efficiency = row.measured.samples_per_s / smallest.measured.samples_per_s / times;
-    if (speed(row) && speed(smallest)) row.simulated_efficiency = *speed(row) / *speed(smallest) / times;
+    const double times = static_cast<double>(row.measured.gpus) / reference.measured.gpus;
+    row.measured_efficiency = row.measured.samples_per_s / reference.measured.samples_per_s / times;
+    if (speed(row) && speed(reference)) row.simulated_efficiency = *speed(row) / *speed(reference) / times;
   }
+  diagnosis.can_run_on_one_gpu = can_run_on_one_gpu(scenario, catalog);
   diagnosis.compute_verdict = compute_verdict_of(diagnosis);
   diagnosis.scaling_verdict = scaling_verdict_of(diagnosis);
   if (rows.back().measured.gpus == 1 || clusters[rows.size() - 1].is_null()) return diagnosis;

@@ -30,8 +30,8 @@ struct SizesCase {
   std::vector<MeasuredSize> sizes;
 };
 
-/// One size, measured and simulated. Efficiencies are speeds over those of as many times the smallest size:
-///   (X(n) / n) / (X(r) / r),   r the smallest that was measured
+/// One size, measured and simulated. Efficiencies are speeds over those of as many times a reference:
+///   (X(n) / n) / (X(r) / r),   r as SizesDiagnosis::reference()
 struct SizeRow {
   MeasuredSize measured;
   std::optional<double> simulated;    // samples/s; none: `error`
@@ -48,8 +48,12 @@ struct SizesDiagnosis {
   std::optional<std::pair<double, double>>
       compute_interval;                          // of the simulation, 90 %; none if the profile states none
   std::string compute_verdict, scaling_verdict;  // a sentence each
+  bool can_run_on_one_gpu = false;
   /// The largest size with the step of one GPU as it was measured, if it was: what else limits it is the exchange.
   std::optional<Diagnosis> largest;
+
+  /// The smallest size that was simulated, as a model may not fit on those below; the smallest if none was.
+  const SizeRow& reference() const;
 };
 
 /// `options` of --measured: "8=6679"; "8=train.log", the log of a training on so many GPUs (calibration/job_log.hpp), whose

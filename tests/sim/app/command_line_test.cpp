@@ -45,6 +45,38 @@ TEST_CASE("--set takes a key away, so that steps become samples") {
   CHECK(parse_json(outcome.out, "s")["samples_done"] == 2560);
 }
 
+TEST_CASE("every verb that answers about one scenario prints its warnings, unless it is to be quiet") {
+  const TemporaryFolder folder;
+  const std::string servers = kScenario + " --set /calibration=auto --set /training/steps=200",
+                    machines = kRoot + "/scenarios/dgx.json --set /calibration=auto",
+                    planned = kRoot + "/scenarios/provision/resnet110.json",
+                    output = " -o " + (folder.path / "out").string();
+  const std::string chosen = "calibration \"auto\" takes profile", unrevoked = "without a \"spot_pool\"";
+  Json scenario = load_json_file(kScenario);
+  scenario["calibration"] = "auto";
+  const std::string automatic = folder.write("auto.json", to_json_text(scenario)).string();
+  const std::pair<std::string, std::string> commands[] = {
+      {"simulate " + servers, chosen},
+      {"simulate " + servers + " --runs 2", chosen},
+      {"simulate " + servers + " --dry-run", chosen},
+      {"simulate " + servers + " --explain", chosen},
+      {"remaining " + servers + " --step 100 --replaced-after 60s", chosen},
+      {"diagnose " + servers + " --measured-speed 10", chosen},
+      {"diff " + automatic + " " + automatic, "A and B: " + chosen},
+      {"diff " + kScenario + " " + automatic, "B: " + chosen},
+      {"export " + machines + output, chosen},
+      {"provision " + planned + " --deadline 2600s --target-loss 0.8 --planner spotdnn-paper --runs 2", unrevoked},
+  };
+  for (const auto& [command, warning] : commands) {
+    CAPTURE(command);
+    const Outcome outcome = rehearse_with(command);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err.find("rehearse: warning: ") != std::string::npos);
+    CHECK(outcome.err.find(warning) != std::string::npos);
+    CHECK(rehearse_with(command + " --quiet").err.find("warning") == std::string::npos);
+  }
+}
+
 TEST_CASE("--exact says that links are shared evenly, where they would not be") {
   const auto warns = [](const std::string& options) {
     const Outcome outcome = rehearse_with("simulate " + kScenario + " --set /training/steps=80 --json " + options);

@@ -172,14 +172,20 @@ TEST_CASE("an output folder is compared as recorded; one that another program wr
   folder.write("scenario.json", own.scenario);
   Json summary = test::simulated(Json::parse(own.scenario));
   folder.write("summary.json", summary.dump());
-  CHECK(compare_runs(load_compared_run(folder.path, test::shipped_catalog()), own, test::shipped_catalog(), 2)
-            ->warnings.empty());
+  const auto is_of_another_program = [&] {
+    const auto recorded = load_compared_run(folder.path, test::shipped_catalog());
+    const RunDiff diff = compare_runs(recorded, own, test::shipped_catalog(), 2).value();
+    return std::ranges::any_of(diff.warnings, [](const std::string& warning) {
+      return warning.find("its summary.json is not what this program gives") != std::string::npos;
+    });
+  };
+  CHECK_FALSE(is_of_another_program());
   summary["fingerprint"] = "0";
   summary["steps_per_s"] = 1.0;
   folder.write("summary.json", summary.dump());
   const RunDiff diff =
       compare_runs(load_compared_run(folder.path, test::shipped_catalog()), own, test::shipped_catalog(), 2).value();
-  CHECK(diff.warnings.size() == 1);
+  CHECK(is_of_another_program());
   CHECK(diff.results[0].key == "steps_per_s");
   CHECK(diff.results[0].a == "1.0");
   folder.write("summary.json", "{\"format\": 1}");

@@ -93,6 +93,32 @@ TEST_CASE("without a speed of one GPU the computation is not judged") {
   CHECK(diagnosis.rows[1].measured_efficiency == doctest::Approx(12828 / (2 * 6679.0)));
 }
 
+TEST_CASE("a model that one GPU cannot hold scales from the smallest size that holds it, and nobody asks for one GPU") {
+  const Json scenario = Json::parse(R"({
+    "format": 1, "name": "Llama 3 8B", "calibration": "kernels",
+    "workload": { "model": "llama3_8b", "batch_per_worker": 1, "optimizer": "adam", "precision": "bf16" },
+    "cluster": {
+      "groups": [ { "name": "m", "role": "worker", "count": 2, "region": "r", "instance": "p5.48xlarge" } ],
+      "network": { "links": [ { "from": "r", "to": "r", "latency": "15us", "source": "assumption" } ] } },
+    "training": { "strategy": { "kind": "all_reduce", "algorithm": "ring", "tensor": { "degree": 8 } }, "steps": 2 }
+  })");
+  const SizesDiagnosis diagnosis = diagnosed(scenario, {{1, 0.9}, {8, 5}, {16, 9}});
+  CHECK(!diagnosis.can_run_on_one_gpu);
+  CHECK(diagnosis.reference().measured.gpus == 8);
+  CHECK(diagnosis.compute_verdict.starts_with("computation: not known, as one GPU was not simulated: "));
+  CHECK(diagnosis.compute_verdict.find("memory exceeded") != std::string::npos);
+  CHECK(diagnosis.rows[2].measured_efficiency == doctest::Approx(0.9));
+  REQUIRE(diagnosis.rows[2].simulated_efficiency);
+  CHECK(*diagnosis.rows[2].simulated_efficiency ==
+        doctest::Approx(*diagnosis.rows[2].simulated / *diagnosis.rows[1].simulated / 2));
+  CHECK(diagnosis.scaling_verdict.find("16 GPUs reach 90.0 % of 2 times the speed of 8 GPUs") != std::string::npos);
+  CHECK(diagnosis.largest->verdict.find("--measured") == std::string::npos);
+  const SizesDiagnosis without = diagnosed(scenario, {{8, 5}, {16, 9}});
+  CHECK(without.compute_verdict == "computation: not known, as no speed of one GPU was measured");
+  const SizesDiagnosis lone = diagnosed(scenario, {{1, 0.9}, {8, 5}});
+  CHECK(lone.scaling_verdict == "scaling: not known, as 8 GPUs alone of the measured sizes were simulated");
+}
+
 TEST_CASE("the log of a training on so many GPUs is the speed of that size") {
   const test::TemporaryFolder folder;
   std::string log = "world_size: 8\n";
