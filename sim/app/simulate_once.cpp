@@ -64,6 +64,8 @@ double uncertainty_by_profile(const Scenario& scenario, bool is_quiet, const Bud
 
 namespace {
 
+constexpr double kLongRun = 1800;  // s
+
 /// One run of the engine.
 RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& progress, const Budget& budget) {
   std::int64_t updates = 0;
@@ -75,6 +77,8 @@ RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& 
     if (!progress.is_due()) return;
     if (!messages) messages = expected_messages(scenario);
     const double share = *messages > 0 ? static_cast<double>(run.messages) / *messages : 0;
+    if (share > 0 && progress.elapsed().count() * (1 / share - 1) > kLongRun)
+      progress.note("; --runs 1 simulates a few steps of each set of machines instead");
     progress.update(updates, scenario.training.steps, within_step(scenario, run), std::min(share, 1.0));
   };
   return simulate(scenario, options);
