@@ -225,8 +225,8 @@ class GpuLog {
   }
 
   void read_line(std::string_view line) {
-    constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
-    if (line.size() > kLongestLine) return;
+    constexpr std::size_t kLongestRow = std::size_t{64} * 1024;
+    if (line.size() > kLongestRow) return;
     if (const GpuTool tool = tool_of(line); tool != GpuTool::kNone) {
       read_header(line, tool);
       return;

@@ -23,7 +23,7 @@ namespace {
 using enum LogMeaning;
 
 constexpr std::size_t kLargestLog = 256 * kMiB;
-constexpr double kLeast = 1e-9, kMost = 1e15;  // of seconds and rates; others are no speeds
+constexpr double kLeastLogged = 1e-9, kMostLogged = 1e15;  // of seconds and rates; others are no speeds
 
 /// The one whole number that a / b may be by the digits of both; none if there is another one, or none.
 std::optional<double> whole_ratio(const LoggedValue& a, const LoggedValue& b) {
@@ -172,7 +172,7 @@ class SpeedReader {
     if (step.span == LogSpan::kAllSoFar && log_.run_time > log_.pauses && log_.pauses > 0) without_pauses(speed);
     complete(speed, tokens);
     for (LoggedValue* value : {&speed.seconds, &speed.samples_per_s, &speed.tokens_per_s})
-      if (!(value->value >= kLeast && value->value <= kMost)) *value = {};
+      if (!(value->value >= kLeastLogged && value->value <= kMostLogged)) *value = {};
     return speed;
   }
 
