@@ -2,14 +2,12 @@
 // A profile from a few runs of one's own: what one GPU takes for a step and what the exchange costs are fitted together. Each
 // value has what the profile said before as its prior, so that what the runs do not tell stays as it was.
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "calibration/fit.hpp"
+#include "calibration/own_runs.hpp"
 #include "calibration/study.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/base/budget.hpp"
@@ -17,34 +15,6 @@
 #include "sim/pool/pool.hpp"
 
 namespace rehearse {
-
-/// A run that was measured.
-struct OwnRun {
-  int gpus = 0;
-  std::optional<double> batch{};          // samples of a step of all GPUs; none: as the scenario has
-  std::optional<double> batch_per_gpu{};  // the same of one GPU
-  std::vector<std::pair<std::string, std::string>> settings;  // places of the scenario, and what they hold
-  double value = 0;                                           // of the metric
-  std::string place;                                          // "runs.csv:3"
-};
-
-struct OwnRuns {
-  std::string metric;  // "samples_per_s", "steps_per_s" or "iteration_time_s"
-  std::vector<OwnRun> runs;
-  std::string file;                  // the first that was read
-  std::vector<std::string> remarks;  // a line each
-};
-
-/// Reads tables with a row for each run, and logs of trainings, "8=train.log" on 8 GPUs (calibration/job_log.hpp), whose first
-/// `skip_steps` steps are left out. Columns of a table:
-///   gpus                                                            of the whole job
-///   samples_per_s, steps_per_s, step_time_s, step_time_ms           one of them; all files state the same quantity
-///   global_batch or batch_per_gpu                                   samples of a step; without them the scenario's
-///   /json/pointer                                                   a place of the scenario
-/// Other columns are named in the remarks. Throws InputError.
-OwnRuns read_own_runs(const std::vector<std::string>& files, std::int64_t skip_steps);
-/// Those of one table.
-OwnRuns own_runs_of(const CsvTable& table);
 
 /// A value of the profile that was fitted.
 struct OwnValue {

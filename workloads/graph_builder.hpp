@@ -316,6 +316,8 @@ class GraphBuilder {
   Workload finish(std::span<const Tensor> outputs, bool has_fused_loss = false, bool has_composed_loss = false);
 
  private:
+  static constexpr std::int64_t kBytesPerIdentifier = 8;  // of a word
+
   /// A forward layer and what its backward pass needs.
   struct Layer {
     enum class Type {

@@ -3,7 +3,9 @@
 // importers of such graphs share.
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +20,11 @@
 namespace rehearse {
 
 using FrameworkShape = std::vector<std::int64_t>;
+
+/// Scalars of a shape that is known to be small enough.
+inline std::int64_t count_of(const FrameworkShape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+}
 
 /// An operator as the framework has it. Parameters are inputs too, in the order that PyTorch's functions, ONNX and
 /// TensorFlow agree on: x, weight, bias.
@@ -81,7 +88,10 @@ class FrameworkGraph {
     std::string layer{};                // of a tensor, or the parameter
     std::vector<std::string> others{};  // further parameters that went into it
   };
-  struct Operands;  // of one operator, by what they are
+  /// Of one operator, by what they are: names of values.
+  struct Operands {
+    std::vector<std::string> tensors, parameters;
+  };
 
   [[noreturn]] void fail(const FrameworkOperator& op, const std::string& message) const;
   FrameworkShape sample_shape(const std::string& name, const FrameworkShape& shape) const;

@@ -78,8 +78,8 @@ void find_batch(FrameworkGraph& graph, const std::vector<JsonReader>& nodes) {
     }
     if (node.required<bool>("batch_first")) continue;
     const JsonReader* at = &node;
-    constexpr int kMostPassed = 64;
-    for (int passed = 0; passed < kMostPassed; ++passed) {
+    constexpr int kMostCasts = 64;
+    for (int passed = 0; passed < kMostCasts; ++passed) {
       if (at->required<std::string>("op") == "placeholder") {
         if (const FrameworkShape shape = sizes(*at, "shape"); shape.size() > 1 && shape[1] > 0)
           graph.set_batch(shape[1]);

@@ -13,7 +13,7 @@
 #include "calibration/measurements.hpp"
 #include "calibration/microbench/measured_tables.hpp"
 #include "calibration/microbench/study_files.hpp"
-#include "calibration/own_fit.hpp"
+#include "calibration/own_runs.hpp"
 #include "calibration/study.hpp"
 #include "calibration/training_fit.hpp"
 #include "calibration/training_log.hpp"

@@ -1,0 +1,254 @@
+// How long a planned collective takes on links.
+
+#include "sim/collective/collective.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace rehearse {
+
+Seconds latency_of(const CollectivePhase& phase, PathIndex edge, const Network& network) {
+  return phase.mean_latency.value_or(network.latency(edge)) * phase.hops;
+}
+
+Bytes message_size(const CollectivePhase& phase, Bytes payload) {
+  const Bytes data{(phase.pieces * payload.value() + phase.parts - 1) / phase.parts};
+  return phase.messaging.on_wire(std::max(Bytes{1}, data));
+}
+
+namespace {
+
+/// Links that the phase crosses, in order: of large clusters few.
+std::vector<int> links_of(const CollectivePhase& phase, const Network& network) {
+  std::vector<int> links;
+  for (const PathIndex edge : phase.edges) {
+    const std::vector<int>& crossed = network.path(edge).links;
+    links.insert(links.end(), crossed.begin(), crossed.end());
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  return links;
+}
+
+std::vector<double> capacities_of(const std::vector<int>& links, const Network& network) {
+  std::vector<double> capacities;
+  for (const int link : links)
+    capacities.push_back(network.topology().links()[static_cast<std::size_t>(link)].rate.value());
+  return capacities;
+}
+
+/// The rates that max-min sharing gives the messages of a phase. `unit`: of data, which takes about a second, so that no date is far
+/// from 1.
+class PhaseRates {
+ public:
+  PhaseRates(const CollectivePhase& phase, const Network& network, double unit, const std::vector<int>& watched)
+      : network_{network}, links_{links_of(phase, network)}, flows_{capacities_of(links_, network)}, unit_{unit} {
+    for (const int link : watched)
+      if (std::binary_search(links_.begin(), links_.end(), link)) flows_.watch(place_of(link));
+    solve(phase);
+  }
+
+  std::vector<double> per_byte;
+  std::vector<CollectiveSharing::LinkShare> shares;
+
+ private:
+  int place_of(int link) const {
+    return static_cast<int>(std::lower_bound(links_.begin(), links_.end(), link) - links_.begin());
+  }
+
+  void solve(const CollectivePhase& phase) {
+    std::vector<std::size_t> edge_of;  // [flows]
+    std::vector<int> places;
+    per_byte.resize(phase.edges.size());
+    for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+      const Path& path = network_.path(phase.edges[e]);
+      places.clear();
+      for (const int link : path.links) places.push_back(place_of(link));
+      const int times = times_of(phase, e);
+      const auto flow = flows_.start(places, unit_ * times,
+                                     path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever, times);
+      if (edge_of.size() <= flow) edge_of.resize(flow + std::size_t{1});
+      edge_of[flow] = e;
+    }
+    std::vector<MaxMinFlows::FlowIndex> ended;
+    for (double now = 0; flows_.live() > 0;) {
+      now = next_completion(now);
+      ended.clear();
+      flows_.pop_completed(now, ended);
+      for (const auto flow : ended) per_byte[edge_of[flow]] = now / unit_;
+      if (flows_.live() == 0) (void)next_completion(now);
+    }
+  }
+
+  double next_completion(double now) {
+    const double next = flows_.next_completion(now);
+    for (const std::uint32_t link : flows_.take_changed()) {
+      CollectiveSharing::LinkShare& share = current_[link];
+      share.end = now / unit_;
+      if (share.rate > 0 && share.end > share.begin) shares.push_back(share);
+      share = {links_[link], now / unit_, 0, flows_.used(link)};
+    }
+    return next;
+  }
+
+  const Network& network_;
+  std::vector<int> links_;
+  MaxMinFlows flows_;
+  double unit_;
+  std::map<std::uint32_t, CollectiveSharing::LinkShare> current_;  // by watched link
+};
+
+}  // namespace
+
+namespace {
+
+/// Of the edges between machines, or of the others, the slowest.
+double slowest_per_byte(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network,
+                        bool crosses_network) {
+  double slowest = 0;
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+    const PathIndex edge = phase.edges[e];
+    if (network.topology().crosses_network(network.source(edge), network.destination(edge)) == crosses_network)
+      slowest = std::max(slowest, per_byte[e]);
+  }
+  return slowest;
+}
+
+double fill_per_byte_of(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network) {
+  if (phase.hops == 1) return 0;
+  const double inside = slowest_per_byte(phase, per_byte, network, false),
+               between = slowest_per_byte(phase, per_byte, network, true);
+  const double way = (phase.steps.nvlink + phase.steps.pcie) * inside + phase.steps.network * between;
+  return std::max(way - std::max(inside, between), 0.0);
+}
+
+}  // namespace
+
+CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
+                                     const std::vector<int>& watched) {
+  double unit = 0;
+  for (const TopologyLink& link : network.topology().links()) unit = std::max(unit, link.rate.value());
+  if (network.topology().links().empty()) unit = 1;
+  for (const CollectivePhase& phase : plan) {
+    if (&phase == plan.data())
+      for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+        const Bytes passes = network.topology().burst(network.path(phase.edges[e]));
+        burst = e == 0 ? passes : std::min(burst, passes);
+      }
+    PhaseRates rates{phase, network, unit, watched};
+    std::vector<std::pair<double, double>> all;
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      all.emplace_back(latency_of(phase, phase.edges[e], network).value(), rates.per_byte[e]);
+    std::sort(all.begin(), all.end(), std::greater<>{});
+    std::vector<std::pair<double, double>> frontier;  // falling latency, rising time per byte
+    for (const auto& edge : all)
+      if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
+    slowest.push_back(std::move(frontier));
+    shares.push_back(std::move(rates.shares));
+    fill_per_byte.push_back(fill_per_byte_of(phase, rates.per_byte, network));
+    per_byte.push_back(std::move(rates.per_byte));
+  }
+}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& network, const CollectiveProtocol& protocol,
+                                 const std::vector<int>& watched)
+    : CollectiveTimer{plan, std::make_shared<const CollectiveSharing>(plan, network, watched), protocol} {}
+
+CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, std::shared_ptr<const CollectiveSharing> sharing,
+                                 const CollectiveProtocol& protocol)
+    : plan_{plan}, sharing_{std::move(sharing)}, overlap_{protocol.overlap}, piece_{protocol.piece} {
+  for (const CollectivePhase& phase : plan) step_.push_back(phase.steps.time(protocol).value());
+}
+
+Seconds CollectiveTimer::duration(Bytes payload) const {
+  double total = 0;
+  for (std::size_t p = 0; p < plan_.size(); ++p)
+    total += round(p, payload).value() * static_cast<double>(plan_[p].repeat);
+  if (sharing_->burst > Bytes{}) {
+    const Bytes size = message_size(plan_[0], payload);
+    total += time_of_message(0, size - std::min(size, sharing_->burst)) - time_of_message(0, size);
+  }
+  return Seconds{total};
+}
+
+Seconds CollectiveTimer::round(std::size_t phase, Bytes payload) const {
+  return Seconds{time_of_message(phase, message_size(plan_[phase], payload))};
+}
+
+double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
+  double longest = 0;
+  const double hidden = step_[phase] * overlap_;
+  for (const auto& [latency, per_byte] : sharing_->slowest[phase])
+    longest = std::max(longest, latency + step_[phase] + std::max(as_double(size) * per_byte - hidden, 0.0));
+  return longest + fill(phase, size).value();
+}
+
+Seconds CollectiveTimer::fill(std::size_t phase, Bytes size) const {
+  return Seconds{as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase]};
+}
+
+void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
+                            const std::function<void(int link, const RatePulses&)>& on_rate) const {
+  const double size = as_double(message_size(plan_[phase], payload));
+  for (const CollectiveSharing::LinkShare& share : sharing_->shares[phase])
+    on_rate(share.link, {.start = start.value() + size * share.begin,
+                         .length = size * (share.end - share.begin),
+                         .rate = share.rate,
+                         .count = plan_[phase].repeat,
+                         .every = round(phase, payload).value()});
+}
+
+bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold) {
+  using Edge = std::array<int, 4>;
+  const std::vector<TopologyLink>& links = network.topology().links();
+  return std::all_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
+    std::vector<Edge> edges, shifted;
+    for (const PathIndex edge : phase.edges) {
+      for (const int link : network.path(edge).links)
+        if (links[static_cast<std::size_t>(link)].machine < 0 && !links[static_cast<std::size_t>(link)].never_binds)
+          return false;
+      const Endpoint from = network.source(edge), to = network.destination(edge);
+      edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
+      shifted.push_back(
+          {fold.shifted(from.machine, fold.block), from.gpu, fold.shifted(to.machine, fold.block), to.gpu});
+    }
+    std::sort(edges.begin(), edges.end());
+    std::sort(shifted.begin(), shifted.end());
+    return edges == shifted;
+  });
+}
+
+namespace {
+
+/// Edges over the same links, as far as the weight of a flow goes, are one.
+void join_equal(CollectivePhase& phase, const Network& network) {
+  constexpr auto kMostAtOnce = static_cast<int>(1 / MaxMinFlows::kLeastWeight);
+  std::map<std::pair<MachineIndex, std::vector<int>>, std::size_t> places;  // by source and links: of the latest edge
+  std::vector<PathIndex> edges;
+  for (const PathIndex edge : phase.edges) {
+    const auto [place, is_new] =
+        places.try_emplace(std::pair{network.source(edge).machine, network.path(edge).links}, edges.size());
+    if (!is_new && phase.times[place->second] < kMostAtOnce) {
+      ++phase.times[place->second];
+      continue;
+    }
+    place->second = edges.size();
+    edges.push_back(edge);
+    phase.times.push_back(1);
+  }
+  phase.edges = std::move(edges);
+}
+
+}  // namespace
+
+void keep_folded(CollectivePlan& plan, const Network& network) {
+  for (CollectivePhase& phase : plan) {
+    std::erase_if(phase.edges, [&](PathIndex edge) { return !network.stands(network.source(edge)); });
+    if (network.fold().joins_gpus) join_equal(phase, network);
+  }
+}
+
+}  // namespace rehearse
