@@ -246,8 +246,7 @@ int run(const ProvisionCommand& command) {
       files.write("summary.json", json);
       files.write("plans.csv", plans_csv(provision_case, result));
       files.write("report.html", provision_report(provision_case, options, result));
-      if (result.answer)
-        files.write("scenario.json", to_json_text(answer));
+      if (result.answer) files.write("scenario.json", to_json_text(answer));
       files.commit();
       written = files.names();
     }

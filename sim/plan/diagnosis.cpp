@@ -442,8 +442,8 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     if (!explanations) return std::nullopt;
     diagnosis.explanations = std::move(*explanations);
   }
-  diagnosis.verdict = verdict_of(diagnosis, ratio, scenario.profile.name,
-                                 !knows_computation && can_run_on_one_gpu(scenario, catalog));
+  diagnosis.verdict =
+      verdict_of(diagnosis, ratio, scenario.profile.name, !knows_computation && can_run_on_one_gpu(scenario, catalog));
 
   for (std::size_t i = 0; i < clusters.variants.size(); ++i)
     if (auto remedy = judged(clusters, i, runs, diagnosis.simulated, file_name, catalog))

@@ -16,9 +16,9 @@ namespace rehearse {
 
 /// One side of a comparison.
 struct ComparedRun {
-  std::string label;     // the path that the user gave
-  std::string scenario;  // effective, JSON text; of a replay what was asked, what_if.json
-  std::string summary;   // JSON text, as an output folder holds it; empty for a scenario file
+  std::string label;                    // the path that the user gave
+  std::string scenario;                 // effective, JSON text; of a replay what was asked, what_if.json
+  std::string summary;                  // JSON text, as an output folder holds it; empty for a scenario file
   std::vector<std::string> warnings{};  // of the scenario
   bool is_replay = false;
 };
