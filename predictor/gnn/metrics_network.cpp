@@ -18,6 +18,7 @@
 
 #include "predictor/features.hpp"
 #include "predictor/gnn/detail/column_scale.hpp"
+#include "predictor/gnn/detail/metrics_layers.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
@@ -26,7 +27,12 @@ namespace rehearse {
 
 namespace {
 
+using detail::Counts;
+using detail::GraphInputs;
+using detail::GraphTensor;
+using detail::kGraphTensors;
 using detail::list_of;
+using detail::MetricsLayers;
 using detail::numbers_of;
 using detail::Scale;
 using detail::scale_of;
@@ -35,199 +41,17 @@ using detail::stored;
 using detail::texts_of;
 using torch::Tensor;
 
-/// Several graphs as one: the nodes of all of them, one graph after the other.
-struct GraphInputs {
-  Tensor kinds, operators, variables, servers, machines;  // [nodes of a kind, its inputs]; kinds [operators]
-  Tensor flow, reads, writes, placed, hosted;             // [edges, 2] of nodes
-  Tensor part, needed, ready;                             // [operators], [variables] parts of the timelines
-  Tensor timeline;                                        // [graphs * parts, loads]
-  Tensor totals;                                          // [graphs, total inputs]
-  Tensor deviations;                                      // [graphs, total inputs] as Parts::deviations()
-  Tensor server_of, machine_of;                           // [servers], [machines] graph
-  Tensor chief;                                           // [graphs] machine
-  Tensor bases, limits;                                   // [graphs, labels] ln; limits 0 where none
-  Tensor is_limited;                                      // [graphs, labels]
-  Tensor window;                                          // [graphs] ln of steps
-};
-
-/// What each sample has of its own, and by what its entries are shifted in a batch: nodes of which kind come before.
-enum class Counts { kNothing, kOperators, kVariables, kServers, kMachines, kParts };
-struct GraphTensor {
-  Tensor GraphInputs::*tensor;
-  Counts from = Counts::kNothing, to = Counts::kNothing;  // of its columns
-};
-constexpr std::array kGraphTensors{GraphTensor{&GraphInputs::kinds},
-                                   GraphTensor{&GraphInputs::operators},
-                                   GraphTensor{&GraphInputs::variables},
-                                   GraphTensor{&GraphInputs::servers},
-                                   GraphTensor{&GraphInputs::machines},
-                                   GraphTensor{&GraphInputs::flow, Counts::kOperators, Counts::kOperators},
-                                   GraphTensor{&GraphInputs::reads, Counts::kVariables, Counts::kOperators},
-                                   GraphTensor{&GraphInputs::writes, Counts::kOperators, Counts::kVariables},
-                                   GraphTensor{&GraphInputs::placed, Counts::kVariables, Counts::kServers},
-                                   GraphTensor{&GraphInputs::hosted, Counts::kServers, Counts::kMachines},
-                                   GraphTensor{&GraphInputs::part, Counts::kParts},
-                                   GraphTensor{&GraphInputs::needed, Counts::kParts},
-                                   GraphTensor{&GraphInputs::ready, Counts::kParts},
-                                   GraphTensor{&GraphInputs::timeline},
-                                   GraphTensor{&GraphInputs::totals},
-                                   GraphTensor{&GraphInputs::deviations},
-                                   GraphTensor{&GraphInputs::chief, Counts::kMachines},
-                                   GraphTensor{&GraphInputs::bases},
-                                   GraphTensor{&GraphInputs::limits},
-                                   GraphTensor{&GraphInputs::is_limited},
-                                   GraphTensor{&GraphInputs::window}};
-
-/// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
-Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
-  return torch::zeros({groups, rows.size(1)}, rows.options()).index_add(0, index, rows);
-}
-
-/// Sends rows along edges: to each node the sum of what comes.
-Tensor send(const Tensor& rows, const Tensor& edges, std::int64_t nodes) {
-  return sum_by(rows.index_select(0, edges.select(1, 0)), edges.select(1, 1), nodes);
-}
-
 /// Where networks compute: LibTorch's GPU if it has one.
 torch::Device device() {
   static const torch::Device chosen{torch::cuda::is_available() ? torch::kCUDA : torch::kCPU};
   return chosen;
 }
 
-constexpr std::array<std::int64_t, 4> kDilations{1, 2, 4, 1};
-
-/// Each part of `x` [graphs, parts, channels] beside its neighbours that are `dilation` and twice that away, 0 beyond the
-/// ends: [graphs, parts, 5 channels]. A product with it is a convolution, as one large product.
-Tensor five_parts(const Tensor& x, std::int64_t dilation) {
-  const Tensor padded = torch::constant_pad_nd(x, {0, 0, 2 * dilation, 2 * dilation});
-  std::vector<Tensor> shifted;
-  for (std::int64_t i = 0; i < 5; ++i) shifted.push_back(padded.narrow(1, i * dilation, x.size(1)));
-  return torch::cat(shifted, 2);
-}
-
-constexpr double kLeastWidth = 0.004;
-constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
-constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
-constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
-constexpr float kLeastTotal = 1e-3F;
 constexpr float kFarthest = 4;                // deviations that a total is taken to be from its mean at most
 constexpr double kNoLimit = 1e9;              // ln
 constexpr std::size_t kLeastCalibrated = 20;  // samples
 constexpr double kForgottenKinds = 0.1;
 constexpr double kMostFarther = 2;  // times as wide as inside of what was learned
-
-struct Network : torch::nn::Module {
-  Network(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels) {
-    using torch::nn::Linear;
-    const std::int64_t h = options.hidden, c = options.channels, wide = options.readout;
-    const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-    kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()) + 1, h));  // the last: unknown
-    of_operator = register_module("operator", Linear(columns(kOperatorInputs), h));
-    of_variable = register_module("variable", Linear(columns(kVariableInputs), h));
-    of_server = register_module("server", Linear(columns(kServerInputs), h));
-    of_machine = register_module("machine", Linear(columns(kMachineInputs), h));
-    for (int i = 0; i < options.message_rounds; ++i) {
-      Round round;
-      const auto add = [&](const char* name, bool has_bias) {
-        return register_module("round" + std::to_string(i) + "_" + name,
-                               Linear(torch::nn::LinearOptions(h, h).bias(has_bias)));
-      };
-      for (const auto& [name, layer] : kRoundLayers) round.*layer = add(name, std::string{name}.starts_with("own"));
-      rounds.push_back(round);
-    }
-    about = register_module("about", Linear(total_inputs, 64));
-    shift = register_module("shift", Linear(64, c));
-    enter = register_module("enter", Linear(3 * kLoads + 4 + 3 * h, c));
-    for (std::size_t i = 0; i < kDilations.size(); ++i)
-      along.push_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
-    first = register_module("first", Linear(3 * c + total_inputs + 2 * kLoads + 3 * h, wide));
-    middle = register_module("middle", Linear(wide, wide));
-    last = register_module("last", Linear(wide, wide));
-    value = register_module("value", Linear(wide, labels));
-    width = register_module("spread", Linear(wide, labels));
-    presence = register_module("presence", Linear(wide, labels));
-    torch::NoGradGuard no_grad;
-    for (const Linear& output : {value, width, presence}) {
-      output->weight.zero_();
-      output->bias.zero_();
-    }
-  }
-
-  struct Output {
-    Tensor value, width, presence;  // [graphs, labels]
-  };
-  Output forward(const GraphInputs& in) {
-    const std::int64_t graphs = in.totals.size(0);
-    Tensor o = torch::silu(kind(in.kinds) + of_operator(in.operators));
-    Tensor v = torch::silu(of_variable(in.variables));
-    Tensor s = torch::silu(of_server(in.servers)), m = torch::silu(of_machine(in.machines));
-    for (Round& round : rounds) {
-      const Tensor to_operators = send(round.flow(o), in.flow, o.size(0)) + send(round.reads(v), in.reads, o.size(0));
-      const Tensor to_variables =
-          send(round.writes(o), in.writes, v.size(0)) + send(round.holds(s), in.placed.flip(1), v.size(0));
-      const Tensor to_servers =
-          0.1 * send(round.placed(v), in.placed, s.size(0)) + send(round.hosts(m), in.hosted.flip(1), s.size(0));
-      const Tensor to_machines = send(round.hosted(s), in.hosted, m.size(0));
-      o = o + torch::silu(round.own_operator(o) + to_operators);
-      v = v + torch::silu(round.own_variable(v) + to_variables);
-      s = s + torch::silu(round.own_server(s) + to_servers);
-      m = m + torch::silu(round.own_machine(m) + to_machines);
-    }
-    const auto drawn = [&](const Tensor& rows, const Tensor& part) {
-      return (sum_by(rows, part, graphs * kBins) / 8).view({graphs, kBins, -1});
-    };
-    const auto counted = [&](const Tensor& part) { return drawn(torch::ones({part.size(0), 1}, o.options()), part); };
-    const Tensor loads = in.timeline.view({graphs, kBins, kLoads});
-    const Tensor before = loads.cumsum(1), after = loads.flip(1).cumsum(1).flip(1);
-    // What a step takes if it first waits for what is needed up to a part, or last for what is ready from there on.
-    const Tensor waits =
-        torch::stack({before.select(2, 0) + after.select(2, 9), before.select(2, 9) + after.select(2, 3)}, 2);
-    const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(1);
-    const Tensor rows =
-        torch::cat({torch::log1p(loads * static_cast<double>(kBins)), before, after, waits, drawn(o, in.part),
-                    drawn(v, in.needed), drawn(v, in.ready), counted(in.part), counted(in.ready)},
-                   2);
-    Tensor x = torch::silu(enter(rows) + shifts);  // [graphs, parts, channels]
-    for (std::size_t i = 0; i < along.size(); ++i) x = x + torch::silu(along[i](five_parts(x, kDilations[i])));
-    const auto mean_by = [&](const Tensor& of, const Tensor& graph_of) {
-      const Tensor count = sum_by(torch::ones({of.size(0), 1}, of.options()), graph_of, graphs).clamp_min(1);
-      return sum_by(of, graph_of, graphs) / count;
-    };
-    const Tensor longest = torch::cat({loads.sum(1), (before + after).amax(1)}, 1);
-    Tensor z = torch::cat({x.mean(1), x.amax(1), x.std(1), in.totals, torch::log(longest + kLeastTotal),
-                           mean_by(s, in.server_of), mean_by(m, in.machine_of), m.index_select(0, in.chief)},
-                          1);
-    z = torch::silu(first(z));
-    z = z + torch::silu(middle(z));
-    z = z + torch::silu(last(z));
-    return {value(z), torch::softplus(width(z) - 1) + kLeastWidth, presence(z) + kTrust};
-  }
-
-  struct Round {
-    torch::nn::Linear own_operator{nullptr}, own_variable{nullptr}, own_server{nullptr}, own_machine{nullptr};
-    torch::nn::Linear flow{nullptr}, reads{nullptr}, writes{nullptr}, placed{nullptr}, holds{nullptr}, hosted{nullptr},
-        hosts{nullptr};
-  };
-  static constexpr std::array<std::pair<const char*, torch::nn::Linear Round::*>, 11> kRoundLayers{
-      {{"own_operator", &Round::own_operator},
-       {"own_variable", &Round::own_variable},
-       {"own_server", &Round::own_server},
-       {"own_machine", &Round::own_machine},
-       {"flow", &Round::flow},
-       {"reads", &Round::reads},
-       {"writes", &Round::writes},
-       {"placed", &Round::placed},
-       {"holds", &Round::holds},
-       {"hosted", &Round::hosted},
-       {"hosts", &Round::hosts}}};
-  torch::nn::Embedding kind{nullptr};
-  torch::nn::Linear of_operator{nullptr}, of_variable{nullptr}, of_server{nullptr}, of_machine{nullptr};
-  std::vector<Round> rounds;
-  torch::nn::Linear about{nullptr}, shift{nullptr};
-  torch::nn::Linear enter{nullptr};
-  std::vector<torch::nn::Linear> along;
-  torch::nn::Linear first{nullptr}, middle{nullptr}, last{nullptr}, value{nullptr}, width{nullptr}, presence{nullptr};
-};
 
 Tensor tensor_of(const std::vector<float>& values, std::int64_t columns) {
   return torch::tensor(values).view({-1, columns});
@@ -273,7 +97,7 @@ struct MetricsNetwork::Parts {
   double edge = 1;                    // distance that 99 % of the training samples do not exceed
   /// Of |ln label - ln prediction| / width over samples that were not trained on: [labels, kCoverages].
   std::vector<double> quantiles;
-  std::shared_ptr<Network> network;
+  std::shared_ptr<MetricsLayers> network;
   std::unique_ptr<torch::optim::AdamW> optimizer;
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
@@ -290,8 +114,8 @@ struct MetricsNetwork::Parts {
 
   void make_network() {
     torch::manual_seed(options.seed);
-    network = std::make_shared<Network>(options, static_cast<std::int64_t>(reader.total_inputs()),
-                                        static_cast<std::int64_t>(labels.size()));
+    network = std::make_shared<MetricsLayers>(options, static_cast<std::int64_t>(reader.total_inputs()),
+                                              static_cast<std::int64_t>(labels.size()));
     network->to(device());
   }
   void make_optimizer() {
@@ -392,7 +216,7 @@ struct MetricsNetwork::Parts {
       before[Counts::kVariables] += fresh.variables.size(0);
       before[Counts::kServers] += fresh.servers.size(0);
       before[Counts::kMachines] += fresh.machines.size(0);
-      before[Counts::kParts] += kBins;
+      before[Counts::kParts] += static_cast<std::int64_t>(kTimelineBins);
     }
     GraphInputs in;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -449,7 +273,7 @@ struct MetricsNetwork::Parts {
   }
 
   /// ln of the prediction where the state occurs: [samples, labels].
-  static Tensor log_prediction(const GraphInputs& in, const Network::Output& out) {
+  static Tensor log_prediction(const GraphInputs& in, const MetricsLayers::Output& out) {
     return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value) + in.limits, out.value + in.bases);
   }
 
@@ -467,7 +291,7 @@ struct MetricsNetwork::Parts {
   Tensor loss(const Dataset& dataset, std::span<const std::size_t> samples, bool is_learning) {
     GraphInputs in = batch(dataset, samples, true);
     if (is_learning) forget_kinds(in, samples);
-    const Network::Output out = network->forward(in);
+    const MetricsLayers::Output out = network->forward(in);
     const auto count_of_labels = static_cast<std::int64_t>(labels.size());
     std::vector<float> logs, known_labels, positive, weights;
     for (const std::size_t s : samples) {
@@ -640,7 +464,7 @@ std::vector<PredictedMetrics> MetricsNetwork::predict(const Dataset& dataset, st
   for (std::size_t first = 0; first < samples.size(); first += 32) {
     const std::size_t count = std::min<std::size_t>(32, samples.size() - first);
     const GraphInputs in = parts_->batch(dataset, samples.subspan(first, count), false);
-    const Network::Output out = parts_->network->forward(in);
+    const MetricsLayers::Output out = parts_->network->forward(in);
     const auto on_host = [](const Tensor& tensor) { return tensor.to(torch::kCPU).contiguous(); };
     const Tensor logs = on_host(Parts::log_prediction(in, out)), widths = on_host(out.width);
     const Tensor presences = on_host(out.presence), ln_limits = on_host(in.limits), windows = on_host(in.window);

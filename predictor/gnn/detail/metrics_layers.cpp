@@ -1,0 +1,121 @@
+#include "predictor/gnn/detail/metrics_layers.hpp"
+
+#include <torch/nn/init.h>
+
+namespace rehearse::detail {
+
+namespace {
+
+/// Sums the rows of `rows` [n, f] into `groups` sums by `index` [n].
+Tensor sum_by(const Tensor& rows, const Tensor& index, std::int64_t groups) {
+  return torch::zeros({groups, rows.size(1)}, rows.options()).index_add(0, index, rows);
+}
+
+/// Sends rows along edges: to each node the sum of what comes.
+Tensor send(const Tensor& rows, const Tensor& edges, std::int64_t nodes) {
+  return sum_by(rows.index_select(0, edges.select(1, 0)), edges.select(1, 1), nodes);
+}
+
+constexpr std::array<std::int64_t, 4> kDilations{1, 2, 4, 1};
+
+/// Each part of `x` [graphs, parts, channels] beside its neighbours that are `dilation` and twice that away, 0 beyond the
+/// ends: [graphs, parts, 5 channels]. A product with it is a convolution, as one large product.
+Tensor five_parts(const Tensor& x, std::int64_t dilation) {
+  const Tensor padded = torch::constant_pad_nd(x, {0, 0, 2 * dilation, 2 * dilation});
+  std::vector<Tensor> shifted;
+  for (std::int64_t i = 0; i < 5; ++i) shifted.push_back(padded.narrow(1, i * dilation, x.size(1)));
+  return torch::cat(shifted, 2);
+}
+
+constexpr double kLeastWidth = 0.004;
+constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
+constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
+constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
+constexpr float kLeastTotal = 1e-3F;
+
+}  // namespace
+
+MetricsLayers::MetricsLayers(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels) {
+  using torch::nn::Linear;
+  const std::int64_t h = options.hidden, c = options.channels, wide = options.readout;
+  const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()) + 1, h));  // the last: unknown
+  of_operator = register_module("operator", Linear(columns(kOperatorInputs), h));
+  of_variable = register_module("variable", Linear(columns(kVariableInputs), h));
+  of_server = register_module("server", Linear(columns(kServerInputs), h));
+  of_machine = register_module("machine", Linear(columns(kMachineInputs), h));
+  for (int i = 0; i < options.message_rounds; ++i) {
+    Round round;
+    const auto add = [&](const char* name, bool has_bias) {
+      return register_module("round" + std::to_string(i) + "_" + name,
+                             Linear(torch::nn::LinearOptions(h, h).bias(has_bias)));
+    };
+    for (const auto& [name, layer] : kRoundLayers) round.*layer = add(name, std::string{name}.starts_with("own"));
+    rounds.push_back(round);
+  }
+  about = register_module("about", Linear(total_inputs, 64));
+  shift = register_module("shift", Linear(64, c));
+  enter = register_module("enter", Linear(3 * kLoads + 4 + 3 * h, c));
+  for (std::size_t i = 0; i < kDilations.size(); ++i)
+    along.push_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
+  first = register_module("first", Linear(3 * c + total_inputs + 2 * kLoads + 3 * h, wide));
+  middle = register_module("middle", Linear(wide, wide));
+  last = register_module("last", Linear(wide, wide));
+  value = register_module("value", Linear(wide, labels));
+  width = register_module("spread", Linear(wide, labels));
+  presence = register_module("presence", Linear(wide, labels));
+  torch::NoGradGuard no_grad;
+  for (const Linear& output : {value, width, presence}) {
+    output->weight.zero_();
+    output->bias.zero_();
+  }
+}
+
+MetricsLayers::Output MetricsLayers::forward(const GraphInputs& in) {
+  const std::int64_t graphs = in.totals.size(0);
+  Tensor o = torch::silu(kind(in.kinds) + of_operator(in.operators));
+  Tensor v = torch::silu(of_variable(in.variables));
+  Tensor s = torch::silu(of_server(in.servers)), m = torch::silu(of_machine(in.machines));
+  for (Round& round : rounds) {
+    const Tensor to_operators = send(round.flow(o), in.flow, o.size(0)) + send(round.reads(v), in.reads, o.size(0));
+    const Tensor to_variables =
+        send(round.writes(o), in.writes, v.size(0)) + send(round.holds(s), in.placed.flip(1), v.size(0));
+    const Tensor to_servers =
+        0.1 * send(round.placed(v), in.placed, s.size(0)) + send(round.hosts(m), in.hosted.flip(1), s.size(0));
+    const Tensor to_machines = send(round.hosted(s), in.hosted, m.size(0));
+    o = o + torch::silu(round.own_operator(o) + to_operators);
+    v = v + torch::silu(round.own_variable(v) + to_variables);
+    s = s + torch::silu(round.own_server(s) + to_servers);
+    m = m + torch::silu(round.own_machine(m) + to_machines);
+  }
+  const auto drawn = [&](const Tensor& rows, const Tensor& part) {
+    return (sum_by(rows, part, graphs * kBins) / 8).view({graphs, kBins, -1});
+  };
+  const auto counted = [&](const Tensor& part) { return drawn(torch::ones({part.size(0), 1}, o.options()), part); };
+  const Tensor loads = in.timeline.view({graphs, kBins, kLoads});
+  const Tensor before = loads.cumsum(1), after = loads.flip(1).cumsum(1).flip(1);
+  // What a step takes if it first waits for what is needed up to a part, or last for what is ready from there on.
+  const Tensor waits =
+      torch::stack({before.select(2, 0) + after.select(2, 9), before.select(2, 9) + after.select(2, 3)}, 2);
+  const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(1);
+  const Tensor rows =
+      torch::cat({torch::log1p(loads * static_cast<double>(kBins)), before, after, waits, drawn(o, in.part),
+                  drawn(v, in.needed), drawn(v, in.ready), counted(in.part), counted(in.ready)},
+                 2);
+  Tensor x = torch::silu(enter(rows) + shifts);  // [graphs, parts, channels]
+  for (std::size_t i = 0; i < along.size(); ++i) x = x + torch::silu(along[i](five_parts(x, kDilations[i])));
+  const auto mean_by = [&](const Tensor& of, const Tensor& graph_of) {
+    const Tensor count = sum_by(torch::ones({of.size(0), 1}, of.options()), graph_of, graphs).clamp_min(1);
+    return sum_by(of, graph_of, graphs) / count;
+  };
+  const Tensor longest = torch::cat({loads.sum(1), (before + after).amax(1)}, 1);
+  Tensor z = torch::cat({x.mean(1), x.amax(1), x.std(1), in.totals, torch::log(longest + kLeastTotal),
+                         mean_by(s, in.server_of), mean_by(m, in.machine_of), m.index_select(0, in.chief)},
+                        1);
+  z = torch::silu(first(z));
+  z = z + torch::silu(middle(z));
+  z = z + torch::silu(last(z));
+  return {value(z), torch::softplus(width(z) - 1) + kLeastWidth, presence(z) + kTrust};
+}
+
+}  // namespace rehearse::detail
