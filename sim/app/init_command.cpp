@@ -1,16 +1,18 @@
-// rehearse init: a starter scenario.
+// rehearse init: files to start from.
 
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "sim/app/setup.hpp"
+#include "sim/app/starters.hpp"
 #include "sim/app/verb.hpp"
+#include "sim/base/about.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
-#include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -20,32 +22,47 @@ namespace {
 
 struct InitCommand {
   CommonOptions common;
-  std::string name = "scenario";
+  std::string name = "scenario", kind = "scenario";
 };
 
 void add_options(Options options, InitCommand& command) {
   options.add_option("NAME", command.name, "File name without .json").shows_default();
+  options
+      .add_option("--kind", command.kind, "KIND",
+                  "What to write: " + joined(starter_kinds()) + "; of a catalog NAME is its folder")
+      .shows_default();
   add_json(options, command.common);
 }
 
 int run(const InitCommand& command) {
   const std::string& given = command.name;
   const std::string name = given.ends_with(".json") ? given.substr(0, given.size() - 5) : given;
-  const std::string file = fs::path{name}.filename().string();
-  if (file.empty() || file == "." || file == "..")
+  const std::string last = fs::path{name}.filename().string();
+  if (last.empty() || last == "." || last == "..")
     throw InputError{"init: expected a file name, without .json; found " + in_quotes(given)};
-  const fs::path path = name + ".json";
-  if (fs::exists(path)) throw InputError{path.string() + ": exists already; choose another name"};
-  write_file(path, starter_scenario(file));
-  show(command.common, {{"file", path.string()}}, [&] { std::printf("%s\n", printable(path.string()).c_str()); });
+  const std::vector<StarterFile> files = about("--kind", [&] { return starter_files(command.kind, name); });
+  for (const StarterFile& file : files)
+    if (fs::exists(file.path)) throw InputError{file.path + ": exists already; choose another name"};
+  const auto made = command.kind == "catalog" ? make_folder(name) : std::nullopt;
+  Json names = Json::array();
+  for (const StarterFile& file : files) {
+    write_file(file.path, file.text);
+    names.push_back(file.path);
+  }
+  show(command.common, {{"file", files.front().path}, {"files", names}}, [&] {
+    for (const StarterFile& file : files) std::printf("%s\n", printable(file.path).c_str());
+  });
   return kSuccess;
 }
 
 }  // namespace
 
 CommandVerb init_verb() {
-  return make_verb<InitCommand>(
-      "init", "Write a commented starter scenario, NAME.json\n\nExample: rehearse init my-run", add_options, run);
+  return make_verb<InitCommand>("init",
+                                "Write a commented file to start from, NAME.json, and the files that it names\n\n"
+                                "Example: rehearse init my-run\n"
+                                "         rehearse init my-sweep --kind sweep",
+                                add_options, run);
 }
 
 }  // namespace rehearse

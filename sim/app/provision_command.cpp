@@ -16,6 +16,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/plan/launch_commands.hpp"
 #include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
@@ -246,7 +247,10 @@ int run(const ProvisionCommand& command) {
       files.write("summary.json", json);
       files.write("plans.csv", plans_csv(provision_case, result));
       files.write("report.html", provision_report(provision_case, options, result));
-      if (result.answer) files.write("scenario.json", to_json_text(answer));
+      if (result.answer) {
+        files.write("scenario.json", to_json_text(answer));
+        write_launch(read_scenario(answer, provision_case.file_name, catalog), files);
+      }
       files.commit();
       written = files.names();
     }
@@ -276,6 +280,9 @@ CommandVerb provision_verb() {
       "With --target-loss: asynchronous servers. Prints the answer, the frontier of cost, time and risk, and what "
       "other "
       "planners choose. Machines may be those of the scenario's groups of workers, or those of a provision file\n"
+      "-o writes launch.sh and sky.yaml, too, which start the answer's machines at AWS, Google Cloud or Azure; nothing "
+      "is "
+      "started here\n"
       "Exit code 3 if no plan meets the goal; by how much it is missed is printed\n\n"
       "Example: rehearse provision --model llama3_70b --tokens 1T --gpus 512 --gpu H100 --provider aws -o "
       "results/llama\n"

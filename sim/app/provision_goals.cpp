@@ -19,6 +19,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/goal.hpp"
+#include "sim/plan/launch_commands.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -376,13 +377,16 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
                  "(rehearse list spot_pools)\n");
 }
 
-std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json) {
+std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json,
+                                       const Catalog& catalog) {
   OutputFolder files{folder};
   files.write("summary.json", json);
   files.write("plans.csv", plans_csv(answer));
   if (answer.answer) {
     const GoalPlan& plan = answer.plans[*answer.answer];
-    files.write("plan.json", to_json_text(plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value())));
+    const Json scenario = plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value());
+    files.write("plan.json", to_json_text(scenario));
+    write_launch(read_scenario(scenario, plan.candidate.file_name, catalog), files);
   }
   files.commit();
   return files.names();
@@ -467,7 +471,7 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
   progress.clear();
   const std::string json = to_json_text(to_json(answer, prepared.goal));
   std::vector<std::string> written;
-  if (common.output) written = write_results(*common.output, answer, json);
+  if (common.output) written = write_results(*common.output, answer, json, catalog);
   if (common.prints_json) {
     std::fputs(json.c_str(), stdout);
   } else {

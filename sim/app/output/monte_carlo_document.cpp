@@ -12,7 +12,8 @@ namespace rehearse {
 
 namespace {
 
-std::string number(double value) { return std::isfinite(value) ? display(value) : "never"; }
+std::string or_never(double value) { return std::isfinite(value) ? display(value) : "never"; }
+std::string time_or_never(double seconds) { return std::isfinite(seconds) ? time_text(seconds) : "never"; }
 
 /// A mean over all runs, of which some may have been given up.
 std::string mean_text(double mean, bool is_lower_bound) { return (is_lower_bound ? ">= " : "") + display(mean); }
@@ -142,12 +143,12 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
     return sum / count;
   };
   const RunPercentiles time = time_percentiles(result);
-  const auto hours = [](double seconds) { return number(seconds / 3600); };
+  const auto hours = [](double seconds) { return or_never(seconds / 3600); };
   table.rows.push_back({"finish time, h", hours(time.p5), hours(time.p50), hours(time.p95),
                         mean_text(mean_of([](const RunOutcome& run) { return run.time_s / 3600; }), unfinished > 0)});
   if (const auto cost = cost_percentiles(result)) {
     table.rows.push_back(
-        {"cost, USD", number(cost->p5), number(cost->p50), number(cost->p95),
+        {"cost, USD", or_never(cost->p5), or_never(cost->p50), or_never(cost->p95),
          mean_text(mean_of([](const RunOutcome& run) { return run.cost_usd->total(); }), unfinished > 0)});
     const auto part = [&](const char* name, double CostSplit::*of) {
       table.rows.push_back(
@@ -193,18 +194,18 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
                     .subtitle = std::to_string(result.runs.size()) + " runs of " + std::to_string(result.samples) +
                                 " samples, " + describe_strategy(scenario.training.strategy)};
   const RunPercentiles time = time_percentiles(result);
-  document.headlines = {{"finish time, median", number(time.p50 / 3600) + " h"},
-                        {"finish time, 5 % to 95 %", number(time.p5 / 3600) + " to " + number(time.p95 / 3600) + " h"}};
+  document.headlines = {{"finish time, median", time_or_never(time.p50)},
+                        {"finish time, 5 % to 95 %", time_or_never(time.p5) + " to " + time_or_never(time.p95)}};
   if (const auto cost = cost_percentiles(result)) {
-    document.headlines.push_back({"cost, median", number(cost->p50) + " USD"});
-    document.headlines.push_back({"cost, 5 % to 95 %", number(cost->p5) + " to " + number(cost->p95) + " USD"});
+    document.headlines.push_back({"cost, median", or_never(cost->p50) + " USD"});
+    document.headlines.push_back({"cost, 5 % to 95 %", or_never(cost->p5) + " to " + or_never(cost->p95) + " USD"});
   }
   if (deadline) document.headlines.push_back({"in time", percent_text(probability_by(result, *deadline))});
   document.verdict = std::isfinite(time.p95)
-                         ? "Half of the runs end within " + number(time.p50 / 3600) + " h, nine of ten between " +
-                               number(time.p5 / 3600) + " and " + number(time.p95 / 3600) + " h"
+                         ? "Half of the runs end within " + or_never(time.p50 / 3600) + " h, nine of ten between " +
+                               time_or_never(time.p5) + " and " + time_or_never(time.p95)
                          : std::to_string(unfinished_runs(result)) + " of " + std::to_string(result.runs.size()) +
-                               " runs do not end within " + number(result.gives_up_after.value() / 3600) + " h";
+                               " runs do not end within " + time_text(result.gives_up_after.value());
   if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";
   document.verdict += ".";
   document.headlines.push_back({"goodput", percent_text(time_use_of(result).trained / time_use_of(result).total())});

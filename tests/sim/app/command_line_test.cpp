@@ -422,6 +422,27 @@ TEST_CASE("init writes a scenario that runs, and never overwrites one") {
   check_refused("init " + name, 2, "exists already");
 }
 
+TEST_CASE("what init writes of each kind runs as its first line says") {
+  for (const std::string kind : {"scenario", "model", "catalog", "study", "sweep", "provision", "space", "queue"}) {
+    CAPTURE(kind);
+    const TemporaryFolder folder;
+    const Outcome made = rehearse_with("init " + (folder.path / "mine").string() + " --kind " + kind);
+    REQUIRE(made.exit_code == 0);
+    const std::string text = read_file(made.out.substr(0, made.out.find('\n')), kMiB);
+    const std::string before = "// Run it:  rehearse ", first = text.substr(0, text.find('\n'));
+    REQUIRE(first.starts_with(before));
+    std::string command = first.substr(before.size());
+    command.resize(command.find("  "));
+    if (kind == "scenario") command = "simulate " + (folder.path / "mine.json").string();
+    const Outcome run = rehearse_with(command, "timeout 100");
+    CAPTURE(command);
+    CAPTURE(run.err);
+    CHECK(run.exit_code == 0);
+    check_refused("init " + (folder.path / "mine").string() + " --kind " + kind, 2, "exists already");
+  }
+  check_refused("init mine --kind cluster", 2, "--kind: unknown kind \"cluster\"; known: \"scenario\", \"model\"");
+}
+
 TEST_CASE("every verb that this program runs has --json, and what it prints then is JSON alone") {
   for (const char* verb :
        {"init", "simulate", "validate", "calibrate", "sweep", "provision", "diff", "remaining", "replay", "export",
