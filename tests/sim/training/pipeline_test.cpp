@@ -667,7 +667,7 @@ TEST_CASE("parts of layers by their weights: until each has its share, and score
   // As many stages as layers, but for the scores: some get none.
   json["workload"]["model"]["structure"]["layers"] = 5;
   json["training"]["strategy"]["pipeline"]["stages"] = 8;
-  CHECK(test::problem_of(json).find("/training/strategy/pipeline/stages: expected at most 6 parts") !=
+  CHECK(test::problem_of(json).find("/training/strategy/pipeline/stages: expected at most 6 of whole layers") !=
         std::string::npos);
 }
 
