@@ -1,6 +1,6 @@
 #include "calibration/fit.hpp"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "calibration/detail/covariance_components.hpp"
 #include "calibration/detail/fit_record.hpp"
 #include "calibration/detail/folds.hpp"
 #include "calibration/detail/free_values.hpp"
@@ -454,22 +455,6 @@ class Fitter {
       unseen.push_back(std::move(one));
     }
     return unseen;
-  }
-
-  /// [components] of [values]: C^(1/2), by eigenvectors; those that hardly matter are left out, no value is moved by
-  /// more than a factor of 20, however little is known about it, and none by less than a record states, so that rows
-  /// that do not depend on the others are not simulated again.
-  static std::vector<Eigen::VectorXd> components_of(const Eigen::MatrixXd& covariances) {
-    constexpr double kNegligible = 1e-4, kMost = 3, kUnstated = 5e-5;
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen{covariances};
-    std::vector<Eigen::VectorXd> components;
-    for (Eigen::Index k = covariances.rows(); k-- > 0;) {
-      const Eigen::VectorXd component = eigen.eigenvectors().col(k) * std::sqrt(std::max(0.0, eigen.eigenvalues()[k]));
-      if (component.norm() > kNegligible)
-        components.emplace_back(
-            (component.array().abs() < kUnstated).select(0, component).cwiseMax(-kMost).cwiseMin(kMost));
-    }
-    return components;
   }
 
   /// The 5th and 95th percentile, a little wider for few errors so that another one lies between them as often.

@@ -146,9 +146,12 @@ Json read_output(std::string_view whole, const std::string& file_name) {
   const std::size_t first = std::min(text.find_first_not_of(" \t\r\n\xef\xbb\xbf"), text.size());
   const std::string_view content = std::string_view{text}.substr(first);
   const std::string_view start = content.substr(0, 4096);
-  if (!start.starts_with("{") &&
-      (start.find("[ ID] Interval") != std::string_view::npos || start.find("[ ID][Role]") != std::string_view::npos))
-    throw InputError{file_name + ": expected the output of iperf3 --json; found what iperf prints without it"};
+  if (!start.empty() && !start.starts_with("{")) {
+    const bool is_listing =
+        start.find("[ ID] Interval") != std::string_view::npos || start.find("[ ID][Role]") != std::string_view::npos;
+    throw InputError{file_name + ": expected the output of iperf3 --json; found " +
+                     (is_listing ? "what iperf prints without it" : "other text")};
+  }
   if (start.starts_with("{\"event\"")) return gather_events(content, file_name);
   if (start.starts_with("{")) refuse_second_output(text, first, file_name);
   return parse_json_with_repeated_keys(text, file_name, name_of_repeated);

@@ -57,15 +57,16 @@ QueueGroup read_group(const JsonReader& json, const Catalog& catalog) {
 
 void read_groups(const JsonReader& json, const Catalog& catalog, QueueSetup& setup) {
   const JsonReader cluster = json.child("cluster");
-  for (const JsonReader& entry : cluster.children("groups")) {
+  const auto entries = cluster.children("groups");
+  cluster.expect(!entries.empty() && entries.size() <= static_cast<std::size_t>(kMostGroups), "groups",
+                 "1 to " + std::to_string(kMostGroups) + " groups");
+  for (const JsonReader& entry : entries) {
     QueueGroup group = read_group(entry, catalog);
     entry.expect(std::ranges::find(setup.groups, group.name, &QueueGroup::name) == setup.groups.end(), "name",
                  "a name that no other group has");
     setup.groups.push_back(std::move(group));
     cluster.expect(setup.gpus() <= kMostQueueGpus, "groups", "at most 1000000 GPUs");
   }
-  cluster.expect(!setup.groups.empty() && setup.groups.size() <= static_cast<std::size_t>(kMostGroups), "groups",
-                 "1 to " + std::to_string(kMostGroups) + " groups");
   cluster.reject_unknown_keys();
 }
 

@@ -9,6 +9,7 @@
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 #include "workloads/model_blocks.hpp"
+#include "workloads/model_zoo.hpp"
 
 namespace rehearse {
 
@@ -181,6 +182,27 @@ int nearest(int asked, int from, int to, const Condition& is_valid) {
   return best < 0 ? asked : best;
 }
 
+/// ", such as 4": the number of stages nearest to the pipeline's with which that is true of (stages, chunks), and into which the
+/// workers can be divided; ", such as 4 with 2 chunks" where none goes with its chunks. Empty: there is none.
+template <class Condition>
+std::string nearest_stages(const Scenario& scenario, const Condition& is_valid) {
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const int places = scenario.count(Role::kWorker) / workers_of_layer(scenario.model);
+  const auto stages_with = [&](int chunks) {
+    return nearest(pipeline.stages, 2, places,
+                   [&](int stages) { return places % stages == 0 && is_valid(stages, chunks); });
+  };
+  const auto is_found = [&](int chunks) {
+    const int stages = stages_with(chunks);
+    return stages >= 2 && places % stages == 0 && is_valid(stages, chunks);
+  };
+  const int chunks =
+      is_found(pipeline.chunks) ? pipeline.chunks : nearest(pipeline.chunks, 1, pipeline.chunks, is_found);
+  if (!is_found(chunks)) return "";
+  return ", such as " + std::to_string(stages_with(chunks)) +
+         (chunks == pipeline.chunks ? "" : " with " + std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks"));
+}
+
 /// [parts] layers of each.
 std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
   const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
@@ -212,13 +234,10 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
                                    std::to_string(nearest(pipeline.chunks, std::min(2, of_stage), of_stage,
                                                           [&](int chunks) { return of_stage % chunks == 0; })) +
                                    ", or \"layers_per_stage\"; found " + std::to_string(pipeline.chunks)};
-  const int workers = scenario.count(Role::kWorker);
-  const int stages = nearest(pipeline.stages, 2, counted, [&](int value) {
-    return counted % (value * pipeline.chunks) == 0 && workers % value == 0;
-  });
+  const auto divides = [&](int stages, int chunks) { return counted % (stages * chunks) == 0; };
   throw UncutModel{"stages", "expected a divisor of " + all + (pipeline.chunks > 1 ? ", also times the chunks" : "") +
-                                 (stages != pipeline.stages ? ", such as " + std::to_string(stages) : "") +
-                                 ", or \"layers_per_stage\"; found " + std::to_string(pipeline.stages)};
+                                 nearest_stages(scenario, divides) + ", or \"layers_per_stage\"; found " +
+                                 std::to_string(pipeline.stages)};
 }
 
 /// [parts] the operator with which each begins, one of `places` or 0, by LayerRule::kWeights. The last of `places` begins what
@@ -259,9 +278,16 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
     if (layers.end < forward) places.push_back(layers.end);
     const bool is_by_weights = pipeline.layers->rule == LayerRule::kWeights;
     std::erase_if(places, [&](std::size_t place) { return cuts[place].unknown > 0; });
-    if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts())
-      throw UncutModel{"stages", "expected at most " + std::to_string(most) + " parts of whole layers" + model +
-                                     "; found " + std::to_string(pipeline.parts())};
+    const int most = static_cast<int>(places.size()) + 1;
+    if (pipeline.stages <= most && most < pipeline.parts())
+      throw UncutModel{"chunks", "expected at most " + std::to_string(most / pipeline.stages) +
+                                     " of whole layers in each of " + std::to_string(pipeline.stages) + " stages" +
+                                     model + "; found " + std::to_string(pipeline.chunks)};
+    if (most < pipeline.parts()) {
+      const auto are_few = [most](int stages, int chunks) { return stages * chunks <= most; };
+      throw UncutModel{"stages", "expected at most " + std::to_string(most) + " of whole layers" + model +
+                                     nearest_stages(scenario, are_few) + "; found " + std::to_string(pipeline.stages)};
+    }
     const auto parts = static_cast<std::size_t>(pipeline.parts());
     if (!is_by_weights) return balanced_begins(scenario, std::move(places), forward, parts);
     std::vector<std::size_t> begins =

@@ -579,6 +579,9 @@ TEST_CASE("a stream of events is what one output would be, and text is refused b
           (void)parse_iperf3("Connecting to host a, port 5201\n[ ID] Interval           Transfer     Bitrate\n",
                              "x.txt");
         }) == "x.txt: expected the output of iperf3 --json; found what iperf prints without it");
+  CHECK(refusal([] {
+          (void)parse_iperf3("20240502101112,10.0.0.1,50000,10.0.0.2,5001,3,0.0-1.0,1175000000\n", "x.csv");
+        }) == "x.csv: expected the output of iperf3 --json; found other text");
 }
 
 TEST_CASE("mistakes in an output of iperf3 are named with their place") {

@@ -114,6 +114,10 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
 int read_shard_group(const JsonReader& json, int likes, int of_samples) {
   if (!json.has("shard_group")) return 0;
   const auto group = json.required<int>("shard_group");
+  if (likes < 2)
+    json.fail("shard_group",
+              "expected no such key with one data-parallel worker, which has nobody to share with; found " +
+                  std::to_string(group));
   const auto divides = [&](int size) { return likes % size == 0 && size % of_samples == 0; };
   const int nearest = group < 1 ? likes : nearest_by_ratio(group, 2, likes, divides);
   json.expect(group >= 2 && divides(group), "shard_group",

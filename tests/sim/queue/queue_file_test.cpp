@@ -91,6 +91,11 @@ TEST_CASE("what a file may not say") {
   CHECK(refusal(file(kJob, R"("policy":"fifo","polcy":1)")) == "q: unknown key \"polcy\"; did you mean \"policy\"?");
   CHECK(refusal(file(kJob, R"("policy":"fifo")", R"({"name":"g","machines":2})")) ==
         "q: /cluster/groups/0: expected an instance of the catalogs, or gpu and gpus_per_machine");
+  // Groups are counted before any is read: the name of each is looked for among those before it.
+  std::string groups = R"({"name":"g","machines":2})";
+  for (int more = 0; more < 16; ++more) groups += R"(,{"name":"g","machines":2})";
+  CHECK(refusal(file(kJob, R"("policy":"fifo")", groups)) ==
+        "q: /cluster/groups: expected 1 to 16 groups; found an array of 17");
   CHECK(refusal(file(kJob, R"("policy":"fifo","trace":{"form":"csw","file":"x"})")) ==
         "q: /trace/form: unknown form \"csw\"; did you mean \"csv\"?");
 }

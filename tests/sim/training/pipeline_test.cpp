@@ -667,7 +667,7 @@ TEST_CASE("parts of layers by their weights: until each has its share, and score
   // As many stages as layers, but for the scores: some get none.
   json["workload"]["model"]["structure"]["layers"] = 5;
   json["training"]["strategy"]["pipeline"]["stages"] = 8;
-  CHECK(test::problem_of(json).find("/training/strategy/pipeline/stages: expected at most 6 parts") !=
+  CHECK(test::problem_of(json).find("/training/strategy/pipeline/stages: expected at most 6 of whole layers") !=
         std::string::npos);
 }
 
@@ -873,6 +873,18 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   CHECK(with(of_layers({{"counts_loss", true}, {"counts_embedding", true}}), 4, "gpt2") ==
         "stages: expected a divisor of the 12 layers of model \"gpt2\" and 2 more that are counted, such as 2, or "
         "\"layers_per_stage\"; found 4");
+  // A number of stages that is named divides the workers, too; where none goes with the chunks, others of these are named.
+  CHECK(with(of_layers(interleaved({{"counts_loss", true}, {"counts_embedding", true}})), 4, "gpt2") ==
+        "stages: expected a divisor of the 12 layers of model \"gpt2\" and 2 more that are counted, also times the "
+        "chunks, "
+        "such as 2 with 1 chunk, or \"layers_per_stage\"; found 4");
+  CHECK(with(interleaved({{"cut", "balanced_layers"}, {"chunks", 9}}), 4, "gpt2") ==
+        "chunks: expected at most 3 of whole layers in each of 4 stages for model \"gpt2\"; found 9");
+  Json many = pipelined(16, layers, 16, 8, "1f1b", "4B");
+  many["workload"]["model"] = "gpt2";
+  many["training"]["strategy"]["pipeline"]["cut"] = "balanced_layers";
+  CHECK(test::problem_of(many) ==
+        at + "pipeline/stages: expected at most 13 of whole layers for model \"gpt2\", such as 8; found 16");
   CHECK(with(of_layers(interleaved({{"chunks", 5}})), 4, "gpt2") ==
         "chunks: expected a divisor of the 3 that each stage has of the 12 layers of model \"gpt2\", such as 3, or "
         "\"layers_per_stage\"; found 5");

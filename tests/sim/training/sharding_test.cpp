@@ -183,6 +183,10 @@ TEST_CASE(
   all["training"]["strategy"]["shard_group"] = 3;
   CHECK(test::error_of([&] { (void)test::resolved(all); }).find("divide the 4 data-parallel ones, such as 4") !=
         std::string::npos);
+  all["training"]["strategy"]["pipeline"] = {{"stages", 4}, {"microbatches", 2}};  // one worker of each stage
+  CHECK(test::error_of([&] {
+          (void)test::resolved(all);
+        }).find("shard_group: expected no such key with one data-parallel worker") != std::string::npos);
 }
 
 TEST_CASE("of groups over several machines one stands for all: as exact runs, with GPUs that share NICs or not") {
