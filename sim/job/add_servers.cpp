@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/control.hpp"
 
@@ -15,8 +17,9 @@ class AddServers final : public ControlRule {
     const auto group = static_cast<std::size_t>(rule_.group);
     if (view.joining[group] > 0 || view.machines[group] >= most_) return {};
     if (view.updates_per_s >= (1 - rule_.threshold) * view.updates_per_s_alone) return {};
-    ControlDecision decision{view.machines, "one more server: " + to_text(view.updates_per_s) + " steps/s of the " +
-                                                to_text(view.updates_per_s_alone) + " of all workers alone"};
+    const auto rounded = [](double value) { return to_text(std::round(value * 100) / 100); };
+    ControlDecision decision{view.machines, "one more server: " + rounded(view.updates_per_s) + " steps/s of the " +
+                                                rounded(view.updates_per_s_alone) + " of all workers alone"};
     ++decision.machines[group];
     return decision;
   }

@@ -1,9 +1,11 @@
 #include "sim/plan/replan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "platforms/catalog.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 
@@ -48,7 +50,7 @@ class Replan final : public ControlRule {
 
   std::optional<ControlDecision> decide(const ControlView& view) const override {
     ProvisionProblem problem = problem_;
-    problem.objective.deadline = std::max(Seconds{}, rule_.deadline - view.now);
+    problem.objective.deadline = std::max(Seconds{}, (rule_.deadline - view.now) * (1 - rule_.margin));
     problem.objective.loss_so_far = loss_after(problem.convergence, start_, view.share_done * updates_);
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       MachineOffer& offer = problem.offers[i];
@@ -60,9 +62,10 @@ class Replan final : public ControlRule {
     ControlDecision decision{view.machines, ""};
     for (std::size_t i = 0; i < groups_.size(); ++i) decision.machines[groups_[i]] = plan->counts[i];
     const Seconds left = rule_.deadline - view.now;
-    decision.reason = plan_text(problem, plan->counts) + ": " + to_text(plan->time) + " and " +
-                      to_text(plan->cost_usd) + " USD for what is left, " +
-                      (plan->time <= left ? "in time" : "late by " + to_text(plan->time - left));
+    const auto rounded = [](double value) { return to_text(std::round(value * 100) / 100); };
+    decision.reason = plan_text(problem, plan->counts) + ": " + rounded(plan->time.value()) + " s and " +
+                      rounded(plan->cost_usd) + " USD for what is left, " +
+                      (plan->time <= left ? "in time" : "late by " + rounded((plan->time - left).value()) + " s");
     return decision;
   }
 
@@ -132,7 +135,13 @@ Json replan_problem(const Scenario& scenario, const SimulationMeans& means) {
   }
   base["cluster"]["groups"] = std::move(kept);
   request.scenario = base.dump();
-  const ProvisionProblem problem = prepare_provision(request, Catalog{{}}, means).problem;
+  const ProvisionProblem problem = [&] {
+    try {
+      return prepare_provision(request, Catalog{{}}, means).problem;
+    } catch (const InputError& error) {  // it names provision's options
+      throw InputError{scenario.file_name + ": /training/control/replan: the planner says: " + error.what()};
+    }
+  }();
   Json json{{"parameters", problem.workload.parameters.value()},
             {"required_bandwidth", problem.workload.required_bandwidth.value()},
             {"slope", problem.workload.contention.slope},

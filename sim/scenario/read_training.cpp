@@ -183,6 +183,8 @@ Replanning read_replanning(const JsonReader& json) {
   rule.planning_time = json.optional<Seconds>("planning_time", rule.planning_time);
   for (const char* key : {"takeover", "planning_time"})
     if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1e6}, key, "at most 1e6s");
+  rule.margin = json.optional<double>("margin", rule.margin);
+  if (json.has("margin")) json.expect(rule.margin >= 0 && rule.margin < 1, "margin", "a share from 0, below 1");
   rule.releases = json.optional<bool>("releases", rule.releases);
   json.reject_unknown_keys();
   return rule;

@@ -150,6 +150,7 @@ struct Recovery {
 struct Replanning {
   Seconds deadline{};          // of the job, counted from its start
   Seconds takeover{30};        // that plans with newcomers are expected to take longer
+  double margin = 0;           // share of the time that is left by which plans are to be early
   Seconds planning_time{0.2};  // from the first notice or loss to the requests
   bool releases = false;       // machines that train may be given back; else each plan keeps them
 };

@@ -225,7 +225,8 @@ constexpr std::string_view kProperties = R"json({
               "description": "after a notice or a loss of workers, the cheapest machines that do what is left by the deadline, as spotDNN's planner (provision) finds them among all groups of workers, each with at most count machines. Takes the place of replacement. Needs target.loss",
               "properties": {
                 "deadline": { "$ref": "#/$defs/time", "description": "from the start of the job" },
-                "takeover": { "$ref": "#/$defs/time", "default": "30s", "description": "that the planner expects newcomers to take" },
+                "takeover": { "$ref": "#/$defs/time", "default": "30s", "description": "that the planner expects newcomers to take, waits for machines of their pools included" },
+                "margin": { "type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0, "description": "share of the time that is left by which plans are to be early: the planner knows no further losses" },
                 "planning_time": { "$ref": "#/$defs/time", "default": "0.2s", "description": "from the first notice or loss to the requests" },
                 "releases": { "type": "boolean", "default": false, "description": "machines that train may be given back; else each plan keeps them, as spotDNN's do" } } },
             "add_servers": {

@@ -192,7 +192,7 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
 Table control_table(const ControlGain& gain) {
   Table table{.header = {"against the fixed plan", "fixed", "with rules", "difference", "95 %"}, .rows = {}};
   const auto add = [&](const char* name, const PairedMean& fixed, const PairedMean& difference, double unit) {
-    const auto text = [unit](double value) { return number(value / unit); };
+    const auto text = [unit](double value) { return std::isfinite(value) ? display(value / unit) : "unknown"; };
     table.rows.push_back({name, text(fixed.mean), text(fixed.mean + difference.mean), text(difference.mean),
                           text(difference.low) + " to " + text(difference.high)});
   };
