@@ -25,8 +25,8 @@ struct ControlView {
   std::vector<int> machines;  // [groups] that are there or have been requested, without those that are about to go
   std::vector<int> joining;   // [groups] of these, that do not train yet
   // Of an observation:
-  double updates_per_s = 0;               // that were counted
-  double updates_per_s_alone = 0;         // sum of those of each machine of workers without the others
+  double updates_per_s = 0;        // that were counted
+  double updates_per_s_alone = 0;  // sum of those of each machine of workers without the others
 };
 
 /// How many machines there are to be.

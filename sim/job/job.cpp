@@ -219,7 +219,8 @@ void Job::receive(MachineIndex machine) {
   if (session_ && change == Change::kRestart)
     return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a worker joins");
   if (session_ && is_added(machine)) {
-    Delay delay{.forming = recovery_.restart_time};  // what the servers hold is saved and read by as many as there are now
+    Delay delay{.forming =
+                    recovery_.restart_time};  // what the servers hold is saved and read by as many as there are now
     if (const auto series = state_.checkpoints.series(); !series.empty())
       delay.forming += series.front().times().write + series.front().times().read;
     return interrupt(true, 1, delay, "a server is added");

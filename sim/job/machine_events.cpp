@@ -29,7 +29,8 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
     fleet.startup = startup_of(scenario, group);
     const auto& control = scenario.training.control;
     const bool is_planned_anew = control && control->replan && group.role == Role::kWorker;
-    if (group.replaced_by && !is_planned_anew) fleet.replaced_by = fleet_index[static_cast<std::size_t>(*group.replaced_by)];
+    if (group.replaced_by && !is_planned_anew)
+      fleet.replaced_by = fleet_index[static_cast<std::size_t>(*group.replaced_by)];
     fleet.replacement_delay = group.replacement_delay;
     fleet.requests_at_notice = group.requests_at_notice.value_or(scenario.training.recovery.uses_notice);
   }
@@ -44,9 +45,7 @@ MachineEvents::MachineEvents(const Site& site, std::uint64_t seed)
                  ? std::optional{fleet_of(site.scenario, seed)}
                  : std::nullopt} {}
 
-std::optional<MachineEvent> MachineEvents::next() {
-  return next_until(Seconds{1e9});
-}
+std::optional<MachineEvent> MachineEvents::next() { return next_until(Seconds{1e9}); }
 
 std::optional<MachineEvent> MachineEvents::next_until(Seconds date) {
   const auto event = fleet_ ? fleet_->next(date) : std::nullopt;

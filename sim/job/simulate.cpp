@@ -36,9 +36,10 @@ void check_operation(const Scenario& scenario) {
 /// Rules are asked in runs at known speeds.
 void check_control(const Scenario& scenario) {
   if (scenario.training.control)
-    throw InputError{scenario.file_name +
-                     ": /training/control: expected many runs (simulate --runs; --runs 1 is one): a single one, message by "
-                     "message, asks no rules"};
+    throw InputError{
+        scenario.file_name +
+        ": /training/control: expected many runs (simulate --runs; --runs 1 is one): a single one, message by "
+        "message, asks no rules"};
 }
 
 /// What must hold in every run, whatever the scenario. A violation is a bug of ours.

@@ -459,8 +459,8 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true,
-                                rules);
+  result.sample =
+      trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true, rules);
   result.speeds = speeds.all();
   return result;
 }
@@ -489,12 +489,10 @@ ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, 
   };
   std::tie(gain.fixed_time_s, gain.time_s) = compare([](const RunOutcome& run) { return run.time_s; });
   if (finished_costs(fixed) && finished_costs(controlled))
-    std::tie(gain.fixed_cost_usd, gain.cost_usd) =
-        compare([](const RunOutcome& run) { return run.cost_usd->total(); });
+    std::tie(gain.fixed_cost_usd, gain.cost_usd) = compare([](const RunOutcome& run) { return run.cost_usd->total(); });
   if (deadline)
-    std::tie(gain.fixed_deadline_share, gain.deadline_share) = compare([&](const RunOutcome& run) {
-      return run.is_finished && run.time_s <= deadline->value() ? 1.0 : 0.0;
-    });
+    std::tie(gain.fixed_deadline_share, gain.deadline_share) =
+        compare([&](const RunOutcome& run) { return run.is_finished && run.time_s <= deadline->value() ? 1.0 : 0.0; });
   for (const RunOutcome& run : controlled.runs) {
     gain.decisions += run.interruptions.decisions / static_cast<double>(controlled.runs.size());
     gain.decided += (run.interruptions.decisions > 0 ? 1.0 : 0.0) / static_cast<double>(controlled.runs.size());
@@ -650,11 +648,11 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
 
 std::string runs_csv(const MonteCarlo& result) {
   std::vector<std::string> header{"run",          "seed",         "finished",         "time_s",          "cost_usd",
-                 "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
-                 "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
-                 "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
-                 "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
-                 "waiting_s",    "restarting_s"};
+                                  "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
+                                  "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
+                                  "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
+                                  "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
+                                  "waiting_s",    "restarting_s"};
   if (result.is_controlled) header.emplace_back("decisions");
   CsvWriter csv{std::move(header)};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
@@ -664,32 +662,32 @@ std::string runs_csv(const MonteCarlo& result) {
       return run.cost_usd ? CsvField{(*run.cost_usd).*part} : CsvField{""};
     };
     std::vector<CsvField> row{static_cast<std::int64_t>(i),
-             run.seed,
-             run.is_finished ? "yes" : "no",
-             run.time_s,
-             run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""},
-             usd(&CostSplit::workers),
-             usd(&CostSplit::servers),
-             usd(&CostSplit::idle),
-             usd(&CostSplit::startup),
-             what.revocations,
-             what.replacements,
-             what.restarts,
-             what.pauses,
-             what.checkpoints,
-             what.lost_updates,
-             run.samples.done,
-             run.samples.lost,
-             run.samples.repeated,
-             run.samples.dropped,
-             what.stopped.value(),
-             what.faults,
-             run.time_use.trained.value(),
-             run.time_use.checkpoints.value(),
-             run.time_use.redone.value(),
-             run.time_use.detection.value(),
-             run.time_use.waiting.value(),
-             run.time_use.restarting.value()};
+                              run.seed,
+                              run.is_finished ? "yes" : "no",
+                              run.time_s,
+                              run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""},
+                              usd(&CostSplit::workers),
+                              usd(&CostSplit::servers),
+                              usd(&CostSplit::idle),
+                              usd(&CostSplit::startup),
+                              what.revocations,
+                              what.replacements,
+                              what.restarts,
+                              what.pauses,
+                              what.checkpoints,
+                              what.lost_updates,
+                              run.samples.done,
+                              run.samples.lost,
+                              run.samples.repeated,
+                              run.samples.dropped,
+                              what.stopped.value(),
+                              what.faults,
+                              run.time_use.trained.value(),
+                              run.time_use.checkpoints.value(),
+                              run.time_use.redone.value(),
+                              run.time_use.detection.value(),
+                              run.time_use.waiting.value(),
+                              run.time_use.restarting.value()};
     if (result.is_controlled) row.emplace_back(what.decisions);
     csv.row(row);
   }

@@ -62,7 +62,7 @@ struct MonteCarloOptions {
   std::size_t runs = 1000;
   std::optional<Seconds> deadline = {};  // no run is given up before
   Pool pool = 1;
-  bool is_fixed = false;  // rules of Control are not asked: the plan that they are compared with
+  bool is_fixed = false;                  // rules of Control are not asked: the plan that they are compared with
   SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
   JobLimits limits = {};
@@ -87,11 +87,11 @@ struct PairedMean {
 };
 /// What rules of Control did: their runs less those of the fixed plan, seed by seed. Runs that were given up count as they were then.
 struct ControlGain {
-  PairedMean fixed_time_s, time_s;                                  // of the fixed plan, and the difference
-  std::optional<PairedMean> fixed_cost_usd, cost_usd;               // none if a price is unknown
-  std::optional<PairedMean> fixed_deadline_share, deadline_share;   // finished by the deadline, if there is one
-  double decisions = 0;                                             // that changed machines, of a run
-  double decided = 0;                                               // share of the runs with any
+  PairedMean fixed_time_s, time_s;                                 // of the fixed plan, and the difference
+  std::optional<PairedMean> fixed_cost_usd, cost_usd;              // none if a price is unknown
+  std::optional<PairedMean> fixed_deadline_share, deadline_share;  // finished by the deadline, if there is one
+  double decisions = 0;                                            // that changed machines, of a run
+  double decided = 0;                                              // share of the runs with any
 };
 /// Both of the same scenario and number of runs.
 ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, std::optional<Seconds> deadline);

@@ -17,9 +17,10 @@ class Replan final : public ControlRule {
  public:
   Replan(const Scenario& scenario, const Json& json) : scenario_{scenario}, rule_{*scenario.training.control->replan} {
     problem_.convergence = *scenario.convergence;
-    problem_.workload = {.parameters = Bytes{json["parameters"].get<std::int64_t>()},
-                         .required_bandwidth = BytesPerSecond{json["required_bandwidth"].get<double>()},
-                         .contention = {.slope = json["slope"].get<double>(), .intercept = json["intercept"].get<double>()}};
+    problem_.workload = {
+        .parameters = Bytes{json["parameters"].get<std::int64_t>()},
+        .required_bandwidth = BytesPerSecond{json["required_bandwidth"].get<double>()},
+        .contention = {.slope = json["slope"].get<double>(), .intercept = json["intercept"].get<double>()}};
     problem_.server = {.bandwidth = BytesPerSecond{json["server_bandwidth"].get<double>()},
                        .pcie = BytesPerSecond{json["pcie"].get<double>()}};
     problem_.objective = {.loss = *scenario.training.target->loss,
@@ -80,7 +81,8 @@ class Replan final : public ControlRule {
         const bool joins = has_newcomers(problem, *other);
         if (joins) {
           other->time += rule_.takeover;
-          other->cost_usd += (other->usd_per_hour + problem.objective.fixed_usd_per_hour) * rule_.takeover.value() / 3600;
+          other->cost_usd +=
+              (other->usd_per_hour + problem.objective.fixed_usd_per_hour) * rule_.takeover.value() / 3600;
         }
         if (!best || other->cost_usd < best->cost_usd) best = other;
       }

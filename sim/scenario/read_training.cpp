@@ -206,10 +206,10 @@ ServerAddition read_server_addition(const JsonReader& json, const Scenario& scen
   rule.warmup = json.optional<Seconds>("warmup", rule.warmup);
   rule.window = json.optional<Seconds>("window", rule.window);
   if (json.has("warmup")) json.expect(rule.warmup <= Seconds{1e6}, "warmup", "at most 1e6s");
-  if (json.has("window"))
-    json.expect(rule.window >= Seconds{1} && rule.window <= Seconds{1e6}, "window", "1s to 1e6s");
+  if (json.has("window")) json.expect(rule.window >= Seconds{1} && rule.window <= Seconds{1e6}, "window", "1s to 1e6s");
   rule.threshold = json.optional<double>("threshold", rule.threshold);
-  if (json.has("threshold")) json.expect(rule.threshold > 0 && rule.threshold < 1, "threshold", "a share above 0, below 1");
+  if (json.has("threshold"))
+    json.expect(rule.threshold > 0 && rule.threshold < 1, "threshold", "a share above 0, below 1");
   json.reject_unknown_keys();
   return rule;
 }

@@ -158,9 +158,9 @@ struct Replanning {
 /// A standby server is requested where all workers together do fewer updates than the sum of each alone, as CM-DARE does. The
 /// job restarts when it is there.
 struct ServerAddition {
-  int group = 0;            // of servers, standby
-  Seconds warmup{30};       // after each change of who trains, before
-  Seconds window{30};       // the window in which updates are counted
+  int group = 0;             // of servers, standby
+  Seconds warmup{30};        // after each change of who trains, before
+  Seconds window{30};        // the window in which updates are counted
   double threshold = 0.067;  // share of the sum that may be missing
 };
 

@@ -27,9 +27,10 @@ Json with_standby_server(const char* mean_lifetime = "1e9s") {
   Json scenario = test::with_servers(
       test::timed_scenario(2, {{"1000B"}}, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 1);
   Json& groups = scenario["cluster"]["groups"];
-  groups[0].update({{"market", "spot"},
-                    {"spot_pool",
-                     {{"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean_lifetime}}}}}}}});
+  groups[0].update(
+      {{"market", "spot"},
+       {"spot_pool",
+        {{"source", "test"}, {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean_lifetime}}}}}}}});
   Json standby = groups[1];
   standby["name"] = "more";
   standby["standby"] = true;
@@ -37,8 +38,7 @@ Json with_standby_server(const char* mean_lifetime = "1e9s") {
   for (Json& group : groups)
     for (const char* key : {"usd_per_hour_spot", "usd_per_hour_on_demand"}) group["instance"][key] = 3600.0;
   scenario["training"]["steps"] = 1000;
-  scenario["training"]["control"] = {
-      {"add_servers", {{"group", "more"}, {"warmup", "10s"}, {"window", "20s"}}}};
+  scenario["training"]["control"] = {{"add_servers", {{"group", "more"}, {"warmup", "10s"}, {"window", "20s"}}}};
   return scenario;
 }
 
@@ -90,7 +90,8 @@ TEST_CASE("a checkpoint that is written and read belongs to the restart, and spo
   json["training"]["checkpoint"] = {{"every", "15s"}, {"fixed_time", "2s"}, {"rate", "1000TBps"}, {"pauses", "all"}};
   const Scenario scenario = test::resolved(json);
   // There is one in each window: nothing is decided.
-  const Trajectory never = run_trajectory(Site{scenario}, 1, speeds(1, 1.6), kLongEnough, false, {add_servers_rule(scenario)});
+  const Trajectory never =
+      run_trajectory(Site{scenario}, 1, speeds(1, 1.6), kLongEnough, false, {add_servers_rule(scenario)});
   CHECK(never.job.interruptions.decisions == 0);
   json["training"]["checkpoint"]["every"] = "1e5s";
   const Scenario rare = test::resolved(json);
@@ -177,7 +178,8 @@ TEST_CASE("the planner's plan is that of provision, for what is left") {
   const Scenario scenario = read(spotdnn());
   const auto rule = replan_rule(scenario, replan_problem(scenario, {}));
   // spotDNN, figure 9: at a loss of 0.9 and 810 s before the deadline the five g3.8xlarge are announced: three p3.2xlarge.
-  const ControlView view{.now = Seconds{2600 - 810}, .share_done = 0.685, .machines = {1, 0, 3, 0}, .joining = {0, 0, 0, 0}};
+  const ControlView view{
+      .now = Seconds{2600 - 810}, .share_done = 0.685, .machines = {1, 0, 3, 0}, .joining = {0, 0, 0, 0}};
   const auto decision = rule->decide(view);
   REQUIRE(decision);
   CHECK(decision->machines == std::vector<int>{1, 0, 3, 3});
@@ -194,7 +196,8 @@ TEST_CASE("the planner's plan is that of provision, for what is left") {
   for (const int count : other->machines) machines += count;
   CHECK(machines < 9);
   // Too late for all: the fastest.
-  const auto late = rule->decide({.now = Seconds{2599}, .share_done = 0.1, .machines = {1, 0, 1, 0}, .joining = {0, 0, 0, 0}});
+  const auto late =
+      rule->decide({.now = Seconds{2599}, .share_done = 0.1, .machines = {1, 0, 1, 0}, .joining = {0, 0, 0, 0}});
   REQUIRE(late);
   CHECK(late->reason.find("late by") != std::string::npos);
 }
@@ -246,10 +249,11 @@ TEST_CASE("rules that say nothing or something wrong are refused") {
   CHECK(problem(Json::object()) == "/training/control: expected \"replan\", \"add_servers\" or both; found neither");
   CHECK(problem({{"add_servers", {{"group", "servers"}}}}) ==
         "/training/control/add_servers/group: unknown group of standby servers \"servers\"; known: \"more\"");
-  CHECK(problem({{"add_servers", {{"group", "more"}, {"threshold", 1}}}}).starts_with(
-      "/training/control/add_servers/threshold: expected a share above 0, below 1"));
+  CHECK(problem({{"add_servers", {{"group", "more"}, {"threshold", 1}}}})
+            .starts_with("/training/control/add_servers/threshold: expected a share above 0, below 1"));
   CHECK(problem({{"replan", {{"deadline", "0s"}}}}).starts_with("/training/control/replan/deadline: expected a time"));
-  CHECK(problem({{"replan", {{"deadline", "9s"}, {"margin", 1}}}}).starts_with("/training/control/replan/margin: expected a share"));
+  CHECK(problem({{"replan", {{"deadline", "9s"}, {"margin", 1}}}})
+            .starts_with("/training/control/replan/margin: expected a share"));
   const Scenario scenario = test::resolved(with_standby_server());
   CHECK(test::error_of([&] { (void)simulate(scenario); }).find("/training/control: expected many runs") !=
         std::string::npos);
