@@ -114,13 +114,14 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
 
 Section memberships(const Scenario& scenario, const MonteCarlo& result) {
   Table table{.header = {}, .rows = {}};
+  const auto is_counted = [](const Group& group) { return group.role == Role::kWorker || group.is_standby; };
   for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker) table.header.push_back(group.name);
+    if (is_counted(group)) table.header.push_back(group.name);
   table.header.insert(table.header.end(), {"steps/s of the full cluster", "samples/s"});
   for (const auto& [counts, speed] : result.speeds) {
     std::vector<std::string> row;
     for (std::size_t g = 0; g < counts.size(); ++g)
-      if (scenario.groups[g].role == Role::kWorker) row.push_back(std::to_string(counts[g]));
+      if (is_counted(scenario.groups[g])) row.push_back(std::to_string(counts[g]));
     row.push_back(display(speed));
     row.push_back(display(speed * result.samples_per_step));
     table.rows.push_back(std::move(row));
