@@ -401,6 +401,20 @@ std::optional<FleetEvent> Fleet::next(Seconds until) {
   return event;
 }
 
+Seconds Fleet::next_date() const {
+  if (!state_->events.empty()) return state_->events.front().at;
+  return state_->is_over() ? kNever : state_->actions.top().at;
+}
+
+void Fleet::request(Seconds now, int slot) { state_->request(now, slot); }
+
+void Fleet::release(int slot) {
+  Slot& machine = state_->slots[State::index(slot)];
+  if (std::exchange(machine.has_next_machine, false)) return;
+  ++machine.life;
+  machine.use = Slot::Use::kFree;
+}
+
 bool Fleet::runs_at_start(int slot) const {
   const auto group = State::index(state_->slots[State::index(slot)].group);
   const FleetGroup& its = state_->groups[group];

@@ -68,6 +68,13 @@ class Fleet {
   /// happen any more, or not up to `until`. A fleet with replacements goes on for ever; what would come after 1e9 s
   /// never comes.
   std::optional<FleetEvent> next(Seconds until = Seconds{1e9});
+  /// No event comes before this date, whatever is requested or released until then; infinity: none will.
+  Seconds next_date() const;
+  /// Asks for a machine in a slot that has none, or whose machine was announced to go: the new one then starts when that one is
+  /// gone. Not before the latest event; of no replay.
+  void request(Seconds now, int slot);
+  /// Gives back what there is in the slot, or what was requested for it. No event tells of it.
+  void release(int slot);
   /// Whether there is a machine in this slot at time 0.
   bool runs_at_start(int slot) const;
   int slots() const;

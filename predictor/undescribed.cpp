@@ -132,6 +132,7 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
   if (scenario.model.fp8 != Fp8::kNone) return Undescribed{"/workload/fp8", "products in 8 bits"};
   if (auto found = undescribed_strategy(scenario.training.strategy)) return found;
   const Training& training = scenario.training;
+  if (training.control) return Undescribed{"/training/control", "machines that come and go as rules say"};
   if (training.checkpoint) return Undescribed{"/training/checkpoint", "pauses for checkpoints"};
   if (training.step_time_variation > 0) return Undescribed{"/training/step_time_variation", "steps of random length"};
   if (scenario.loses_packets()) return Undescribed{"/cluster/network", "packets that are lost"};

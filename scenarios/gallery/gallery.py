@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: sixteen questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: seventeen questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -130,6 +130,17 @@ def policies(queue):
             f"{worst['mean_completion_time_s'] / 3600:.1f} h; but the last one ends {abs(last):.1f} h {'later' if last > 0 else 'sooner'}.", bars)
 
 
+def control(*runs):
+    bars = [(label, run["control"]["cost_usd_" + part] + (run["control"]["cost_usd_fixed"] if part == "difference" else 0))
+            for run, name in zip(runs, ("spotDNN", "CM-DARE")) for label, part in ((f"{name}, fixed", "fixed"), (f"{name}, rule", "difference"))]
+    replan, servers = (run["control"] for run in runs)
+    def saved(gain, what):
+        return -100 * gain[what + "_difference"] / gain[what + "_fixed"]
+    return (f"Planned anew at each notice, spotDNN's job costs {saved(replan, 'cost_usd'):.0f} % less than one that replaces each machine by its like, and is in time in "
+            f"{100 * (replan['deadline_share_fixed'] + replan['deadline_share_difference']):.1f} instead of {100 * replan['deadline_share_fixed']:.1f} % of the runs.\n"
+            f"CM-DARE's added servers make eight P100 {saved(servers, 'time_s'):.0f} % sooner done, for {saved(servers, 'cost_usd'):.0f} % less.", bars)
+
+
 def energy(swept):
     by_limit = {str(next(iter(row["parameters"].values()))): row["summary"] for row in swept["rows"]}
     full, least = by_limit["700W"], min(by_limit.items(), key=lambda entry: entry[1]["energy_kwh"])
@@ -168,6 +179,8 @@ QUESTIONS = [
              ["provision --model llama3_70b --tokens 1T --gpus 512 --instance p5.48xlarge"], "s of a step, of the best plans", way_to_train),
     Question("queue", "Which policy for a queue of jobs of two teams on 32 V100?",
              ["queue scenarios/queue/two-teams.json"], "h from arrival to end, in the mean", policies),
+    Question("control", "What does re-planning gain when machines are taken away, and what a parameter server that is added?",
+             ["simulate scenarios/control/spotdnn.json --runs 1000", "simulate scenarios/control/cm-dare.json --runs 1000"], "USD, in the mean", control),
     Question("energy", "What does Llama 3 8B on 64 H100 take in kWh and CO2, and with less power?",
              ["sweep scenarios/llama3-8b.json --grid /cluster/groups/0/power_limit=300W,400W,500W,600W,700W --set /training/steps=953675 --set "
               + shlex.quote('/cluster/electricity={"gco2_per_kwh": 400, "pue": 1.2}')], "t CO2", energy),
@@ -205,7 +218,7 @@ def write(file, text):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Sixteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Seventeen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

@@ -14,21 +14,41 @@
 
 namespace rehearse {
 
-int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario) {
+namespace {
+
+std::optional<Seconds> deadline_of(const std::optional<Seconds>& stated, const Scenario& scenario) {
+  const auto& control = scenario.training.control;
+  return stated || !control || !control->replan ? stated : control->replan->deadline;
+}
+
+}  // namespace
+
+int run_many(const SimulateCommand& command, const std::optional<Seconds>& stated, const Scenario& scenario) {
+  const std::optional<Seconds> deadline = deadline_of(stated, scenario);
   Progress progress{"memberships", command.common.is_quiet};
   try {
-    const MonteCarlo result =
-        run_monte_carlo(scenario, {.runs = *command.runs,
-                                   .deadline = deadline,
-                                   .pool = pool_of(command.common),
-                                   .on_progress = progress.counter(),
-                                   .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}});
-    const std::string json = to_json_text(to_json(scenario, result, deadline));
+    SimulatedMemberships known;
+    MonteCarloOptions options{.runs = *command.runs,
+                              .deadline = deadline,
+                              .pool = pool_of(command.common),
+                              .known = &known,
+                              .on_progress = progress.counter(),
+                              .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}};
+    const MonteCarlo result = run_monte_carlo(scenario, options);
+    std::optional<ControlGain> gain;
+    if (result.is_controlled) {
+      options.is_fixed = true;
+      gain = control_gain(run_monte_carlo(scenario, options), result, deadline);
+    }
+    Json summary = to_json(scenario, result, deadline);
+    if (gain) summary["control"] = to_json(*gain);
+    const std::string json = to_json_text(summary);
     std::vector<std::string> written;
     if (const auto& folder = command.common.output) {
       OutputFolder files{*folder};
       files.write("scenario.json", scenario.effective);
       files.write("runs.csv", runs_csv(result));
+      if (gain) files.write("events.csv", events_csv(scenario, result));
       files.write("report.html", monte_carlo_report(scenario, result, deadline));
       files.write("summary.json", json);
       files.commit();
@@ -36,6 +56,7 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadl
     }
     std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
                stdout);
+    if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain)).c_str(), stdout);
     if (const auto remark = remark_on_unfinished(result); remark && !command.common.is_quiet) print_warning(*remark);
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;

@@ -25,16 +25,22 @@ JobState::JobState(const Site& site_, std::uint64_t seed, Clock& clock_, std::ve
       membership{site, machine_events.running_at_start(), clock},
       checkpoints{site} {}
 
-Job::Job(JobState& state, JobTraining training)
+Job::Job(JobState& state, JobTraining training, JobControl control)
     : site_{state.site},
       state_{state},
       training_{std::move(training)},
+      control_{std::move(control)},
       recovery_{site_.scenario.training.recovery},
       provider_{state_.clock, state_.clock.new_owner()},
       resumption_{state_.clock},
+      taking_{state_.clock, state_.clock.new_owner()},
+      planning_{state_.clock, state_.clock.new_owner()},
+      observation_{state_.clock, state_.clock.new_owner()},
       rented_(site_.machines.size()),
       joins_at_(site_.machines.size()),
       starting_(site_.machines.size(), OwnedClock{state_.clock}),
+      requested_(site_.machines.size()),
+      noticed_(site_.machines.size()),
       survivors_(site_.machines.size()),
       holds_copies_(site_.machines.size()),
       apart_(site_.machines.size()) {
@@ -94,7 +100,7 @@ JobResult Job::run_until_given_up() {
 
 void Job::updated(const TrainingProgress& progress) {
   if (progress.samples >= site_.scenario.training.samples && !std::exchange(is_done_, true)) {
-    provider_.retire();
+    for (OwnedClock* of : {&provider_, &taking_, &planning_, &observation_}) of->retire();
     state_.membership.set_next_event(kNever);
   }
   if (training_.on_update) training_.on_update(progress);
@@ -115,6 +121,7 @@ void Job::announce_next_change() {
 }
 
 void Job::schedule_next_event() {
+  if (is_controlled()) return schedule_taking();
   const auto event = state_.machine_events.next();
   next_event_ = event ? event->at : kNever;
   announce_next_change();
@@ -125,16 +132,38 @@ void Job::schedule_next_event() {
   });
 }
 
+/// Events are taken at their dates only, as a rule may request machines that come before what would be the next.
+void Job::schedule_taking() {
+  next_event_ = state_.machine_events.next_date();
+  announce_next_change();
+  taking_.retire();
+  if (next_event_ > Clock::kLatest) return;
+  taking_ = OwnedClock{state_.clock, state_.clock.new_owner()};
+  taking_.schedule(std::max(state_.clock.now(), next_event_), [this] { take_events(); });
+}
+
+void Job::take_events() {
+  while (const auto event = state_.machine_events.next_until(state_.clock.now())) {
+    react(*event);
+    if (is_done_) return;
+  }
+  schedule_taking();
+}
+
 void Job::react(const MachineEvent& event) {
   const MachineIndex machine = event.machine;
   switch (event.kind) {
     case Kind::kRequested:
+      requested_[static_cast<std::size_t>(machine)] = true;
       return record(machine, "request", "");
     case Kind::kRunning:
+      requested_[static_cast<std::size_t>(machine)] = false;
       return start(machine);
     case Kind::kNotice:
       record(machine, "notice", "");
       ++result_.interruptions.notices;
+      noticed_[static_cast<std::size_t>(machine)] = true;
+      if (is_worker(machine)) ask_soon();
       if (!recovery_.uses_notice || !state_.membership.is_there(machine)) return;
       // Where the loss costs work, a checkpoint saves it; else the worker leaves between two steps.
       if (!is_worker(machine) || recovery_.lost_worker == Recovery::LostWorker::kRestart)
@@ -189,7 +218,17 @@ void Job::receive(MachineIndex machine) {
   }
   if (session_ && change == Change::kRestart)
     return interrupt(false, recovery_.minimum_workers.value_or(1), {}, "a worker joins");
-  if (session_) return session_->join(machine);
+  if (session_ && is_added(machine)) {
+    Delay delay{.forming =
+                    recovery_.restart_time};  // what the servers hold is saved and read by as many as there are now
+    if (const auto series = state_.checkpoints.series(); !series.empty())
+      delay.forming += series.front().times().write + series.front().times().read;
+    return interrupt(true, 1, delay, "a server is added");
+  }
+  if (session_) {
+    session_->join(machine);
+    return observe();
+  }
   if (is_resuming_ && has_newcomers() && !counts_rendezvous_) {
     count_stop();
     resumption_.retire();
@@ -231,6 +270,8 @@ void Job::revoke(MachineIndex machine, Kind kind) {
   const auto m = static_cast<std::size_t>(machine);
   const Seconds now = state_.clock.now();
   const bool is_fault = kind != Kind::kRevoked;
+  if (!noticed_[m] && !is_fault && is_worker(machine)) ask_soon();
+  noticed_[m] = false;
   record(machine, is_fault ? "fault" : "revoked", kind == Kind::kBroken ? "the machine is repaired" : "");
   ++(is_fault ? result_.interruptions.faults : result_.interruptions.revocations);
   if (kind != Kind::kFailed) {
@@ -239,6 +280,13 @@ void Job::revoke(MachineIndex machine, Kind kind) {
     state_.checkpoints.lose_copies(machine, has_pair(machine));
     if (!session_ && !keeps_updates_) fall_back();
   }
+  take_away(machine, is_fault);
+}
+
+/// From the job, with what it was doing.
+void Job::take_away(MachineIndex machine, bool is_fault) {
+  const auto m = static_cast<std::size_t>(machine);
+  const Seconds now = state_.clock.now();
   if (joins_at_[m]) {  // it was starting
     joins_at_[m].reset();
     starting_[m].retire();
@@ -296,7 +344,7 @@ void Job::lose(MachineIndex machine, bool is_fault) {
   if (is_server(machine)) return interrupt(false, recovery_.minimum_workers.value_or(1), noticed, "a server is lost");
   if (restarts)
     return interrupt(false, recovery_.minimum_workers.value_or(workers_at_begin_), noticed, "a worker is lost");
-  if (session_->lose(machine)) return;
+  if (session_->lose(machine)) return observe();
   const bool waits = recovery_.lost_worker == Recovery::LostWorker::kWait;
   const int needed = recovery_.minimum_workers.value_or(waits ? workers_at_begin_ : 1);
   using Change = Recovery::Change;
@@ -339,6 +387,7 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Delay delay, const s
     result_.time_use.redone += state_.checkpoints.undo_to(trained);  // the step under way
   most_samples_ = std::max(most_samples_, result_.done.samples);
   session_.reset();
+  observation_.retire();
   if (training_.on_stop) training_.on_stop();
   rendezvous_reason_.clear();
   is_stopped_for_rendezvous_ = std::exchange(stops_for_rendezvous_, false);
@@ -400,7 +449,9 @@ bool Job::has_newcomers() const {
 void Job::try_to_resume() {
   if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
   for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (is_server(static_cast<MachineIndex>(m)) && !state_.membership.is_there(static_cast<MachineIndex>(m))) return;
+    if (const auto machine = static_cast<MachineIndex>(m);
+        is_server(machine) && !is_added(machine) && !state_.membership.is_there(machine))
+      return;
   const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_.detection + delay_.forming - now);
   const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
@@ -500,6 +551,119 @@ void Job::go_on() {
   }
   rendezvous_reason_.clear();
   if (std::find(apart_.begin(), apart_.end(), true) != apart_.end()) ask_for_rendezvous("a worker joins");
+  observe();
+}
+
+bool Job::asks_at(ControlEvent event) const {
+  return std::ranges::any_of(control_.rules, [&](const auto& rule) { return rule->event() == event; });
+}
+
+/// Notices that come together are answered together.
+void Job::ask_soon() {
+  if (!asks_at(ControlEvent::kLoss) || std::exchange(is_planning_, true)) return;
+  planning_ = OwnedClock{state_.clock, state_.clock.new_owner()};
+  planning_.schedule_in(site_.scenario.training.control->replan->planning_time, [this] {
+    is_planning_ = false;
+    ask(ControlEvent::kLoss, view());
+  });
+}
+
+/// Who trains has changed.
+void Job::observe() {
+  if (!session_ || is_done_ || !asks_at(ControlEvent::kObservation)) return;
+  observation_.retire();
+  observation_ = OwnedClock{state_.clock, state_.clock.new_owner()};
+  observation_.schedule_in(site_.scenario.training.control->add_servers->warmup, [this] { begin_window(); });
+}
+
+/// One in which a checkpoint is written says nothing of the servers.
+void Job::begin_window() {
+  const std::int64_t updates = session_->progress().updates, checkpoints = state_.checkpoints.count();
+  const bool is_writing = state_.checkpoints.stalls_until() > state_.clock.now();
+  const Seconds window = site_.scenario.training.control->add_servers->window;
+  observation_.schedule_in(window, [this, updates, checkpoints, is_writing, window] {
+    if (is_writing || state_.checkpoints.count() > checkpoints) return begin_window();
+    ControlView seen = view();
+    seen.updates_per_s = static_cast<double>(session_->progress().updates - updates) / window.value();
+    std::vector<int> training(site_.scenario.groups.size());
+    for (std::size_t m = 0; m < site_.machines.size(); ++m)
+      if (const auto machine = static_cast<MachineIndex>(m); is_worker(machine) && state_.membership.is_there(machine))
+        ++training[static_cast<std::size_t>(site_.machines[m].group)];
+    seen.updates_per_s_alone = control_.updates_per_s_alone(training);
+    ask(ControlEvent::kObservation, std::move(seen));
+  });
+}
+
+/// A machine that does not train yet.
+bool Job::is_on_its_way(MachineIndex machine) const {
+  const auto m = static_cast<std::size_t>(machine);
+  return requested_[m] || (joins_at_[m] && !noticed_[m]);
+}
+
+ControlView Job::view() const {
+  ControlView view{.now = state_.clock.now()};
+  const std::int64_t done = (session_ ? session_->progress() : result_.done).samples;
+  view.share_done = static_cast<double>(done) / static_cast<double>(site_.scenario.training.samples);
+  view.machines.assign(site_.scenario.groups.size(), 0);
+  view.joining.assign(site_.scenario.groups.size(), 0);
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+    const auto machine = static_cast<MachineIndex>(m);
+    const auto group = static_cast<std::size_t>(site_.machines[m].group);
+    const bool is_joining = is_on_its_way(machine);
+    view.joining[group] += is_joining ? 1 : 0;
+    view.machines[group] += is_joining || (state_.membership.is_there(machine) && !noticed_[m]) ? 1 : 0;
+  }
+  return view;
+}
+
+void Job::ask(ControlEvent event, ControlView view) {
+  for (const auto& rule : control_.rules) {
+    if (rule->event() != event) continue;
+    if (const auto decision = rule->decide(view)) change_machines(*decision);
+  }
+}
+
+/// Free slots before those whose machine is about to go; machines that do not train before those that do, the last first.
+void Job::change_machines(const ControlDecision& decision) {
+  const ControlView now = view();
+  record(-1, "decision", decision.reason);
+  bool has_changed = false;
+  for (std::size_t g = 0; g < decision.machines.size(); ++g) {
+    int missing = decision.machines[g] - now.machines[g];
+    for (const bool is_free : {true, false})
+      for (std::size_t m = 0; m < site_.machines.size() && missing > 0; ++m) {
+        if (site_.machines[m].group != static_cast<int>(g) || requested_[m]) continue;
+        const bool is_there = rented_[m].has_value();
+        if (is_free ? is_there : !(is_there && noticed_[m])) continue;
+        state_.machine_events.request(state_.clock.now(), static_cast<MachineIndex>(m));
+        requested_[m] = has_changed = true;
+        --missing;
+      }
+    for (const bool is_joining : {true, false})
+      for (std::size_t m = site_.machines.size(); m-- > 0 && missing < 0;) {
+        const auto machine = static_cast<MachineIndex>(m);
+        if (site_.machines[m].group != static_cast<int>(g) || is_on_its_way(machine) != is_joining) continue;
+        if (!is_joining && (!state_.membership.is_there(machine) || noticed_[m])) continue;
+        release(machine);
+        has_changed = true;
+        ++missing;
+      }
+  }
+  if (!has_changed) return;
+  ++result_.interruptions.decisions;
+  take_events();
+}
+
+/// The job gives the machine back, or does not wait for it.
+void Job::release(MachineIndex machine) {
+  const auto m = static_cast<std::size_t>(machine);
+  state_.machine_events.release(machine);
+  const bool is_awaited = requested_[m];
+  requested_[m] = false;
+  record(machine, is_awaited ? "withdraw" : "release", "");
+  if (is_awaited) return;
+  if (rented_[m]) end_rental(m, state_.clock.now(), false);
+  take_away(machine, false);
 }
 
 void Job::record(MachineIndex machine, const char* kind, const std::string& detail) {

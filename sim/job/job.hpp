@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/job/control.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/membership.hpp"
 #include "sim/job/session.hpp"
@@ -58,7 +59,7 @@ struct JobResult {
 
 class Job final : public SessionOwner {
  public:
-  Job(JobState& state, JobTraining training);
+  Job(JobState& state, JobTraining training, JobControl control = {});
   void updated(const TrainingProgress& progress) override;
   void deserted() override;
   void step_ended() override;
@@ -70,16 +71,31 @@ class Job final : public SessionOwner {
 
  private:
   void schedule_next_event();
+  void take_events();
+  void schedule_taking();
+  bool is_controlled() const { return !control_.rules.empty(); }
+  bool asks_at(ControlEvent event) const;
+  void ask_soon();
+  void ask(ControlEvent event, ControlView view);
+  ControlView view() const;
+  bool is_on_its_way(MachineIndex machine) const;
+  void change_machines(const ControlDecision& decision);
+  void release(MachineIndex machine);
+  void observe();
+  void begin_window();
   void announce_next_change();
   void react(const MachineEvent& event);
   void start(MachineIndex machine);
   void revoke(MachineIndex machine, FleetEvent::Kind kind);
+  void take_away(MachineIndex machine, bool is_fault);
   void receive(MachineIndex machine);
   void lose(MachineIndex machine, bool is_fault);
   bool has_pair(MachineIndex machine) const;
   void choose_chief();
   bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
   bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
+  /// Training goes on without it until it comes.
+  bool is_added(MachineIndex machine) const { return is_server(machine) && site_.group(machine).is_standby; }
   int workers_there() const;  // that do not have to leave
   /// What a stop takes at least: until it is noticed, and to form anew besides.
   struct Delay {
@@ -106,13 +122,17 @@ class Job final : public SessionOwner {
   const Site& site_;
   JobState& state_;
   JobTraining training_;
+  JobControl control_;
   const Recovery& recovery_;
   std::unique_ptr<Session> session_;
   OwnedClock provider_, resumption_;
+  OwnedClock taking_, planning_, observation_;  // of a job that is controlled
+  bool is_planning_ = false;
   Seconds next_event_{};
   std::vector<std::optional<Rental>> rented_;     // [machines] now
   std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
   std::vector<OwnedClock> starting_;              // [machines]
+  std::vector<bool> requested_, noticed_;         // [machines]
   int workers_at_begin_ = 0;                      // of the current training
   MachineIndex lost_chief_ = -1;                  // whose return is awaited
   bool is_done_ = false;

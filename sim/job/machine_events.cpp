@@ -27,7 +27,10 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
       fleet.replay = std::make_shared<const FleetReplay>(*group.replay, group.count, Seconds{}, group.replay_notice);
     fleet.zone = group.zone;
     fleet.startup = startup_of(scenario, group);
-    if (group.replaced_by) fleet.replaced_by = fleet_index[static_cast<std::size_t>(*group.replaced_by)];
+    const auto& control = scenario.training.control;
+    const bool is_planned_anew = control && control->replan && group.role == Role::kWorker;
+    if (group.replaced_by && !is_planned_anew)
+      fleet.replaced_by = fleet_index[static_cast<std::size_t>(*group.replaced_by)];
     fleet.replacement_delay = group.replacement_delay;
     fleet.requests_at_notice = group.requests_at_notice.value_or(scenario.training.recovery.uses_notice);
   }
@@ -38,10 +41,14 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
 
 MachineEvents::MachineEvents(const Site& site, std::uint64_t seed)
     : site_{site},
-      fleet_{site.scenario.has_revocations() ? std::optional{fleet_of(site.scenario, seed)} : std::nullopt} {}
+      fleet_{site.scenario.has_revocations() || site.scenario.training.control
+                 ? std::optional{fleet_of(site.scenario, seed)}
+                 : std::nullopt} {}
 
-std::optional<MachineEvent> MachineEvents::next() {
-  const auto event = fleet_ ? fleet_->next() : std::nullopt;
+std::optional<MachineEvent> MachineEvents::next() { return next_until(Seconds{1e9}); }
+
+std::optional<MachineEvent> MachineEvents::next_until(Seconds date) {
+  const auto event = fleet_ ? fleet_->next(date) : std::nullopt;
   if (!event) return {};
   return MachineEvent{event->at, event->slot, event->kind};
 }

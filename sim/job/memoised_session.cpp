@@ -46,11 +46,15 @@ class MemoisedSession final : public Session {
   void begin() override {
     for (std::size_t m = 0; m < trains_.size(); ++m)
       if (site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m))) set_training(m, true);
+    count_added_servers();
     change();
   }
 
   void join(MachineIndex machine) override {
-    if (site_.machine(machine).workers == 0) return;
+    if (site_.machine(machine).workers == 0) {
+      count_added_servers();
+      return change();
+    }
     set_training(static_cast<std::size_t>(machine), true);
     if (strategy_.kind->is_in_lockstep()) stand_still(transfer_time(machine));
     change();
@@ -102,6 +106,14 @@ class MemoisedSession final : public Session {
   void describe(RunRecord&) const override {}
 
  private:
+  void count_added_servers() {
+    added_servers_.assign(counts_.size(), 0);
+    for (std::size_t m = 0; m < trains_.size(); ++m)
+      if (const auto machine = static_cast<MachineIndex>(m);
+          site_.machines[m].servers > 0 && site_.group(machine).is_standby && state_.membership.is_there(machine))
+        ++added_servers_[static_cast<std::size_t>(site_.machines[m].group)];
+  }
+
   void set_training(std::size_t machine, bool trains) {
     if (trains_[machine] == trains) return;
     trains_[machine] = trains;
@@ -151,7 +163,9 @@ class MemoisedSession final : public Session {
     MachineCounts counts = counts_;
     if (is_writing && writer_ >= 0 && trains_[static_cast<std::size_t>(writer_)])
       --counts[static_cast<std::size_t>(site_.machine(writer_).group)];
-    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; }) ? speed_of_(counts) : stands;
+    if (std::ranges::none_of(counts, [](int count) { return count > 0; })) return stands;
+    for (std::size_t g = 0; g < counts.size(); ++g) counts[g] += added_servers_[g];
+    return speed_of_(counts);
   }
 
   MachineIndex chief() const {
@@ -249,6 +263,7 @@ class MemoisedSession final : public Session {
   OwnedClock clock_, next_;
   std::vector<bool> trains_;  // [machines]
   MachineCounts counts_;      // of them, [groups]
+  MachineCounts added_servers_;
   double all_samples_;
   double updates_, samples_;  // at since_
   Seconds since_;
@@ -274,7 +289,7 @@ class TimedBroadcast final : public ModelBroadcast {
 }  // namespace
 
 Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
-                          bool keeps_events) {
+                          bool keeps_events, const ControlRules& rules) {
   const Training& training = site.scenario.training;
   Trajectory trajectory;
   Clock clock;
@@ -299,7 +314,17 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
            .broadcast =
                [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
                  return std::make_unique<TimedBroadcast>(site, clock, gpus, std::move(on_done));
-               }}};
+               }},
+          {rules, [&](const std::vector<int>& machines) {
+             double sum = 0;
+             for (std::size_t g = 0; g < machines.size(); ++g) {
+               if (machines[g] == 0) continue;
+               MachineCounts alone(machines.size());
+               alone[g] = 1;
+               sum += machines[g] * speed_of(alone).updates_per_s;
+             }
+             return sum;
+           }}};
   trajectory.job = job.run_until_given_up();
   trajectory.is_finished = trajectory.job.done.samples == training.samples;
   return trajectory;

@@ -8,7 +8,8 @@
 
 namespace rehearse {
 
-/// Machines of each group that train: [groups]. Servers are not counted: without all of them nobody trains.
+/// Machines of each group that train: [groups]. Servers of the start are not counted: without all of them nobody trains; those
+/// that were added are.
 using MachineCounts = std::vector<int>;
 
 /// Speed of a cluster in its steady state. A sample counts as much as one of the job's.
@@ -29,8 +30,9 @@ struct Trajectory {
 };
 
 /// One job from start to end, with the machine events of `seed`, at known speeds. No byte moves: takes milliseconds.
-/// A job that is not done at `gives_up_after` ends there: some never end. `keeps_events`: otherwise none are recorded.
+/// A job that is not done at `gives_up_after` ends there: some never end. `keeps_events`: otherwise none are recorded. `rules` are
+/// those of the scenario's Control; none: they are not asked.
 Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
-                          bool keeps_events);
+                          bool keeps_events, const ControlRules& rules = {});
 
 }  // namespace rehearse

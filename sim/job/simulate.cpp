@@ -33,6 +33,15 @@ void check_operation(const Scenario& scenario) {
         "others have a time (\"collective_time_s\" of studies) and no run"};
 }
 
+/// Rules are asked in runs at known speeds.
+void check_control(const Scenario& scenario) {
+  if (scenario.training.control)
+    throw InputError{
+        scenario.file_name +
+        ": /training/control: expected many runs (simulate --runs; --runs 1 is one): a single one, message by "
+        "message, asks no rules"};
+}
+
 /// What must hold in every run, whatever the scenario. A violation is a bug of ours.
 void check_invariants(const RunRecord& record, std::int64_t all_samples) {
   const auto require = [](bool holds, const char* invariant) {
@@ -194,6 +203,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
 
 RunRecord simulate(const Scenario& scenario, const SimulateOptions& options) try {
   check_operation(scenario);
+  check_control(scenario);
   const Site site{scenario};
   check_rates(site);
   if (options.is_on_simgrid || options.is_exact) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/csv.hpp"
@@ -17,6 +18,7 @@
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/simulate.hpp"
+#include "sim/plan/replan.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/site.hpp"
@@ -49,9 +51,10 @@ Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) 
   for (Json& group : json["cluster"]["groups"]) keep_for_good(group);
   json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
   for (std::size_t g = counts.size(); g-- > 0;)
-    if (scenario.groups[g].role == Role::kWorker) json = with_machines(std::move(json), g, counts[g]);
+    if (scenario.groups[g].role == Role::kWorker || scenario.groups[g].is_standby)
+      json = with_machines(std::move(json), g, counts[g]);
   Json& training = json["training"];
-  for (const char* key : {"checkpoint", "recovery", "target", "start_interval"}) training.erase(key);
+  for (const char* key : {"checkpoint", "recovery", "target", "start_interval", "control"}) training.erase(key);
   for (const char* key : kJobSizes) training.erase(key);
   training["warmup_steps"] = 5;
   training["steps_per_worker"] = scenario.training.step_time_variation > 0 ? 100 : 25;
@@ -256,7 +259,7 @@ Json to_json(const RunOutcome& run) {
   Json json{run.is_finished, run.time_s, i.notices,      i.revocations,     i.replacements,
             i.restarts,      i.pauses,   i.lost_updates, i.stopped.value(), i.checkpoints};
   json.push_back({run.samples.done, run.samples.lost, run.samples.repeated, run.samples.dropped});
-  json.push_back({i.faults, run.time_use.trained.value()});
+  json.push_back({i.faults, i.decisions, run.time_use.trained.value()});
   for (const LostTime& lost : kLostTimes) json.back().push_back((run.time_use.*lost.time).value());
   if (run.cost_usd)
     for (const double usd : {run.cost_usd->workers, run.cost_usd->servers, run.cost_usd->idle, run.cost_usd->startup})
@@ -280,15 +283,16 @@ RunOutcome run_outcome(const Json& json) {
                        .pauses = json[6].get<int>(),
                        .lost_updates = json[7].get<std::int64_t>(),
                        .stopped = Seconds{json[8].get<double>()},
-                       .checkpoints = json[9].get<std::int64_t>()};
+                       .checkpoints = json[9].get<std::int64_t>(),
+                       .decisions = json[11][1].get<int>()};
   const Json& samples = json[10];
   run.samples = {.done = samples[0].get<std::int64_t>(),
                  .lost = samples[1].get<std::int64_t>(),
                  .repeated = samples[2].get<std::int64_t>(),
                  .dropped = samples[3].get<std::int64_t>()};
-  run.time_use.trained = Seconds{json[11][1].get<double>()};
+  run.time_use.trained = Seconds{json[11][2].get<double>()};
   for (std::size_t i = 0; i < kLostTimes.size(); ++i)
-    run.time_use.*kLostTimes[i].time = Seconds{json[11][2 + i].get<double>()};
+    run.time_use.*kLostTimes[i].time = Seconds{json[11][3 + i].get<double>()};
   if (json.size() > 12)
     run.cost_usd =
         CostSplit{json[12].get<double>(), json[13].get<double>(), json[14].get<double>(), json[15].get<double>()};
@@ -334,29 +338,49 @@ RunPercentiles percentiles(const std::vector<double>& values) {
 
 namespace {
 
-Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, Seconds gives_up_after,
-                         bool keeps_events) {
+Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, Seconds gives_up_after, bool keeps_events,
+                         const ControlRules& rules) {
   return run_trajectory(
-      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, gives_up_after, keeps_events);
+      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, gives_up_after, keeps_events, rules);
+}
+
+/// The job that is run: its size, and, of the fixed plan, no rules.
+Scenario job_of(const Speeds& speeds, bool is_fixed) {
+  Scenario job = speeds.sized_job();
+  if (is_fixed) job.training.control.reset();
+  return job;
+}
+
+/// Those of the scenario, which has a target still. Null: it does not plan anew.
+ControlRules rules_of(const Scenario& scenario, const Json& replan_problem) {
+  ControlRules rules;
+  const auto& control = scenario.training.control;
+  if (control && control->replan) rules.push_back(replan_rule(scenario, replan_problem));
+  if (control && control->add_servers) rules.push_back(add_servers_rule(scenario));
+  return rules;
 }
 
 /// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships", given up after "gives_up_after_s":
-/// their outcomes, and the memberships that came besides.
+/// their outcomes, and the memberships that came besides. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
+/// rules are asked.
 const Verb kTrajectories{
     "trajectories", [](Scenario scenario, const JsonReader& options) {
-      Speeds speeds{std::move(scenario)};
+      Speeds speeds{scenario};
       speeds.missing().clear();
       for (const JsonReader& membership : options.children("memberships"))
         speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
       const auto first = options.required<std::uint64_t>("first"), stride = options.required<std::uint64_t>("stride");
       const auto runs = options.required<std::uint64_t>("runs");
       const Seconds limit{options.required<double>("gives_up_after_s")};
+      const bool is_fixed = options.optional<bool>("is_fixed", false);
+      const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
       options.reject_unknown_keys();
-      const Scenario job = speeds.sized_job();
+      const ControlRules rules = is_fixed ? ControlRules{} : rules_of(scenario, replan);
+      const Scenario job = job_of(speeds, is_fixed);
       const Site site{job};
       Json json{Json::array(), Json::array()};
       for (std::uint64_t i = first; i < runs; i += stride) {
-        const Trajectory trajectory = trajectory_of(site, seed_of_run(job.seed, i), speeds, limit, false);
+        const Trajectory trajectory = trajectory_of(site, seed_of_run(job.seed, i), speeds, limit, false, rules);
         RunOutcome outcome{.seed = 0,
                            .is_finished = trajectory.is_finished,
                            .time_s = trajectory.job.end.value(),
@@ -382,8 +406,15 @@ std::uint64_t seed_of_run(std::uint64_t seed, std::size_t run) {
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
   Speeds speeds{scenario};
   speeds.measure(options);
-  const Scenario job = speeds.sized_job();
+  const bool is_controlled = scenario.training.control && !options.is_fixed;
+  Json replan;
+  if (is_controlled && scenario.training.control->replan) try {
+      replan = replan_problem(scenario, {.pool = options.pool, .on_done = {}, .limits = options.limits});
+    } catch (const ProvisionStopped&) { throw MonteCarloStopped{}; }
+  const ControlRules rules = is_controlled ? rules_of(scenario, replan) : ControlRules{};
+  const Scenario job = job_of(speeds, options.is_fixed);
   MonteCarlo result;
+  result.is_controlled = is_controlled;
   result.steps = job.training.steps;
   result.samples = job.training.samples;
   result.samples_per_step = speeds.samples_per_step();
@@ -400,11 +431,14 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
     const bool has_ended = options.pool.run(
         chunks,
         [&](std::size_t chunk) {
-          return kTrajectories.job(scenario, {{"memberships", known},
-                                              {"first", chunk},
-                                              {"stride", chunks},
-                                              {"runs", options.runs},
-                                              {"gives_up_after_s", result.gives_up_after.value()}});
+          Json of_chunk{{"memberships", known},
+                        {"first", chunk},
+                        {"stride", chunks},
+                        {"runs", options.runs},
+                        {"gives_up_after_s", result.gives_up_after.value()}};
+          if (options.is_fixed) of_chunk["is_fixed"] = true;
+          if (!replan.is_null()) of_chunk["replan"] = replan;
+          return kTrajectories.job(scenario, of_chunk);
         },
         [&](std::size_t chunk, const PooledRun& text) {
           if (!text.has_succeeded) {
@@ -425,9 +459,60 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   const std::vector<double> times = finished_times(result);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   result.sample_index = order[order.size() / 2];
-  result.sample = trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true);
+  result.sample =
+      trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true, rules);
   result.speeds = speeds.all();
   return result;
+}
+
+namespace {
+
+/// Of b less a, or of b alone where there is no a.
+template <class Value>
+PairedMean paired_mean(const std::vector<RunOutcome>* a, const std::vector<RunOutcome>& b, Value value) {
+  double sum = 0, squares = 0;
+  const auto count = static_cast<double>(b.size());
+  const auto each = [&](std::size_t i) { return value(b[i]) - (a != nullptr ? value((*a)[i]) : 0); };
+  for (std::size_t i = 0; i < b.size(); ++i) sum += each(i);
+  const double mean = sum / count;
+  for (std::size_t i = 0; i < b.size(); ++i) squares += (each(i) - mean) * (each(i) - mean);
+  const double error = b.size() > 1 ? 1.96 * std::sqrt(squares / (count - 1) / count) : kForever;
+  return {mean, mean - error, mean + error};
+}
+
+}  // namespace
+
+ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, std::optional<Seconds> deadline) {
+  ControlGain gain;
+  const auto compare = [&](auto value) {
+    return std::pair{paired_mean(nullptr, fixed.runs, value), paired_mean(&fixed.runs, controlled.runs, value)};
+  };
+  std::tie(gain.fixed_time_s, gain.time_s) = compare([](const RunOutcome& run) { return run.time_s; });
+  if (finished_costs(fixed) && finished_costs(controlled))
+    std::tie(gain.fixed_cost_usd, gain.cost_usd) = compare([](const RunOutcome& run) { return run.cost_usd->total(); });
+  if (deadline)
+    std::tie(gain.fixed_deadline_share, gain.deadline_share) =
+        compare([&](const RunOutcome& run) { return run.is_finished && run.time_s <= deadline->value() ? 1.0 : 0.0; });
+  for (const RunOutcome& run : controlled.runs) {
+    gain.decisions += run.interruptions.decisions / static_cast<double>(controlled.runs.size());
+    gain.decided += (run.interruptions.decisions > 0 ? 1.0 : 0.0) / static_cast<double>(controlled.runs.size());
+  }
+  return gain;
+}
+
+Json to_json(const ControlGain& gain) {
+  Json json{{"decisions", gain.decisions}, {"runs_with_decisions", gain.decided}};
+  const auto add = [&](const char* name, const PairedMean& fixed, const PairedMean& difference) {
+    const auto finite = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
+    json[std::string{name} + "_fixed"] = fixed.mean;
+    json[std::string{name} + "_difference"] = difference.mean;
+    json[std::string{name} + "_difference_low"] = finite(difference.low);
+    json[std::string{name} + "_difference_high"] = finite(difference.high);
+  };
+  add("time_s", gain.fixed_time_s, gain.time_s);
+  if (gain.cost_usd) add("cost_usd", *gain.fixed_cost_usd, *gain.cost_usd);
+  if (gain.deadline_share) add("deadline_share", *gain.fixed_deadline_share, *gain.deadline_share);
+  return json;
 }
 
 RunPercentiles time_percentiles(const MonteCarlo& result) { return percentiles(finished_times(result)); }
@@ -550,7 +635,8 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   for (const auto& [counts, speed] : result.speeds) {
     Json machines = Json::object();
     for (std::size_t g = 0; g < counts.size(); ++g)
-      if (scenario.groups[g].role == Role::kWorker) machines[scenario.groups[g].name] = counts[g];
+      if (scenario.groups[g].role == Role::kWorker || scenario.groups[g].is_standby)
+        machines[scenario.groups[g].name] = counts[g];
     json["memberships"].push_back({{"machines", std::move(machines)},
                                    {"steps_per_s", speed},
                                    {"samples_per_s", speed * result.samples_per_step}});
@@ -561,45 +647,49 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
 }
 
 std::string runs_csv(const MonteCarlo& result) {
-  CsvWriter csv{{"run",          "seed",         "finished",         "time_s",          "cost_usd",
-                 "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
-                 "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
-                 "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
-                 "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
-                 "waiting_s",    "restarting_s"}};
+  std::vector<std::string> header{"run",          "seed",         "finished",         "time_s",          "cost_usd",
+                                  "workers_usd",  "servers_usd",  "idle_usd",         "startup_usd",     "revocations",
+                                  "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
+                                  "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
+                                  "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
+                                  "waiting_s",    "restarting_s"};
+  if (result.is_controlled) header.emplace_back("decisions");
+  CsvWriter csv{std::move(header)};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     const RunOutcome& run = result.runs[i];
     const Interruptions& what = run.interruptions;
     const auto usd = [&](double CostSplit::*part) {
       return run.cost_usd ? CsvField{(*run.cost_usd).*part} : CsvField{""};
     };
-    csv.row({static_cast<std::int64_t>(i),
-             run.seed,
-             run.is_finished ? "yes" : "no",
-             run.time_s,
-             run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""},
-             usd(&CostSplit::workers),
-             usd(&CostSplit::servers),
-             usd(&CostSplit::idle),
-             usd(&CostSplit::startup),
-             what.revocations,
-             what.replacements,
-             what.restarts,
-             what.pauses,
-             what.checkpoints,
-             what.lost_updates,
-             run.samples.done,
-             run.samples.lost,
-             run.samples.repeated,
-             run.samples.dropped,
-             what.stopped.value(),
-             what.faults,
-             run.time_use.trained.value(),
-             run.time_use.checkpoints.value(),
-             run.time_use.redone.value(),
-             run.time_use.detection.value(),
-             run.time_use.waiting.value(),
-             run.time_use.restarting.value()});
+    std::vector<CsvField> row{static_cast<std::int64_t>(i),
+                              run.seed,
+                              run.is_finished ? "yes" : "no",
+                              run.time_s,
+                              run.cost_usd ? CsvField{run.cost_usd->total()} : CsvField{""},
+                              usd(&CostSplit::workers),
+                              usd(&CostSplit::servers),
+                              usd(&CostSplit::idle),
+                              usd(&CostSplit::startup),
+                              what.revocations,
+                              what.replacements,
+                              what.restarts,
+                              what.pauses,
+                              what.checkpoints,
+                              what.lost_updates,
+                              run.samples.done,
+                              run.samples.lost,
+                              run.samples.repeated,
+                              run.samples.dropped,
+                              what.stopped.value(),
+                              what.faults,
+                              run.time_use.trained.value(),
+                              run.time_use.checkpoints.value(),
+                              run.time_use.redone.value(),
+                              run.time_use.detection.value(),
+                              run.time_use.waiting.value(),
+                              run.time_use.restarting.value()};
+    if (result.is_controlled) row.emplace_back(what.decisions);
+    csv.row(row);
   }
   return csv.text();
 }

@@ -52,6 +52,7 @@ struct MonteCarlo {
   double samples_per_step = 0;             // of the full cluster
   Trajectory sample;                       // the run whose time is the median
   std::size_t sample_index = 0;
+  bool is_controlled = false;  // rules were asked
 };
 
 /// What was simulated, as JSON text, and what came of it: for jobs of which some memberships are the same.
@@ -61,6 +62,7 @@ struct MonteCarloOptions {
   std::size_t runs = 1000;
   std::optional<Seconds> deadline = {};  // no run is given up before
   Pool pool = 1;
+  bool is_fixed = false;                  // rules of Control are not asked: the plan that they are compared with
   SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
   JobLimits limits = {};
@@ -78,6 +80,22 @@ struct MonteCarloStopped {};
 /// Recovery::give_up_after; without it after 60 days, or ten times what the full cluster takes without revocations, or at
 /// the deadline, whichever is last.
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options);
+
+/// A mean over pairs of runs of one seed, and where it lies with a probability of 95 %: 1.96 standard errors to both sides.
+struct PairedMean {
+  double mean = 0, low = 0, high = 0;
+};
+/// What rules of Control did: their runs less those of the fixed plan, seed by seed. Runs that were given up count as they were then.
+struct ControlGain {
+  PairedMean fixed_time_s, time_s;                                 // of the fixed plan, and the difference
+  std::optional<PairedMean> fixed_cost_usd, cost_usd;              // none if a price is unknown
+  std::optional<PairedMean> fixed_deadline_share, deadline_share;  // finished by the deadline, if there is one
+  double decisions = 0;                                            // that changed machines, of a run
+  double decided = 0;                                              // share of the runs with any
+};
+/// Both of the same scenario and number of runs.
+ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, std::optional<Seconds> deadline);
+Json to_json(const ControlGain& gain);
 
 /// Runs that were given up. Means over all runs are lower bounds if there are any.
 std::size_t unfinished_runs(const MonteCarlo& result);

@@ -94,7 +94,7 @@ class Preparation {
     base_["cluster"]["groups"] = servers;
     if (base_.contains("training") && base_["training"].is_object()) {
       for (const char* key : kJobSizes) base_["training"].erase(key);
-      base_["training"].erase("target");
+      for (const char* key : {"target", "control"}) base_["training"].erase(key);
     }
   }
 

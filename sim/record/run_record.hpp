@@ -106,6 +106,7 @@ struct Interruptions {
   std::int64_t lost_updates = 0;  // done again
   Seconds stopped{};              // in which nobody trained
   std::int64_t checkpoints = 0;
+  int decisions = 0;  // of rules (Control) that changed the machines
 };
 
 struct RunRecord {

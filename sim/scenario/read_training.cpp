@@ -175,6 +175,54 @@ void read_recovery(const JsonReader& json, int workers, Training& training) {
   reader.reject_unknown_keys();
 }
 
+Replanning read_replanning(const JsonReader& json) {
+  Replanning rule;
+  rule.deadline = json.required<Seconds>("deadline");
+  json.expect(rule.deadline > Seconds{} && rule.deadline <= Seconds{1e9}, "deadline", "a time above 0s, at most 1e9s");
+  rule.takeover = json.optional<Seconds>("takeover", rule.takeover);
+  rule.planning_time = json.optional<Seconds>("planning_time", rule.planning_time);
+  for (const char* key : {"takeover", "planning_time"})
+    if (json.has(key)) json.expect(json.required<Seconds>(key) <= Seconds{1e6}, key, "at most 1e6s");
+  rule.margin = json.optional<double>("margin", rule.margin);
+  if (json.has("margin")) json.expect(rule.margin >= 0 && rule.margin < 1, "margin", "a share from 0, below 1");
+  rule.releases = json.optional<bool>("releases", rule.releases);
+  json.reject_unknown_keys();
+  return rule;
+}
+
+ServerAddition read_server_addition(const JsonReader& json, const Scenario& scenario) {
+  ServerAddition rule;
+  const auto name = json.required<std::string>("group");
+  std::vector<std::string> known;
+  for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
+    const Group& group = scenario.groups[g];
+    if (group.role != Role::kParameterServer || !group.is_standby) continue;
+    known.push_back(group.name);
+    if (name == group.name) rule.group = static_cast<int>(g);
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    json.fail("group", known.empty() ? "expected a group of parameter servers with \"standby\": true; there is none"
+                                     : unknown_name_message("group of standby servers", name, known));
+  rule.warmup = json.optional<Seconds>("warmup", rule.warmup);
+  rule.window = json.optional<Seconds>("window", rule.window);
+  if (json.has("warmup")) json.expect(rule.warmup <= Seconds{1e6}, "warmup", "at most 1e6s");
+  if (json.has("window")) json.expect(rule.window >= Seconds{1} && rule.window <= Seconds{1e6}, "window", "1s to 1e6s");
+  rule.threshold = json.optional<double>("threshold", rule.threshold);
+  if (json.has("threshold"))
+    json.expect(rule.threshold > 0 && rule.threshold < 1, "threshold", "a share above 0, below 1");
+  json.reject_unknown_keys();
+  return rule;
+}
+
+Control read_control(const JsonReader& json, const Scenario& scenario) {
+  Control control;
+  if (json.has("replan")) control.replan = read_replanning(json.child("replan"));
+  if (json.has("add_servers")) control.add_servers = read_server_addition(json.child("add_servers"), scenario);
+  json.reject_unknown_keys();
+  if (!control.replan && !control.add_servers) json.fail("expected \"replan\", \"add_servers\" or both; found neither");
+  return control;
+}
+
 void read_smaller_cluster(const JsonReader& json, Training& training, Json& effective) {
   if (!json.has("smaller_cluster")) {
     effective["smaller_cluster"] = "keeps_batch_per_worker";
@@ -262,6 +310,7 @@ void read_training(const JsonReader& json, std::optional<std::int64_t> samples_p
   effective["warmup_steps"] = training.warmup_steps;
   effective["step_time_variation"] = training.step_time_variation;
   if (json.has("checkpoint")) training.checkpoint = read_checkpoint(json.child("checkpoint"));
+  if (json.has("control")) training.control = read_control(json.child("control"), scenario);
   if (json.has("target")) read_target(json.child("target"), scenario);
   json.reject_unknown_keys();
 }

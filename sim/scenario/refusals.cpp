@@ -227,6 +227,29 @@ const auto kRefusals = std::to_array<Refusal>({
      "0B but on a star", "what waits between switches is not modelled"},
 
     // Training
+    {"rules for workers that wait for one another",
+     [](const Subject& s) {
+       const bool goes_on = s.scenario->count(Role::kParameterServer) > 0 && !strategy_of(s).is_synchronous();
+       return place_if(s.scenario->training.control && !goes_on, "/training/control");
+     },
+     "asynchronous parameter servers with it", "others do not go on while machines come and go as rules say"},
+    {"a plan anew without a loss to reach",
+     [](const Subject& s) {
+       const auto& target = s.scenario->training.target;
+       const auto& control = s.scenario->training.control;
+       return place_if(control && control->replan && !(target && target->loss), "/training/control/replan");
+     },
+     "a \"loss\" in the target beside it", "the planner counts the updates to a loss"},
+    {"servers that nobody requests",
+     [](const Subject& s) {
+       return stated_of_group(s, {"standby"}, [&](const Group& group) {
+         const auto& control = s.scenario->training.control;
+         const auto index = static_cast<int>(&group - s.scenario->groups.data());
+         return group.is_standby && !is_worker(group) &&
+                !(control && control->add_servers && control->add_servers->group == index);
+       });
+     },
+     "a rule beside it that adds them (/training/control/add_servers)", "nothing else requests them"},
     {"asynchronous workers that wait for a lost one",
      [](const Subject& s) {
        const Recovery::LostWorker lost = s.scenario->training.recovery.lost_worker;

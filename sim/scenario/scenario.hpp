@@ -145,6 +145,31 @@ struct Recovery {
   std::optional<Seconds> give_up_after;  // the run has no result if it takes longer
 };
 
+/// Machines are planned anew once some are given notice or lost, as spotDNN does, section IV: the cheapest that do what is left by
+/// the deadline. Candidates are the groups of workers, each with at most `count` machines.
+struct Replanning {
+  Seconds deadline{};          // of the job, counted from its start
+  Seconds takeover{30};        // that plans with newcomers are expected to take longer
+  double margin = 0;           // share of the time that is left by which plans are to be early
+  Seconds planning_time{0.2};  // from the first notice or loss to the requests
+  bool releases = false;       // machines that train may be given back; else each plan keeps them
+};
+
+/// A standby server is requested where all workers together do fewer updates than the sum of each alone, as CM-DARE does. The
+/// job restarts when it is there.
+struct ServerAddition {
+  int group = 0;             // of servers, standby
+  Seconds warmup{30};        // after each change of who trains, before
+  Seconds window{30};        // the window in which updates are counted
+  double threshold = 0.067;  // share of the sum that may be missing
+};
+
+/// Rules that change the machines of a job under way: sim/job/control.hpp.
+struct Control {
+  std::optional<Replanning> replan;
+  std::optional<ServerAddition> add_servers;
+};
+
 enum class Optimizer { kSgd, kMomentum, kAdam };
 
 /// Their words, the default first.
@@ -216,6 +241,7 @@ struct Training {
   double share_variation = 0;
   std::optional<Checkpointing> checkpoint;
   Recovery recovery;
+  std::optional<Control> control;
   std::optional<TrainingTarget> target;
 };
 

@@ -214,6 +214,30 @@ constexpr std::string_view kProperties = R"json({
             "minimum_workers": { "type": "integer", "minimum": 1, "description": "with fewer the job waits; default: 1, or as many as before to wait and to restart" },
             "give_up_after": { "$ref": "#/$defs/time", "description": "a run that takes longer has no result; of many (simulate --runs, provision) it is given up, and means are lower bounds. Default: none for one run; of many 60 days, ten times the time without revocations, or the deadline, whichever is last" } }
         },
+        "control": {
+          "type": "object",
+          "minProperties": 1,
+          "additionalProperties": false,
+          "description": "rules that start and release machines while an asynchronous job with parameter servers runs; simulate --runs asks them, and compares with the fixed plan",
+          "properties": {
+            "replan": {
+              "type": "object", "required": ["deadline"], "additionalProperties": false,
+              "description": "after a notice or a loss of workers, the cheapest machines that do what is left by the deadline, as spotDNN's planner (provision) finds them among all groups of workers, each with at most count machines. Takes the place of replacement. Needs target.loss",
+              "properties": {
+                "deadline": { "$ref": "#/$defs/time", "description": "from the start of the job" },
+                "takeover": { "$ref": "#/$defs/time", "default": "30s", "description": "that the planner expects newcomers to take, waits for machines of their pools included" },
+                "margin": { "type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0, "description": "share of the time that is left by which plans are to be early: the planner knows no further losses" },
+                "planning_time": { "$ref": "#/$defs/time", "default": "0.2s", "description": "from the first notice or loss to the requests" },
+                "releases": { "type": "boolean", "default": false, "description": "machines that train may be given back; else each plan keeps them, as spotDNN's do" } } },
+            "add_servers": {
+              "type": "object", "required": ["group"], "additionalProperties": false,
+              "description": "a standby server is requested, and the job restarts once it is there, where all workers together do fewer updates than the sum of what each does alone, as CM-DARE finds a bottleneck",
+              "properties": {
+                "group": { "type": "string", "description": "of parameter_server with standby: true; its count is the most that are added" },
+                "warmup": { "$ref": "#/$defs/time", "default": "30s", "description": "after each change of who trains" },
+                "window": { "$ref": "#/$defs/time", "default": "30s", "description": "in which updates are counted; anew if a checkpoint is written in it" },
+                "threshold": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.067, "description": "share of the sum that may be missing" } } } }
+        },
         "checkpoint": {
           "type": "object",
           "oneOf": [{ "required": ["every_steps"] }, { "required": ["every"] }, { "required": ["interval"] }],

@@ -36,6 +36,8 @@ SETTINGS = {
 OTHERS = [
     "simulate scenarios/resnet50-spot.json --runs 10 --deadline 36h",
     "simulate scenarios/faults/opt-175b.json --runs 10",
+    "simulate scenarios/control/cm-dare.json --runs 10",
+    "simulate scenarios/control/spotdnn.json --runs 10",
     "provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8",
     "provision scenarios/provision/resnet110-spot.json --deadline 3000s --target-loss 0.8 --plans 1 --runs 3"
     " --candidate p3.2xlarge --candidate g3.8xlarge-on-demand",
@@ -56,7 +58,7 @@ PROGRAMS = {
 KEYS = [  # JSON pointers, those that a summary has are shown
     "/time_s", "/steps_per_s", "/cost_usd", "/exposed_communication_s", "/staleness_mean", "/bottleneck_resource",
     "/bottleneck_share", "/machines/0/nic_send_utilization", "/interruptions/revocations", "/goodput", "/lost_time/redone", "/fingerprint",
-    "/time_s/p50", "/cost_usd/p50", "/answer/plan", "/answer/time_s/p50", "/answer/cost_usd/p50", "/combinations",
+    "/time_s/p50", "/cost_usd/p50", "/control/decisions", "/control/cost_usd_difference", "/answer/plan", "/answer/time_s/p50", "/answer/cost_usd/p50", "/combinations",
     "/rows/0/summary/time_s", "/rows/0/summary/fingerprint", "/remaining_time_s", "/simulated/steps_per_s", "/mape", "/bias",
     "/labels/step_time_s/p50",
 ]

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/app/output/run_document.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/scenario/site.hpp"
@@ -83,7 +84,7 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
     const double at = event.span.start.value() / 3600;
     const bool is_worker = event.machine >= 0 && site.machine(event.machine).workers > 0;
     const bool is_lost = event.kind == "revoked" || event.kind == "fault";
-    if (is_worker && (event.kind == "running" || is_lost)) {
+    if (is_worker && (event.kind == "running" || event.kind == "release" || is_lost)) {
       running.x.insert(running.x.end(), 2, at);
       running.y.push_back(count);
       running.y.push_back(count += event.kind == "running" ? 1 : -1);
@@ -114,13 +115,14 @@ std::vector<Section> sample_run(const Scenario& scenario, const MonteCarlo& resu
 
 Section memberships(const Scenario& scenario, const MonteCarlo& result) {
   Table table{.header = {}, .rows = {}};
+  const auto is_counted = [](const Group& group) { return group.role == Role::kWorker || group.is_standby; };
   for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker) table.header.push_back(group.name);
+    if (is_counted(group)) table.header.push_back(group.name);
   table.header.insert(table.header.end(), {"steps/s of the full cluster", "samples/s"});
   for (const auto& [counts, speed] : result.speeds) {
     std::vector<std::string> row;
     for (std::size_t g = 0; g < counts.size(); ++g)
-      if (scenario.groups[g].role == Role::kWorker) row.push_back(std::to_string(counts[g]));
+      if (is_counted(scenario.groups[g])) row.push_back(std::to_string(counts[g]));
     row.push_back(display(speed));
     row.push_back(display(speed * result.samples_per_step));
     table.rows.push_back(std::move(row));
@@ -187,6 +189,30 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
     table.rows.push_back({"finished within " + hours(deadline->value()) + " h", "", "", "",
                           percent_text(probability_by(result, *deadline))});
   return table;
+}
+
+Table control_table(const ControlGain& gain) {
+  Table table{.header = {"against the fixed plan", "fixed", "with rules", "difference", "95 %"}, .rows = {}};
+  const auto add = [&](const char* name, const PairedMean& fixed, const PairedMean& difference, double unit) {
+    const auto text = [unit](double value) { return std::isfinite(value) ? display(value / unit) : "unknown"; };
+    table.rows.push_back({name, text(fixed.mean), text(fixed.mean + difference.mean), text(difference.mean),
+                          text(difference.low) + " to " + text(difference.high)});
+  };
+  add("mean time, h", gain.fixed_time_s, gain.time_s, 3600);
+  if (gain.cost_usd) add("mean cost, USD", *gain.fixed_cost_usd, *gain.cost_usd, 1);
+  if (gain.deadline_share) add("finished in time, %", *gain.fixed_deadline_share, *gain.deadline_share, 0.01);
+  table.rows.push_back({"decisions of a run", "", display(gain.decisions), "", ""});
+  table.rows.push_back({"runs with decisions, %", "", display(gain.decided * 100), "", ""});
+  return table;
+}
+
+std::string events_csv(const Scenario& scenario, const MonteCarlo& result) {
+  const Site site{scenario};
+  CsvWriter csv{{"start_s", "end_s", "machine", "event", "detail"}};
+  for (const EventSpan& event : result.sample.events)
+    csv.row({event.span.start.value(), event.span.end.value(),
+             event.machine < 0 ? "job" : site.machine(event.machine).name, event.kind, event.detail});
+  return csv.text();
 }
 
 std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {

@@ -28,6 +28,12 @@ TEST_CASE("every shipped scenario runs for a few steps") {
         for (Json& group : json["cluster"]["groups"]) group.erase("faults");
         for (const char* key : {"checkpoint", "recovery"}) json["training"].erase(key);
       }
+      if (file.parent_path().filename() == "control") {  // rules are asked in many runs
+        json["training"].erase("control");
+        Json& groups = json["cluster"]["groups"];
+        for (std::size_t g = groups.size(); g-- > 0;)
+          if (groups[g].value("standby", false)) groups.erase(g);
+      }
       const Scenario scenario = read_scenario(json, file.string(), test::shipped_catalog());
       return to_json(scenario, summarize(scenario, simulate(scenario, {})));
     });
