@@ -457,6 +457,7 @@ CollectiveProtocol read_protocol(const JsonReader& json, const CollectiveProtoco
   protocol.is_in_gpu_order = json.optional<bool>("in_gpu_order", otherwise.is_in_gpu_order);
   protocol.piece = json.optional<Bytes>("piece", otherwise.piece);
   json.expect(protocol.piece <= Bytes{std::int64_t{1} << 40}, "piece", "at most 1TiB");
+  if (json.has("fetched_above")) protocol.fetched_above = json.required<Bytes>("fetched_above");
   protocol.needs_order = json.optional<bool>("needs_order", otherwise.needs_order);
   protocol.receivers_announce = json.optional<bool>("receivers_announce", otherwise.receivers_announce);
   if (json.has("eager_limit")) protocol.eager_limit = json.required<Bytes>("eager_limit");

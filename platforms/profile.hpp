@@ -298,6 +298,10 @@ struct CollectiveProtocol {
   bool is_in_gpu_order = false;
   /// Flags in the data tell the receiver that they are there (LL, LL128): only among machines with Instance::is_in_order.
   bool needs_order = false;
+  /// Among machines without that: a larger message is announced and its receiver reads it, which takes `network_step` once
+  /// more. None: none is. libfabric's EFA provider, for memory of GPUs and messages of more than a packet:
+  /// prov/efa/src/efa_hmem.c, min_read_msg_size.
+  std::optional<Bytes> fetched_above;
   /// Data are sent when their receiver has told, in a packet of its own, that it waits for them. That costs time where
   /// it is lost and nothing follows it: with the last message of a section (CollectivePhase). Gloo: notifySendReady() and
   /// its counterpart in gloo/transport/tcp/pair.cc, 48 B before each of two parts of a message.

@@ -457,6 +457,7 @@ constexpr std::string_view kProfileDefinitions = R"json({
         "in_gpu_order": { "type": "boolean" },
         "piece": { "$ref": "#/$defs/size", "default": "0B", "description": "along trees data are passed on in pieces of so many bytes; default: so small that only latencies add up" },
         "needs_order": { "type": "boolean", "default": false, "description": "only among machines whose adapters write in order (in_order of an instance): flags lie beside the data" },
+        "fetched_above": { "$ref": "#/$defs/size", "description": "among machines whose adapters do not write in order, larger messages are announced and read by their receiver: network_step once more" },
         "receivers_announce": { "type": "boolean", "description": "data wait for a packet of their receiver; costs time where packets are lost" },
         "eager_limit": { "type": "string", "description": "larger messages between machines wait for an answer of their receiver, their ranks begin at random within launch; default: none do" },
         "launches_ahead": { "type": "boolean", "description": "the next collective's launch runs while one is under way" },

@@ -180,9 +180,10 @@ class Planner {
     const std::vector<Tree> trees = count > 1 ? std::vector{tree, complement(tree)} : std::vector{tree};
     const std::size_t channels = count > 1 ? channels_between(machines) : local_rings(gpus_).size();
     CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(channels * trees.size())};
-    const auto add_both_ways = [&](const Endpoint a, const Endpoint b) {
-      phase.edges.push_back(network_.path(a, b));
-      phase.edges.push_back(network_.path(b, a));
+    const auto add_both_ways = [&](const Endpoint below, const Endpoint above) {
+      phase.edges.push_back(network_.path(below, above));
+      phase.edges_up.push_back(phase.edges.back());
+      phase.edges.push_back(network_.path(above, below));
     };
     std::size_t longest = 0;
     for (std::size_t channel = 0; channel < channels; ++channel) {

@@ -40,12 +40,14 @@ struct LinkSteps {
 /// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
 ///   repeat * (max over edges of (hops * latency + size / rate) + fill)
 /// `hops` > 1 where a message is passed on in pieces (pipelined trees): latencies add up, and besides them what the first piece
-/// takes over the way (CollectiveTimer::fill()), if the protocol states how large its pieces are. The latency is the
+/// takes over the way (CollectiveTimer::besides()), if the protocol states how large its pieces are. The latency is the
 /// edge's own; or, where every part goes round all edges, their mean: one machine of a ring of machines of eight GPUs waits for
 /// the network in one of eight steps.
 struct CollectivePhase {
   std::vector<PathIndex> edges;
   std::vector<int> times;  // [edges] messages at once, as one; empty: one of each
+  /// Of a pipelined tree, those towards the root, which are all that is busy until the first piece has come there.
+  std::vector<PathIndex> edges_up;
   std::int64_t parts = 1;  // size = messaging.on_wire(ceil(pieces * payload / parts))
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;
@@ -146,8 +148,9 @@ struct CollectiveSharing {
   Bytes burst{};                               // of each message of the first round passes at once
   std::vector<std::vector<LinkShare>> shares;  // [phases]
   std::vector<std::vector<double>> per_byte;   // [phases][edges]
-  /// [phases] for a byte that is passed on when it has arrived, over all links of the way (LinkSteps) but one, the slowest: what a
-  /// pipeline takes to fill. 0 where messages are not passed on in pieces.
+  /// [phases] for a byte that is passed on when it has arrived: over all links of the way (LinkSteps), each with the rate
+  /// that it has without the messages of the other direction, less one byte's time in a full pipeline. 0 where messages
+  /// are not passed on in pieces.
   std::vector<double> fill_per_byte;
   /// [phases] edges that can be the last for some payload: latency and time per byte, neither below another's.
   std::vector<std::vector<std::pair<double, double>>> slowest;
@@ -169,9 +172,9 @@ class CollectiveTimer {
   Seconds duration(Bytes payload) const;
   /// Time of one of the messages that every edge of the phase carries one after another: until the last has arrived.
   Seconds round(std::size_t phase, Bytes payload) const;
-  /// Of a message of this size, until the last hop of its way begins, if it is passed on in pieces: min(piece, size) / rates of the
-  /// other hops.
-  Seconds fill(std::size_t phase, Bytes size) const;
+  /// Of a message of this size, what it takes besides latency, steps and its bytes in a full pipeline: min(piece, size) *
+  /// fill_per_byte, and `network_step` of each link between machines once more if its receiver fetches it.
+  Seconds besides(std::size_t phase, Bytes size) const;
   /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
   /// crosses a link while a message has left it and has not arrived.
   void rates(std::size_t phase, Bytes payload, Seconds start,
@@ -187,6 +190,8 @@ class CollectiveTimer {
   std::vector<double> step_;  // [phases] of `latency`, what the software takes
   double overlap_ = 0;        // CollectiveProtocol::overlap
   Bytes piece_{};             // CollectiveProtocol::piece
+  std::optional<Bytes> fetched_above_;
+  std::vector<Seconds> fetch_;  // [phases]
 };
 
 }  // namespace rehearse

@@ -105,6 +105,25 @@ class PhaseRates {
 
 namespace {
 
+/// Edges over the same links, as far as the weight of a flow goes, are one.
+void join_equal(CollectivePhase& phase, const Network& network) {
+  constexpr auto kMostAtOnce = static_cast<int>(1 / MaxMinFlows::kLeastWeight);
+  std::map<std::pair<MachineIndex, std::vector<int>>, std::size_t> places;  // by source and links: of the latest edge
+  std::vector<PathIndex> edges;
+  for (const PathIndex edge : phase.edges) {
+    const auto [place, is_new] =
+        places.try_emplace(std::pair{network.source(edge).machine, network.path(edge).links}, edges.size());
+    if (!is_new && phase.times[place->second] < kMostAtOnce) {
+      ++phase.times[place->second];
+      continue;
+    }
+    place->second = edges.size();
+    edges.push_back(edge);
+    phase.times.push_back(1);
+  }
+  phase.edges = std::move(edges);
+}
+
 /// Of the edges between machines, or of the others, the slowest.
 double slowest_per_byte(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network,
                         bool crosses_network) {
@@ -117,12 +136,17 @@ double slowest_per_byte(const CollectivePhase& phase, const std::vector<double>&
   return slowest;
 }
 
-double fill_per_byte_of(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network) {
-  if (phase.hops == 1) return 0;
-  const double inside = slowest_per_byte(phase, per_byte, network, false),
-               between = slowest_per_byte(phase, per_byte, network, true);
-  const double way = (phase.steps.nvlink + phase.steps.pcie) * inside + phase.steps.network * between;
-  return std::max(way - std::max(inside, between), 0.0);
+/// What goes up alone, before anything comes down, shares no link with it.
+double fill_per_byte_of(const CollectivePhase& phase, const std::vector<double>& per_byte, const Network& network,
+                        double unit) {
+  if (phase.edges_up.empty()) return 0;
+  CollectivePhase up;
+  up.edges = phase.edges_up;
+  join_equal(up, network);
+  const std::vector<double> alone = PhaseRates{up, network, unit, {}}.per_byte;
+  const double way = (phase.steps.nvlink + phase.steps.pcie) * slowest_per_byte(up, alone, network, false) +
+                     phase.steps.network * slowest_per_byte(up, alone, network, true);
+  return std::max(way - *std::max_element(per_byte.begin(), per_byte.end()), 0.0);
 }
 
 }  // namespace
@@ -148,7 +172,7 @@ CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& 
       if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
     slowest.push_back(std::move(frontier));
     shares.push_back(std::move(rates.shares));
-    fill_per_byte.push_back(fill_per_byte_of(phase, rates.per_byte, network));
+    fill_per_byte.push_back(fill_per_byte_of(phase, rates.per_byte, network, unit));
     per_byte.push_back(std::move(rates.per_byte));
   }
 }
@@ -159,8 +183,15 @@ CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, const Network& netw
 
 CollectiveTimer::CollectiveTimer(const CollectivePlan& plan, std::shared_ptr<const CollectiveSharing> sharing,
                                  const CollectiveProtocol& protocol)
-    : plan_{plan}, sharing_{std::move(sharing)}, overlap_{protocol.overlap}, piece_{protocol.piece} {
-  for (const CollectivePhase& phase : plan) step_.push_back(phase.steps.time(protocol).value());
+    : plan_{plan},
+      sharing_{std::move(sharing)},
+      overlap_{protocol.overlap},
+      piece_{protocol.piece},
+      fetched_above_{protocol.fetched_above} {
+  for (const CollectivePhase& phase : plan) {
+    step_.push_back(phase.steps.time(protocol).value());
+    fetch_.push_back(protocol.network_step * phase.steps.network);
+  }
 }
 
 Seconds CollectiveTimer::duration(Bytes payload) const {
@@ -183,11 +214,12 @@ double CollectiveTimer::time_of_message(std::size_t phase, Bytes size) const {
   const double hidden = step_[phase] * overlap_;
   for (const auto& [latency, per_byte] : sharing_->slowest[phase])
     longest = std::max(longest, latency + step_[phase] + std::max(as_double(size) * per_byte - hidden, 0.0));
-  return longest + fill(phase, size).value();
+  return longest + besides(phase, size).value();
 }
 
-Seconds CollectiveTimer::fill(std::size_t phase, Bytes size) const {
-  return Seconds{as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase]};
+Seconds CollectiveTimer::besides(std::size_t phase, Bytes size) const {
+  const Seconds fill{as_double(std::min(piece_, size)) * sharing_->fill_per_byte[phase]};
+  return fetched_above_ && size > *fetched_above_ ? fill + fetch_[phase] : fill;
 }
 
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
@@ -221,32 +253,10 @@ bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const
   });
 }
 
-namespace {
-
-/// Edges over the same links, as far as the weight of a flow goes, are one.
-void join_equal(CollectivePhase& phase, const Network& network) {
-  constexpr auto kMostAtOnce = static_cast<int>(1 / MaxMinFlows::kLeastWeight);
-  std::map<std::pair<MachineIndex, std::vector<int>>, std::size_t> places;  // by source and links: of the latest edge
-  std::vector<PathIndex> edges;
-  for (const PathIndex edge : phase.edges) {
-    const auto [place, is_new] =
-        places.try_emplace(std::pair{network.source(edge).machine, network.path(edge).links}, edges.size());
-    if (!is_new && phase.times[place->second] < kMostAtOnce) {
-      ++phase.times[place->second];
-      continue;
-    }
-    place->second = edges.size();
-    edges.push_back(edge);
-    phase.times.push_back(1);
-  }
-  phase.edges = std::move(edges);
-}
-
-}  // namespace
-
 void keep_folded(CollectivePlan& plan, const Network& network) {
   for (CollectivePhase& phase : plan) {
-    std::erase_if(phase.edges, [&](PathIndex edge) { return !network.stands(network.source(edge)); });
+    for (std::vector<PathIndex>* edges : {&phase.edges, &phase.edges_up})
+      std::erase_if(*edges, [&](PathIndex edge) { return !network.stands(network.source(edge)); });
     if (network.fold().joins_gpus) join_equal(phase, network);
   }
 }

@@ -122,6 +122,7 @@ class MethodList {
     const auto& [number, phases] = plan->second;
     if (phases.empty() && gpus_.size() > 1) return false;
     methods_.push_back({protocol.value_or(CollectiveProtocol{}), phases, gpus_.size(), number});
+    if (is_in_order_) methods_.back().protocol.fetched_above.reset();
     if (protocol) add_times(methods_.back().protocol, *parameters_, kind_, group_);
     if (auto& tuner = methods_.back().protocol.tuner) tuner->network_step += group_.instance.plugin_latency;
     return true;

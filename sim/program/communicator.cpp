@@ -107,7 +107,7 @@ Seconds Communicator::latency(std::size_t phase, PathIndex edge, Seconds transfe
   const CollectiveProtocol& protocol = method().protocol;
   const CollectivePhase& its = plan()[phase];
   return latency_of(its, edge, cluster_.network) + protocol.step_after(its.steps.time(protocol), transfer) +
-         kind_->collective.timer(method_).fill(phase, message_size(its, on_wire_));
+         kind_->collective.timer(method_).besides(phase, message_size(its, on_wire_));
 }
 
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.

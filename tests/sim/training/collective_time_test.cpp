@@ -339,10 +339,11 @@ TEST_CASE("tree, as NCCL has it: 2 ((g - 1) step + d (a + step)) + n / b between
   check_time(nics, 20e-6 + 2 * (3 * 4e-6 + 14e-6 + kAlpha) + 24e6 / (4 * kNic));
 }
 
-TEST_CASE("pieces along a tree fill it: min(piece, n / parts) over the rates of all links but the slowest") {
+TEST_CASE("pieces along a tree fill it: min(piece, n / parts) over the rates that its links have in one direction") {
   const double launch = 20e-6 + 2 * (4e-6 + 14e-6 + kAlpha);
-  // Two trees with half of the bytes each: two messages a port and direction, two a NIC and direction.
-  const double fill = 2 / (kPort / 2) + 2 / (kNic / 2) - 1 / (kNic / 2);
+  // Two trees with half of the bytes each: two messages a port and direction, and a NIC and direction one that goes up and, once the
+  // pipeline is full, one that comes down.
+  const double fill = 2 / (kPort / 2) + 2 / kNic - 1 / (kNic / 2);
   for (const std::int64_t bytes : {1'000, 2'000'000, 24'000'000})
     for (const char* piece : {"0B", "512KiB", "1GiB"}) {
       CAPTURE(bytes);
@@ -360,6 +361,25 @@ TEST_CASE("pieces along a tree fill it: min(piece, n / parts) over the rates of 
   CHECK(closed_form(all_reduce(2, 2, nvswitch(), ring, 24'000'000)) == without);
   ring["ring"]["piece"] = "2TiB";
   CHECK(refusal(all_reduce(2, 2, nvswitch(), ring)).find("at most 1TiB") != std::string::npos);
+}
+
+TEST_CASE("a GPU inside of a chain sends what goes up before what comes down") {
+  const Json protocols{{"tree", {{"launch", "20us"}, {"nvlink_step", "4us"}, {"piece", "1GiB"}}}};
+  // One piece goes through six ports, each of which it has to itself: 1 / kPort for a byte.
+  check_time(all_reduce(1, 4, nvswitch(), protocols, 24'000'000, "tree"), 20e-6 + 6 * 4e-6 + 6 * 24e6 / kPort);
+}
+
+TEST_CASE("where adapters write out of order, receivers read messages that are too large for a packet") {
+  Json protocols{{"ring", {{"network_step", "14us"}, {"fetched_above", "4KiB"}}}};
+  const auto time_of = [&](std::int64_t bytes, bool is_in_order) {
+    Json scenario = all_reduce(2, 1, nvswitch(), protocols, bytes);
+    scenario["cluster"]["groups"][0]["instance"]["in_order"] = is_in_order;
+    test::check_time(scenario, closed_form(scenario));
+    return closed_form(scenario);
+  };
+  // Two rounds with half of the bytes.
+  CHECK(time_of(8192, false) == time_of(8192, true));
+  CHECK(time_of(8194, false) - time_of(8194, true) == exactly(28e-6));
 }
 
 TEST_CASE(
