@@ -84,15 +84,15 @@ OwnCluster cluster_of(const Json& scenario, const std::string& file_name, const 
 }
 
 /// A value that may be fitted: as FreeValue, with what it is called.
-struct Candidate {
+struct FreeCandidate {
   std::string pointer, what;
   double prior_factor = 2;
 };
 
 /// The step times of the runs' batches, as the profile has them, in place of all that it states.
-std::vector<Candidate> state_steps(Json& profile, const std::vector<OwnCluster>& clusters) {
+std::vector<FreeCandidate> state_steps(Json& profile, const std::vector<OwnCluster>& clusters) {
   constexpr double kMeasured = 1.2, kComputed = 1.5;  // by which one GPU may well be slower or faster
-  std::vector<Candidate> candidates;
+  std::vector<FreeCandidate> candidates;
   Json steps = Json::array();
   for (const OwnCluster& cluster : clusters) {
     const Scenario& scenario = cluster.scenario;
@@ -149,7 +149,7 @@ bool is_slower_if_less(std::string_view pointer) {
 }
 
 /// Places of such values below `value`. What a library only takes something to cost (tuner) stays.
-void add_values_of(const Json& value, const std::string& pointer, std::vector<Candidate>& candidates) {
+void add_values_of(const Json& value, const std::string& pointer, std::vector<FreeCandidate>& candidates) {
   if (value.is_object()) {
     for (const auto& [key, child] : value.items())
       if (key != "tuner") add_values_of(child, extend_json_pointer(pointer, key), candidates);
@@ -204,8 +204,8 @@ class OwnFitter {
   }
 
   OwnFit run() {
-    const std::vector<Candidate> chosen = choose();
-    for (const Candidate& one : chosen)
+    const std::vector<FreeCandidate> chosen = choose();
+    for (const FreeCandidate& one : chosen)
       study_.free.push_back({.pointer = one.pointer,
                              .min = {},
                              .max = {},
@@ -313,8 +313,8 @@ class OwnFitter {
   } catch (const InputError&) { return std::nullopt; }
 
   /// What the scenario of the largest run uses of the profile besides step times.
-  std::vector<Candidate> other_values() const {
-    std::vector<Candidate> values;
+  std::vector<FreeCandidate> other_values() const {
+    std::vector<FreeCandidate> values;
     const OwnCluster& cluster = clusters_[largest_];
     const Json used = parse_json(used_profile(cluster.scenario, profile_), "profile");
     for (const char* part : {"network", "servers", "collectives", "host", "gpu", "frameworks"})
@@ -329,19 +329,19 @@ class OwnFitter {
 
   /// Step times, and of the other values those on which the speeds of the largest and the smallest run depend most. A value counts
   /// by what twice the time, or half the rate, changes: what is hidden as it is may be what the runs have shown.
-  std::vector<Candidate> choose() {
+  std::vector<FreeCandidate> choose() {
     constexpr double kLeast = 0.02;        // of a speed's change by that of the value
     constexpr std::size_t kMostOfRow = 2;  // values
     const auto smallest =
         static_cast<std::size_t>(std::ranges::min_element(runs_.runs, {}, &OwnRun::gpus) - runs_.runs.begin());
     std::vector<std::size_t> rows{largest_};
     if (smallest != largest_) rows.push_back(smallest);
-    std::vector<Candidate> candidates = steps_;
-    const std::vector<Candidate> others = other_values();
+    std::vector<FreeCandidate> candidates = steps_;
+    const std::vector<FreeCandidate> others = other_values();
     candidates.insert(candidates.end(), others.begin(), others.end());
     std::vector<Json> profiles{profile_};
-    std::vector<Candidate> tried;
-    for (const Candidate& one : candidates)
+    std::vector<FreeCandidate> tried;
+    for (const FreeCandidate& one : candidates)
       if (auto slower = moved(profile_, one.pointer, is_slower_if_less(one.pointer) ? -kFar : kFar)) {
         tried.push_back(one);
         profiles.push_back(std::move(*slower));
@@ -354,7 +354,7 @@ class OwnFitter {
     for (std::size_t i = 0; i < tried.size(); ++i)
       for (std::size_t r = 0; r < rows.size(); ++r)
         has_steps = has_steps || (tried[i].pointer.starts_with("/step_times") && sensitivity(i, r) > kLeast);
-    std::vector<Candidate> chosen;
+    std::vector<FreeCandidate> chosen;
     if (has_steps) chosen = steps_;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::vector<std::pair<double, std::size_t>> order;
@@ -364,8 +364,8 @@ class OwnFitter {
           order.emplace_back(sensitivity(i, r), i);
       std::ranges::stable_sort(order, std::greater{}, &std::pair<double, std::size_t>::first);
       for (std::size_t k = 0; k < std::min(kMostOfRow, order.size()); ++k)
-        if (const Candidate& one = tried[order[k].second];
-            std::ranges::find(chosen, one.pointer, &Candidate::pointer) == chosen.end())
+        if (const FreeCandidate& one = tried[order[k].second];
+            std::ranges::find(chosen, one.pointer, &FreeCandidate::pointer) == chosen.end())
           chosen.push_back(one);
     }
     if (chosen.empty())
@@ -381,7 +381,8 @@ class OwnFitter {
   };
 
   /// As Huber's loss over the runs, with priors; what all runs are off alike is left to the fit.
-  double loss_of(const Guess& guess, const std::vector<double>& speeds, const std::vector<Candidate>& chosen) const {
+  double loss_of(const Guess& guess, const std::vector<double>& speeds,
+                 const std::vector<FreeCandidate>& chosen) const {
     double loss = std::pow(guess.variation / kUsualVariation, 2);
     std::vector<double> off;
     for (std::size_t i = 0; i < speeds.size(); ++i) off.push_back(std::log(speeds[i] / runs_.runs[i].value));
@@ -390,16 +391,16 @@ class OwnFitter {
       const double size = std::abs(one - alike) / kHuber;
       loss += size < 1 ? size * size : 2 * size - 1;
     }
-    for (const Candidate& one : chosen)
+    for (const FreeCandidate& one : chosen)
       if (const auto found = guess.moved.find(one.pointer); found != guess.moved.end())
         loss += std::pow(found->second / std::log(one.prior_factor), 2);
     return loss;
   }
 
   /// The guess and those that differ from it in a value of the exchange, or in the variation.
-  std::vector<Guess> around(const Guess& guess, const std::vector<Candidate>& chosen) const {
+  std::vector<Guess> around(const Guess& guess, const std::vector<FreeCandidate>& chosen) const {
     std::vector<Guess> all{guess};
-    for (const Candidate& one : chosen) {
+    for (const FreeCandidate& one : chosen) {
       if (one.pointer.starts_with("/step_times") || is_of_computation(one.pointer)) continue;
       for (const double change : {-2 * kFar, -kFar, kFar, 2 * kFar})
         if (auto changed = moved(guess.profile, one.pointer, change)) {
@@ -416,7 +417,7 @@ class OwnFitter {
 
   /// Where the fit starts, as it follows derivatives, which an exchange that is hidden does not have: the best of what is found by
   /// moving one value after the other. The variation stays as it is found here.
-  Json start_of(const std::vector<Candidate>& chosen) {
+  Json start_of(const std::vector<FreeCandidate>& chosen) {
     constexpr int kRounds = 4;
     Guess best{.profile = profile_, .moved = {}, .variation = 0};
     for (int round = 0; round < kRounds; ++round) {
@@ -447,10 +448,10 @@ class OwnFitter {
   };
 
   /// C = (J^T J / noise^2 + diag(1 / ln^2 factor))^-1
-  Posterior posterior_at(const Json& profile, const std::vector<Candidate>& chosen) {
+  Posterior posterior_at(const Json& profile, const std::vector<FreeCandidate>& chosen) {
     constexpr double kNoise = 0.02, kMoreVariation = 0.02;
     std::vector<Json> profiles{profile};
-    for (const Candidate& one : chosen) profiles.push_back(moved(profile, one.pointer, kStep).value_or(profile));
+    for (const FreeCandidate& one : chosen) profiles.push_back(moved(profile, one.pointer, kStep).value_or(profile));
     const auto speeds = simulate("what the runs tell", profiles, all_rows(), variation_);
     const auto rows = static_cast<Eigen::Index>(clusters_.size()), count = static_cast<Eigen::Index>(chosen.size());
     const auto change = [&](const std::vector<double>& to, Eigen::Index i) {
@@ -476,7 +477,7 @@ class OwnFitter {
     return {precision.llt().solve(Eigen::MatrixXd::Identity(count + 1, count + 1)), noise};
   }
 
-  std::vector<OwnValue> values_of(const Json& profile, const std::vector<Candidate>& chosen,
+  std::vector<OwnValue> values_of(const Json& profile, const std::vector<FreeCandidate>& chosen,
                                   const Posterior& posterior) const {
     constexpr double kTold = 0.7;  // of what was known before
     const auto accepts = [](const Json&) { return true; };
@@ -508,7 +509,8 @@ class OwnFitter {
 
   /// The posterior takes the place of what the fit says of its rows alone: intervals, and in the profile the spread, whose
   /// components are the columns of C's Cholesky factor.
-  void record(Json& profile, const std::vector<Candidate>& chosen, const Posterior& posterior, OwnFit& result) const {
+  void record(Json& profile, const std::vector<FreeCandidate>& chosen, const Posterior& posterior,
+              OwnFit& result) const {
     constexpr double kNormal95 = 1.645;
     const auto count = static_cast<Eigen::Index>(chosen.size());
     const Eigen::MatrixXd root = Eigen::MatrixXd{posterior.covariance.topLeftCorner(count, count)}.llt().matrixL();
@@ -537,7 +539,7 @@ class OwnFitter {
   std::vector<OwnCluster> clusters_;  // [runs]
   std::size_t largest_ = 0;
   Json profile_;
-  std::vector<Candidate> steps_;
+  std::vector<FreeCandidate> steps_;
   Study study_;
   bool may_vary_ = false;  // steps, as far as the scenario does not say
   double variation_ = 0;
