@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "platforms/gpu_distance.hpp"
@@ -69,6 +70,8 @@ bool ProfileCompletion::is_noted(const std::string& text) const {
          std::ranges::any_of(profile_["substitutes"], [&](const Json& known) { return known["text"] == text; });
 }
 
+void ProfileCompletion::note(const std::string& text, double spread) { note(text, spread, Json::object()); }
+
 void ProfileCompletion::note(const std::string& text, double spread, Json components, bool is_of_kind) {
   if (is_noted(text)) return;
   Json entry{{"text", text}, {"spread", std::round(spread * 1e4) / 1e4}};
@@ -76,6 +79,8 @@ void ProfileCompletion::note(const std::string& text, double spread, Json compon
   if (!components.empty()) entry["components"] = std::move(components);
   profile_["substitutes"].push_back(std::move(entry));
 }
+
+bool ProfileCompletion::knows_errors() const { return profile_.contains("prediction"); }
 
 std::string ProfileCompletion::off_by(double spread, const std::string& why) const {
   return knows_errors() ? "; the interval includes how far that may be off"

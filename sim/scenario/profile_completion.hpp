@@ -2,13 +2,13 @@
 // A profile that gets what a scenario needs and it does not state, for substitutes.cpp: from which other profiles, and
 // what is noted of it. substitutes.hpp says what the rules are.
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "platforms/catalog.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/pinned.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -55,10 +55,11 @@ class ProfileCompletion : private Pinned {
 
   /// Also by an earlier run, whose completed scenario is run again.
   bool is_noted(const std::string& text) const;
-  /// `is_of_kind`: whether the errors of predictions of this kind include it.
-  void note(const std::string& text, double spread, Json components = Json::object(), bool is_of_kind = true);
+  void note(const std::string& text, double spread);
+  /// `components` of Substitute; `is_of_kind`: whether the errors of predictions of this kind include it.
+  void note(const std::string& text, double spread, Json components, bool is_of_kind = true);
   /// Whether it is known how far predictions of this kind have been off, all that they take from elsewhere included.
-  bool knows_errors() const { return profile_.contains("prediction"); }
+  bool knows_errors() const;
   std::string off_by(double spread, const std::string& why = "") const;
   /// What is replaced is no longer what was fitted: how uncertain it is says the substitute.
   void forget_fit_of(const std::string& pointer);

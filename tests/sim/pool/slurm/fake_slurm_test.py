@@ -164,7 +164,7 @@ def main():
         alone.finish(alone.start("-j", "2"))
         local = alone.table()
         tests = {"given up": lambda: test_given_up(place("given up", {"sbatch": ["die"] * 5}), local),
-                 "interrupted": lambda: test_interrupted(place("interrupted", {"squeue": ["ok"] + [f"fail {AWAY}"] * 99})),
+                 "interrupted": lambda: test_interrupted(place("interrupted", {"sbatch": ["stuck"], "squeue": ["ok"] + [f"fail {AWAY}"] * 99})),
                  "no Slurm": lambda: test_no_slurm(place("no slurm", {}))}
         for name, (plan, error) in FATAL.items():
             tests[name] = lambda name=name, plan=plan, error=error: test_fatal(place(name, plan), error)
