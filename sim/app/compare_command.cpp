@@ -118,8 +118,6 @@ void add_baselines(std::vector<Contender>& contenders, const CompareCommand& com
       contenders.push_back({.name = name, .values = baselines.predict(baseline)});
 }
 
-constexpr const char* kEngine = "simulated";
-
 /// The simulator's row: of simulated samples its errors would be none by construction.
 void add_engine(ComparedPart& part, const EngineLabels& found, const std::vector<std::size_t>& places) {
   if (found.without_scenario > 0)

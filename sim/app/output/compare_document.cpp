@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "sim/app/any_predictor.hpp"
 #include "sim/base/names.hpp"
 
 namespace rehearse {

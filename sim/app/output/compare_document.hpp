@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "predictor/choices.hpp"
+#include "predictor/predicted_metrics.hpp"
 #include "predictor/scoring.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/base/csv.hpp"
@@ -20,6 +21,8 @@
 namespace rehearse {
 
 using PredictedValues = std::vector<std::vector<double>>;  // [samples][labels]
+
+inline constexpr const char* kEngine = "simulated";  // the simulator as a contender
 
 /// One way to predict.
 struct Contender {
