@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/names.hpp"
+#include "sim/base/shell.hpp"
 
 namespace rehearse {
 
@@ -73,13 +74,6 @@ std::string cloud_name(const std::string& name) {
     text += std::isalnum(byte) != 0 && byte < 128 ? static_cast<char>(std::tolower(byte)) : '-';
   }
   return text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0 ? "m-" + text : text;
-}
-
-/// For a shell.
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return word + "'";
 }
 
 /// A machine type to be started, and the name of its group in a cloud, no two of which are the same.

@@ -13,6 +13,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/shell.hpp"
 #include "sim/pool/detail/whole_number.hpp"
 #include "sim/pool/result_store.hpp"
 
@@ -32,16 +33,9 @@ struct Answer {
   bool is_good() const { return code == 0; }
 };
 
-/// For a shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return out + "'";
-}
-
 Answer ask(const std::vector<std::string>& command) {
   std::string line = std::string{"timeout --kill-after=5 "} + kLongestCommand + " ";
-  for (const std::string& word : command) line += quoted(word) + " ";
+  for (const std::string& word : command) line += shell_word(word) + " ";
   std::fflush(nullptr);
   std::FILE* pipe = ::popen((line + "2>&1 < /dev/null").c_str(), "re");
   if (!pipe) return {};
@@ -153,7 +147,7 @@ Submission SlurmQueue::submit(const SubmittedTasks& what) const {
   for (const int number : what.numbers) by_offset[(number - 1) / most * most].push_back((number - 1) % most + 1);
   Submission done;
   for (const auto& [offset, indices] : by_offset) {
-    std::string script = "#!/bin/sh\nexec " + quoted(what.program) + " jobs " + quoted(folder_.string()) +
+    std::string script = "#!/bin/sh\nexec " + shell_word(what.program) + " jobs " + shell_word(folder_.string()) +
                          " --task $((SLURM_ARRAY_TASK_ID + " + std::to_string(offset) + ")) -j " +
                          std::to_string(what.parallel);
     if (what.job_wall_s) script += " --max-run-time " + std::to_string(*what.job_wall_s) + "s";
