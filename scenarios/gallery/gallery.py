@@ -138,7 +138,7 @@ def control(*runs):
         return -100 * gain[what + "_difference"] / gain[what + "_fixed"]
     return (f"Planned anew at each notice, spotDNN's job costs {saved(replan, 'cost_usd'):.0f} % less than one that replaces each machine by its like, and is in time in "
             f"{100 * (replan['deadline_share_fixed'] + replan['deadline_share_difference']):.1f} instead of {100 * replan['deadline_share_fixed']:.1f} % of the runs.\n"
-            f"CM-DARE's added servers make eight P100 {saved(servers, 'time_s'):.0f} % sooner done, for {saved(servers, 'cost_usd'):.0f} % less. "
+            f"CM-DARE's added servers make eight P100 {saved(servers, 'time_s'):.0f} % sooner done, for {saved(servers, 'cost_usd'):.0f} % less.\n"
             "The planner knows of no outages: where pools have some (scenarios/control/spotdnn-outages.json) most runs come late, "
             "[cheaper all the same](../../sim/job/README.md).", bars)
 
