@@ -25,8 +25,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
-
 /// What one membership's simulation says.
 struct Measured {
   double steps_per_s = 0, samples_per_s = 0;
@@ -421,7 +419,9 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   for (std::size_t i = 0; i < result.runs.size(); ++i) result.runs[i].seed = seed_of_run(scenario.seed, i);
   std::vector<std::size_t> order(options.runs);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto time = [&](std::size_t i) { return result.runs[i].is_finished ? result.runs[i].time_s : kForever; };
+  const auto time = [&](std::size_t i) {
+    return result.runs[i].is_finished ? result.runs[i].time_s : std::numeric_limits<double>::infinity();
+  };
   std::ranges::stable_sort(order, {}, time);
   result.sample_index = order[order.size() / 2];
   result.sample =
