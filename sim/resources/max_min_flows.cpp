@@ -282,6 +282,7 @@ void MaxMinFlows::fill() {
     Link& link = links_[l];
     link.limits = false;
     link.used_after = 0;
+    link.moved = 0;
     link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (used(l) - link.used_before));
     link.unfrozen = link.crossing;
     if (link.is_in_region && link.crowd != kNone) link.unfrozen += crowds_[link.crowd].weight;
@@ -296,6 +297,7 @@ void MaxMinFlows::fill() {
       Link& crossed = links_[link_of(index, i)];
       crossed.left -= rate;
       crossed.used_after += rate;
+      crossed.moved += static_cast<float>(std::abs(rate - flow.rate));
       crossed.unfrozen -= flow.weight;
     }
   };
@@ -355,8 +357,8 @@ bool MaxMinFlows::grow_region() {
     const Link& link = links_[l];
     if (link.is_in_region) continue;
     if (link.crossing == link.weight) continue;
-    const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
-    if (link.limits || (link.is_bottleneck && changes)) {
+    // That the sum is the same says nothing: one flow may have what another one had, and more than those that wait here.
+    if (link.limits || (link.is_bottleneck && static_cast<double>(link.moved) > kRounding * link.capacity)) {
       take_into_region(l);
       has_grown = true;
     }
@@ -400,6 +402,9 @@ void MaxMinFlows::commit(double now) {
       mark_unlisted(l);
     }
   }
+  for (const std::uint32_t crowd : region_crowds_)
+    if (crowds_[crowd].share > crowds_[crowd].most)
+      mark_dirty(crowds_[crowd].link);  // other links have changed with it
   for (const std::uint32_t l : touched_)
     if (links_[l].limits && links_[l].members.size() >= crowd_rule_.flows) gather(l, now);
 }

@@ -59,11 +59,14 @@ std::map<MaxMinFlows::FlowIndex, double> filled(const std::vector<double>& capac
 
 TEST_CASE("flows that start and end at random have the rates that filling everything anew gives, in crowds or not") {
   std::size_t crowds = 0;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  std::vector<std::uint64_t> seeds{618, 712, 727, 736,
+                                   776, 935, 1118};  // flows change places on a link, and their sum is the same
+  for (std::uint64_t seed = 1; seed <= 80; ++seed) seeds.push_back(seed);
+  for (const std::uint64_t seed : seeds) {
     CAPTURE(seed);
     Rng random{seed, "flows"};
     std::vector<double> capacities;
-    const int links = 3 + static_cast<int>(random.below(12));
+    const int links = 3 + static_cast<int>(random.below(30));
     for (int l = 0; l < links; ++l) capacities.push_back(1 + static_cast<double>(random.below(5)));
     const bool has_crowds = seed % 2 == 0;
     MaxMinFlows flows{capacities, {.flows = has_crowds ? std::size_t{2} : std::size_t{1000}, .solves = 0}};
@@ -73,7 +76,7 @@ TEST_CASE("flows that start and end at random have the rates that filling everyt
     // Few links of a flow leave most of them with a bottleneck that no other link of theirs is.
     const std::uint64_t spread = has_crowds ? 2 + random.below(12) : 4;
     double now = 0;
-    for (int step = 0; step < 150; ++step) {
+    for (int step = 0; step < 300; ++step) {
       const auto action = random.below(10);
       if (action < 6 || known.empty()) {
         KnownFlow flow;
