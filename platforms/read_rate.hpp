@@ -1,5 +1,5 @@
 #pragma once
-// Rates in the files of platforms.
+// Rates and shares in the files of platforms.
 
 #include <string_view>
 
@@ -13,6 +13,13 @@ inline BytesPerSecond read_rate(const JsonReader& json, std::string_view key) {
   const auto rate = json.required<BytesPerSecond>(key);
   json.expect(rate > BytesPerSecond{0}, key, "a rate above 0Bps");
   return rate;
+}
+
+/// The share at `key`, above 0. Throws InputError.
+inline double read_share(const JsonReader& json, std::string_view key) {
+  const auto share = json.required<double>(key);
+  json.expect(share > 0 && share <= 1, key, "a share above 0, at most 1");
+  return share;
 }
 
 }  // namespace rehearse

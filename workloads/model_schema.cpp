@@ -176,6 +176,7 @@ constexpr std::string_view kModelSchema = R"({
             "key_biases": { "type": "boolean", "default": true, "description": "where queries and values have them" },
             "attention_output_bias": { "type": "boolean", "description": "as attention_biases, unless given" },
             "feed_forward_biases": { "type": "boolean", "default": true },
+            "activation": { "enum": ["gelu", "relu"], "default": "gelu", "description": "of the feed-forward layers: gelu, or others that keep what they read for their gradient, as SiLU; relu: what it gives alone, which the next product keeps anyway" },
             "gated_feed_forward": { "type": "boolean", "default": false, "description": "three matrices instead of two, as SwiGLU" },
             "joint_gates": { "type": "boolean", "default": false, "description": "two of the three are one variable and one product, as in Megatron-LM and vLLM; goes with gated_feed_forward" },
             "fused_gates": { "type": "boolean", "default": false, "description": "activation and product with it are one kernel, which keeps what it reads and nothing else; goes with gated_feed_forward" },

@@ -123,6 +123,7 @@ struct Transformer {
   bool has_gates = false;        // the feed-forward layer's inner values are multiplied by activated others
   bool has_joint_gates = false;  // .. which come from one product, with one variable
   bool has_fused_gates = false;  // .. by one kernel, which keeps nothing but what it reads
+  bool has_relu = false;         // instead of GELU or SiLU there: its gradient reads its output alone
   bool has_rotary_positions = false;
   bool has_alibi = false;                 // a computed bias by distance, added to the scores
   bool has_query_key_norms = false;       // queries and keys of each head are normalised, by one scale for all heads

@@ -235,6 +235,12 @@ void read_input(const JsonReader& json, Transformer& net) {
   }
 }
 
+std::string read_activation(const JsonReader& json) {
+  auto activation = json.optional<std::string>("activation", "gelu");
+  json.expect(activation == "gelu" || activation == "relu", "activation", "\"gelu\" or \"relu\"");
+  return activation;
+}
+
 }  // namespace
 
 Transformer read_transformer(const JsonReader& json) {
@@ -246,6 +252,7 @@ Transformer read_transformer(const JsonReader& json) {
                   .has_gates = json.optional<bool>("gated_feed_forward", false),
                   .has_joint_gates = json.optional<bool>("joint_gates", false),
                   .has_fused_gates = json.optional<bool>("fused_gates", false),
+                  .has_relu = read_activation(json) == "relu",
                   .has_dropout = json.optional<bool>("dropout", true)};
   for (const char* key : {"joint_gates", "fused_gates"})
     json.expect(net.has_gates || !json.optional<bool>(key, false), key, "true with \"gated_feed_forward\" alone");

@@ -276,7 +276,7 @@ class TransformerStack {
   Inner dense() const { return {.width = net_.feed_forward, .has_biases = net_.has_feed_forward_biases}; }
 
   Tensor gated(const std::string& at, const Tensor& inner, Tensor gates, const Tensor* weights) {
-    if (!net_.has_fused_gates) gates = graph_.activation(at + "/activation", gates, false, true);
+    if (!net_.has_fused_gates) gates = graph_.activation(at + "/activation", gates, false, !net_.has_relu);
     std::vector<Tensor> factors{inner, gates};
     if (weights != nullptr) factors.push_back(*weights);
     return graph_.multiply(at + "/gated", factors, {}, inner);
@@ -296,7 +296,8 @@ class TransformerStack {
     else if (net_.has_gates)
       gates = first("/gates", of.width);
     inner = part(again_.activations, true, [&] {
-      return net_.has_gates ? gated(at, inner, gates, of.weights) : graph_.activation(at + "/activation", inner, true);
+      return net_.has_gates ? gated(at, inner, gates, of.weights)
+                            : graph_.activation(at + "/activation", inner, !net_.has_relu);
     });
     return outer(at + "/outer", inner, of.has_biases, is_adapted, of.experts, of.is_split);
   }

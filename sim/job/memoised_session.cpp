@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
+#include <variant>
 
 #include "sim/base/errors.hpp"
 #include "sim/training/collective_time.hpp"
@@ -273,12 +275,38 @@ class MemoisedSession final : public Session {
   Seconds end_{};
 };
 
-/// On an idle network, in closed form.
+/// Broadcasts of the model on an idle network, in closed form (broadcast_time()). Machines of a group are alike where one switch joins
+/// them: what was computed for others of the same groups, in the same order, is taken again.
+class BroadcastTimes {
+ public:
+  explicit BroadcastTimes(const Site& site)
+      : site_{site},
+        bytes_{checkpoint_bytes(site.scenario)},
+        are_alike_{std::holds_alternative<Star>(site.scenario.fabric) &&
+                   std::ranges::none_of(site.topology.machines(),
+                                        [](const TopologyMachine& machine) { return machine.nvlink_domain >= 0; })} {}
+
+  Seconds of(const std::vector<Endpoint>& gpus) {
+    std::vector<std::pair<int, int>> key;  // [GPUs] group or machine, number there
+    key.reserve(gpus.size());
+    for (const Endpoint& gpu : gpus)
+      key.emplace_back(are_alike_ ? site_.machine(gpu.machine).group : static_cast<int>(gpu.machine), gpu.gpu);
+    const auto [known, is_new] = known_.try_emplace(std::move(key));
+    if (is_new) known->second = broadcast_time(site_, gpus, bytes_);
+    return known->second;
+  }
+
+ private:
+  const Site& site_;
+  Bytes bytes_;
+  bool are_alike_;
+  std::map<std::vector<std::pair<int, int>>, Seconds> known_;
+};
+
 class TimedBroadcast final : public ModelBroadcast {
  public:
-  TimedBroadcast(const Site& site, Clock& clock, const std::vector<Endpoint>& gpus, std::function<void()> on_done)
-      : clock_{clock, clock.new_owner()} {
-    clock_.schedule_in(broadcast_time(site, gpus, checkpoint_bytes(site.scenario)), std::move(on_done));
+  TimedBroadcast(Seconds time, Clock& clock, std::function<void()> on_done) : clock_{clock, clock.new_owner()} {
+    clock_.schedule_in(time, std::move(on_done));
   }
   ~TimedBroadcast() override { clock_.retire(); }
 
@@ -295,6 +323,7 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
   Clock clock;
   std::vector<EventSpan> unwanted;
   JobState state{site, seed, clock, keeps_events ? trajectory.events : unwanted};
+  BroadcastTimes broadcasts{site};
   Job job{state,
           {.begin_session =
                [&](SessionOwner& owner, TrainingProgress done) {
@@ -313,7 +342,7 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
            .on_stop = {},
            .broadcast =
                [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
-                 return std::make_unique<TimedBroadcast>(site, clock, gpus, std::move(on_done));
+                 return std::make_unique<TimedBroadcast>(broadcasts.of(gpus), clock, std::move(on_done));
                }},
           {rules, [&](const std::vector<int>& machines) {
              double sum = 0;

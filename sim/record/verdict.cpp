@@ -98,7 +98,7 @@ class Judge {
       consider({"connection", link.utilization, "the connection from " + link.name,
                 "machines nearer to one another, or " + fewer_bytes()});
     else if (!link.name.empty())
-      consider({"link", link.utilization, "the link \"" + link.name + "\"", "a faster one, or " + fewer_bytes()});
+      consider({"link", link.utilization, "the link \"" + link.name + "\"", "a faster link, or " + fewer_bytes()});
     std::string others;
     for (const auto& [kind, resource] : busiest_)
       if (kind != network_->resource && resource.share > network_->share * kAsBusy)

@@ -27,8 +27,12 @@ void for_each_flow(const Flows& flows, const Entries& entries, Index index_of, V
 
 }  // namespace
 
-MaxMinFlows::MaxMinFlows(std::vector<double> capacities) : links_(capacities.size()), next_{capacities.size(), kNever} {
-  for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
+MaxMinFlows::MaxMinFlows(std::vector<double> capacities, CrowdRule crowds)
+    : links_(capacities.size()), next_{capacities.size(), kNever}, crowd_rule_{crowds} {
+  for (std::size_t l = 0; l < capacities.size(); ++l) {
+    links_[l].capacity = capacities[l];
+    links_[l].solves_left = links_[l].solves_asked = crowds.solves;
+  }
 }
 
 MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight) {
@@ -48,23 +52,34 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
   flow.finish = bytes;
   flow.owner = kNone;
   flow.is_live = true;
+  flow.is_crowded = false;
   flow.is_capped = cap != kNever;
   flow.weight =
       static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
-  flow.count = static_cast<std::uint16_t>(links.size());
+  flow.count = static_cast<std::uint8_t>(links.size());
   rest.cap = cap;
   rest.sequence = next_sequence_++;
   for (std::size_t i = 0; i < links.size(); ++i) {
     const auto number = static_cast<std::uint32_t>(links[i]);
     (i < kNearLinks ? flow.links[i] : rest.links[i - kNearLinks]) = number;
-    Link& link = links_[number];
-    rest.position[i] = static_cast<std::uint32_t>(link.members.size());
-    link.weight += flow.weight;
-    link.members.push_back({index, static_cast<std::uint32_t>(i)});
+    links_[number].weight += flow.weight;
+    add_to(links_[number].members, {index, static_cast<std::uint32_t>(i)});
   }
   started_.push_back(index);
   ++live_;
   return index;
+}
+
+void MaxMinFlows::add_to(std::vector<Member>& list, Member member) {
+  rests_[member.flow].position[member.slot] = static_cast<std::uint32_t>(list.size());
+  list.push_back(member);
+}
+
+void MaxMinFlows::take_from(std::vector<Member>& list, std::uint32_t position) {
+  const Member last = list.back();
+  list[position] = last;
+  rests_[last.flow].position[last.slot] = position;
+  list.pop_back();
 }
 
 void MaxMinFlows::mark_dirty(std::uint32_t link) {
@@ -91,17 +106,20 @@ void MaxMinFlows::remove(FlowIndex index) {
   for (std::size_t i = 0; i < flow.count; ++i) {
     const std::uint32_t number = link_of(index, i);
     Link& link = links_[number];
-    const Member last = link.members.back();
-    link.members[rests_[index].position[i]] = last;
-    rests_[last.flow].position[last.slot] = rests_[index].position[i];
-    link.members.pop_back();
+    const bool is_of_crowd = flow.is_crowded && number == flow.owner;
+    take_from(is_of_crowd ? crowds_[link.crowd].members : link.members, rests_[index].position[i]);
     link.weight -= flow.weight;
-    link.used = link.members.empty() ? 0 : link.used - flow.rate;
+    if (is_of_crowd)
+      crowds_[link.crowd].weight -= flow.weight;
+    else if (flow.is_crowded)
+      link.leave(flow.weight);
+    else
+      link.used = link.members.empty() ? 0 : link.used - flow.rate;
     if (link.is_watched) mark_changed(number);
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
   if (flow.owner != kNone) mark_unlisted(flow.owner);
-  flow.is_live = false;
+  flow.is_live = flow.is_crowded = false;
   free_.push_back(index);
   --live_;
 }
@@ -114,7 +132,9 @@ void MaxMinFlows::set_capacity(int link, double capacity) {
 }
 
 double MaxMinFlows::next_completion(double now) {
-  if (!dirty_.empty() || !started_.empty()) solve(now);
+  if (crowds() > 0)
+    std::erase_if(started_, [&](FlowIndex flow) { return flows_[flow].is_crowded || join_crowd(flow, now); });
+  while (!dirty_.empty() || !started_.empty()) solve(now);
   for (const std::uint32_t link : unlisted_)
     if (links_[link].is_unlisted) list_completions(link);
   unlisted_.clear();
@@ -128,10 +148,11 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
     const auto index = static_cast<std::uint32_t>(next_.index());
     const Link& link = links_[index];
     mark_unlisted(index);
+    if (link.crowd != kNone) pop_crowded(crowds_[link.crowd], until, completed);
     const std::size_t before = completed.size();
-    if (link.second > until)
+    if (link.next <= until && link.second > until)
       completed.push_back(link.first);
-    else
+    else if (link.next <= until)
       for (const Member& member : link.members)
         if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
           completed.push_back(member.flow);
@@ -147,11 +168,16 @@ void MaxMinFlows::list_completions(std::uint32_t index) {
   for (const Member& member : link.members)
     if (flows_[member.flow].owner == index) note_completion(link, member.flow);
   link.is_unlisted = false;
-  next_.set(index, link.next);
+  set_next(index);
+}
+
+void MaxMinFlows::set_next(std::uint32_t index) {
+  const Link& link = links_[index];
+  next_.set(index, link.crowd == kNone ? link.next : std::min(link.next, next_end(crowds_[link.crowd])));
 }
 
 void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
-  if (flows_[index].rate == 0) return;
+  if (flows_[index].rate == 0 || flows_[index].is_crowded) return;
   const double finish = flows_[index].finish;
   if (finish < link.next) {
     link.second = link.next;
@@ -162,9 +188,21 @@ void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
   }
 }
 
+double MaxMinFlows::used(std::uint32_t index) const {
+  const Link& link = links_[index];
+  double sum = link.used;
+  if (link.crowd != kNone) sum += crowds_[link.crowd].share * static_cast<double>(crowds_[link.crowd].weight);
+  if (link.crowded > 0)
+    for (const Member& member : link.members)
+      if (flows_[member.flow].is_crowded) sum += rate(member.flow);
+  return sum;
+}
+
 void MaxMinFlows::solve(double now) {
   ++mark_;
+  solved_at_ = now;
   region_.clear();
+  region_crowds_.clear();
   touched_.clear();
   region_flows_.clear();
   capped_.clear();
@@ -173,6 +211,8 @@ void MaxMinFlows::solve(double now) {
     take_into_region(link);
   }
   dirty_.clear();
+  for (const FlowIndex flow : std::exchange(limited_, {}))
+    if (flows_[flow].is_crowded) take_flow(flow);
   for (const FlowIndex index : started_) {
     const Flow& flow = flows_[index];
     if (!flow.is_live) continue;
@@ -183,7 +223,7 @@ void MaxMinFlows::solve(double now) {
   }
   started_.clear();
   fill();
-  while (grow_region()) {
+  while (grow_region() || expel_limited()) {
     for (const FlowIndex flow : region_flows_) flows_[flow].new_rate = -1;
     fill();
   }
@@ -205,6 +245,7 @@ MaxMinFlows::Link& MaxMinFlows::touch(std::uint32_t index) {
 
 void MaxMinFlows::take_flow(FlowIndex index) {
   Flow& flow = flows_[index];
+  if (flow.is_crowded) expel(index, solved_at_);
   flow.mark = mark_;
   flow.new_rate = -1;
   region_flows_.push_back(index);
@@ -222,6 +263,7 @@ void MaxMinFlows::take_into_region(std::uint32_t index) {
   if (link.is_in_region) return;
   link.is_in_region = true;
   region_.push_back(index);
+  if (link.crowd != kNone) region_crowds_.push_back(link.crowd);
   for_each_flow(flows_, link.members, flow_of, [this](FlowIndex flow) {
     if (flows_[flow].mark != mark_) take_flow(flow);
   });
@@ -240,10 +282,13 @@ void MaxMinFlows::fill() {
     Link& link = links_[l];
     link.limits = false;
     link.used_after = 0;
-    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (link.used - link.used_before));
+    link.moved = 0;
+    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (used(l) - link.used_before));
     link.unfrozen = link.crossing;
+    if (link.is_in_region && link.crowd != kNone) link.unfrozen += crowds_[link.crowd].weight;
     if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l});
   }
+  for (const std::uint32_t crowd : region_crowds_) crowds_[crowd].new_share = -1;
   const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
     Flow& flow = flows_[index];
     flow.new_rate = rate;
@@ -252,13 +297,15 @@ void MaxMinFlows::fill() {
       Link& crossed = links_[link_of(index, i)];
       crossed.left -= rate;
       crossed.used_after += rate;
+      crossed.moved += static_cast<float>(std::abs(rate - flow.rate));
       crossed.unfrozen -= flow.weight;
     }
   };
   constexpr std::size_t kFew = 16;
   const bool is_heap_worth_it = levels_.size() > kFew;
+  const std::size_t count = region_flows_.size() + region_crowds_.size();
   std::size_t frozen = 0;
-  for (int taken = 0; frozen < region_flows_.size(); ++taken) {
+  for (int taken = 0; frozen < count && !levels_.empty(); ++taken) {
     // Most often the lowest level is that of all flows, so a heap is made only when a second one is needed.
     if (taken == 0 || !is_heap_worth_it)
       std::iter_swap(std::min_element(levels_.begin(), levels_.end(),
@@ -285,6 +332,13 @@ void MaxMinFlows::fill() {
       continue;
     }
     link.limits = true;
+    if (link.is_in_region && link.crowd != kNone) {
+      Crowd& crowd = crowds_[link.crowd];
+      crowd.new_share = share;
+      link.left -= share * static_cast<double>(crowd.weight);
+      link.unfrozen -= crowd.weight;
+      ++frozen;
+    }
     for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
       const Flow& flow = flows_[index];
       if (flow.mark != mark_ || flow.new_rate >= 0) return;
@@ -303,8 +357,8 @@ bool MaxMinFlows::grow_region() {
     const Link& link = links_[l];
     if (link.is_in_region) continue;
     if (link.crossing == link.weight) continue;
-    const bool changes = std::abs(link.used_after - link.used_before) > kRounding * link.capacity;
-    if (link.limits || (link.is_bottleneck && changes)) {
+    // That the sum is the same says nothing: one flow may have what another one had, and more than those that wait here.
+    if (link.limits || (link.is_bottleneck && static_cast<double>(link.moved) > kRounding * link.capacity)) {
       take_into_region(l);
       has_grown = true;
     }
@@ -332,17 +386,27 @@ void MaxMinFlows::commit(double now) {
   });
   for (const std::uint32_t l : touched_) {
     Link& link = links_[l];
-    const bool has_others = link.crossing != link.weight;
-    link.used = has_others ? link.used + (link.used_after - link.used_before) : link.used_after;
+    const float by_crowd = link.crowd != kNone ? crowds_[link.crowd].weight : 0;
+    const bool has_others = link.crossing + (link.is_in_region ? by_crowd : 0) != link.weight;
+    link.used = link.crossing != link.weight - link.crowded - by_crowd
+                    ? link.used + (link.used_after - link.used_before)
+                    : link.used_after;
     if (!has_others) link.is_bottleneck = link.limits;
+    if (link.crowded > 0) tell_room(l);
     if (link.is_watched) mark_changed(l);
     if (link.is_in_region) {
       link.is_unlisted = false;
-      next_.set(l, link.next);
+      if (link.crowd != kNone) commit(crowds_[link.crowd], now);
+      set_next(l);
     } else if (link.rescan) {
       mark_unlisted(l);
     }
   }
+  for (const std::uint32_t crowd : region_crowds_)
+    if (crowds_[crowd].share > crowds_[crowd].most)
+      mark_dirty(crowds_[crowd].link);  // other links have changed with it
+  for (const std::uint32_t l : touched_)
+    if (links_[l].limits && links_[l].members.size() >= crowd_rule_.flows) gather(l, now);
 }
 
 }  // namespace rehearse

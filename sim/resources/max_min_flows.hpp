@@ -1,10 +1,12 @@
 #pragma once
 // Flows that share links max-min fairly: the arithmetic of the network, without a clock of its own.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/resources/earliest_date.hpp"
@@ -20,6 +22,12 @@ namespace rehearse {
 /// or the links that were its bottleneck, and as many others as it takes until every flow has a bottleneck once more.
 /// As the max-min fair allocation is unique, the result is that of solving everything.
 ///
+/// Many flows that wait for one link, and for no other, are a crowd of it: each gets the same share by weight, so that one date and
+/// one amount of bytes say how far all of them are, and to the others the crowd is one more flow of that link. A flow leaves it when
+/// another link that it crosses is, or could become, a bottleneck. So what is solved when one of a thousand flows ends is as much
+/// as there are flows outside of crowds.
+/// Source: virtual time of generalized processor sharing (Parekh and Gallager, IEEE/ACM Transactions on Networking, 1993).
+///
 /// Rates are in bytes per second, dates in seconds; raw doubles, as everything here is arithmetic.
 class MaxMinFlows {
  public:
@@ -27,8 +35,15 @@ class MaxMinFlows {
   static constexpr double kNever = EarliestDate::kNever;
   static constexpr std::size_t kMaxLinks = 40;
 
+  /// When flows of a link become its crowd: as many as `flows`, every so many `solves` that change their rates.
+  struct CrowdRule {
+    std::size_t flows = 64;
+    std::uint32_t solves = 8;
+  };
+
   /// [links] capacities, above 0.
-  explicit MaxMinFlows(std::vector<double> capacities);
+  explicit MaxMinFlows(std::vector<double> capacities) : MaxMinFlows{std::move(capacities), CrowdRule{}} {}
+  MaxMinFlows(std::vector<double> capacities, CrowdRule crowds);
 
   /// Weights are multiples of this, and at most 1 / kLeastWeight: their sums are exact.
   static constexpr double kLeastWeight = 1.0 / 16;
@@ -46,10 +61,14 @@ class MaxMinFlows {
   /// Ends the flows that are due by `now` and appends them, in the order in which they were started.
   void pop_completed(double now, std::vector<FlowIndex>& completed);
 
-  double rate(FlowIndex flow) const { return flows_[flow].rate; }
+  /// Valid after next_completion(), as all that follows.
+  double rate(FlowIndex index) const {
+    const Flow& flow = flows_[index];
+    return flow.is_crowded ? crowd_of(flow).share * static_cast<double>(flow.weight) : flow.rate;
+  }
   /// From now on take_changed() names the link once the sum of the rates over it may have changed.
   void watch(int link) { links_[static_cast<std::size_t>(link)].is_watched = true; }
-  /// Watched links whose sum may have changed since the last call. Valid after next_completion(), which solves.
+  /// Watched links whose sum may have changed since the last call.
   std::span<const std::uint32_t> take_changed() {
     for (const std::uint32_t link : changed_) links_[link].has_changed = false;
     last_changed_.swap(changed_);
@@ -57,9 +76,10 @@ class MaxMinFlows {
     return last_changed_;
   }
   /// Sum of the rates of the flows that cross the link.
-  double used(std::uint32_t link) const { return links_[link].used; }
+  double used(std::uint32_t link) const;
   double capacity(int link) const { return links_[static_cast<std::size_t>(link)].capacity; }
   std::size_t live() const { return live_; }
+  std::size_t crowds() const { return crowds_.size() - free_crowds_.size(); }
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -69,14 +89,15 @@ class MaxMinFlows {
   /// What a solve looks at: one cache line.
   struct alignas(64) Flow {
     double rate = 0;
-    double new_rate = 0;          // during a solve; negative: not frozen yet
-    double finish = kNever;       // date; while the rate is 0: the bytes to carry
-    std::uint32_t mark = 0;       // of the solve that last looked at it
+    double new_rate = 0;     // during a solve; negative: not frozen yet
+    double finish = kNever;  // date; while the rate is 0: the bytes to carry; in a crowd: `served` of it at the end
+    std::uint32_t mark = 0;  // of the solve that last looked at it
     std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
     std::uint32_t new_owner = kNone;
-    std::uint16_t count = 0;  // of links
+    std::uint8_t count = 0;  // of links
     bool is_live = false;
     bool is_capped = false;
+    bool is_crowded = false;  // in the crowd of its owner
     float weight = 1;
     std::array<std::uint32_t, kNearLinks> links{};  // the others are in Rest
   };
@@ -84,7 +105,7 @@ class MaxMinFlows {
     double cap = kNever;
     std::uint64_t sequence = 0;
     std::array<std::uint32_t, kMaxLinks - kNearLinks> links{};
-    std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list
+    std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list, or in its crowd's
   };
   struct Member {
     FlowIndex flow;
@@ -94,25 +115,55 @@ class MaxMinFlows {
   /// The first cache line is all that a solve needs of a link outside of the region.
   struct alignas(64) Link {
     double capacity = 0;
-    double used = 0;                         // sum of the rates of its flows
+    double used = 0;                         // sum of the rates of its flows that are in no crowd
     double left = 0;                         // during a solve, as all up to `rescan`
     double used_before = 0, used_after = 0;  // by the flows of the region
     std::uint32_t mark = 0;
     float crossing = 0;  // weight of the flows of the region
     float unfrozen = 0;  // of those that have no new rate
-    bool is_in_region = false;
-    bool limits = false;  // bottleneck of a flow of the region
-    bool rescan = false;
-    bool is_bottleneck = false;  // of at least one flow
-    float weight = 0;            // of all `members`
-    bool is_dirty = false;
-    bool is_unlisted = false;
-    bool is_watched = false;
-    bool has_changed = false;
-    FlowIndex first = 0;     // of the flows that it owns, that which completes first
-    double next = kNever;    // when that is
-    double second = kNever;  // when the second one completes
+    float weight = 0;    // of all its flows
+    float moved = 0;     // sum of how far the rates of the region's flows have moved
+    bool is_in_region : 1 = false;
+    bool limits : 1 = false;  // bottleneck of a flow of the region
+    bool rescan : 1 = false;
+    bool is_bottleneck : 1 = false;  // of at least one flow
+    bool is_dirty : 1 = false;
+    bool is_unlisted : 1 = false;
+    bool is_watched : 1 = false;
+    bool has_changed : 1 = false;
+    FlowIndex first = 0;          // of the flows that it owns, that which completes first
+    double next = kNever;         // when that is
+    double second = kNever;       // when the second one completes
+    std::vector<Member> members;  // without those of its crowd
+    std::uint32_t crowd = kNone;
+    float crowded = 0;               // weight of members that are in the crowd of another link
+    double room = kNever;            // the share that those crowds know they may have here
+    std::uint32_t solves_left = 0;   // until it is seen whether members may be a crowd
+    std::uint32_t solves_asked = 0;  // the last time; more after each that gave little
+
+    /// A member leaves the crowd of another link.
+    void leave(float its_weight) {
+      crowded -= its_weight;
+      if (crowded == 0) room = kNever;
+    }
+  };
+  /// Flows that have one link as their only bottleneck.
+  struct Crowd {
+    struct End {
+      double served;
+      std::uint64_t sequence;
+      FlowIndex flow;
+    };
+    std::uint32_t link = kNone;
+    float weight = 0;              // of all members
+    double share = 0;              // rate of a flow by its weight
+    double new_share = 0;          // during a solve; negative: not known yet
+    double served = 0;             // bytes by weight at `since`, from when it began
+    double since = 0;              // date
+    double most = kNever;          // no member has another bottleneck while `share` is at most this
+    bool crosses_watched = false;  // another link of a member is watched
     std::vector<Member> members;
+    std::vector<End> ends;  // heap; members that have left are still in it
   };
   struct Level {
     double share;
@@ -135,6 +186,45 @@ class MaxMinFlows {
   void commit(double now);
   void list_completions(std::uint32_t link);
   void note_completion(Link& link, FlowIndex flow);
+  /// The next completion of what the link has listed and of its crowd.
+  void set_next(std::uint32_t link);
+
+  // Crowds: max_min_crowds.cpp.
+  const Crowd& crowd_of(const Flow& flow) const { return crowds_[links_[flow.owner].crowd]; }
+  Crowd& crowd_of(const Flow& flow) { return crowds_[links_[flow.owner].crowd]; }
+  static bool ends_after(const Crowd::End& a, const Crowd::End& b) {
+    return a.served != b.served ? a.served > b.served : a.sequence > b.sequence;
+  }
+  /// The members of the link that are, and whose other links are no bottlenecks, become its crowd if they are enough.
+  void gather(std::uint32_t link, double now);
+  /// Whether nothing but the link holds the flow back at `share`, and a bit more.
+  bool may_be_crowded(std::uint32_t link, FlowIndex flow, double share) const;
+  static double room_of(const Link& link, float more, double less);
+  /// Of a flow that was started; false: it has another bottleneck, or none has a crowd.
+  bool join_crowd(FlowIndex flow, double now);
+  void add_to_crowd(Crowd& crowd, FlowIndex flow, double served);
+  /// It is as all others from now on, at the rate that it has.
+  void expel(FlowIndex flow, double now);
+  /// Takes flows out of the region's crowds that another link would hold back at their new share, and into the region.
+  bool expel_limited();
+  /// The share that a member may have before another link holds it back.
+  double most_of(FlowIndex flow) const;
+  /// Tells crowds of other links what share they may have of this one.
+  void tell_room(std::uint32_t link);
+  void commit(Crowd& crowd, double now);
+  void pop_crowded(Crowd& crowd, double until, std::vector<FlowIndex>& completed);
+  /// The date of the first end of a member.
+  double next_end(Crowd& crowd) const;
+  static double date_of(const Crowd& crowd, double served) {
+    return crowd.since + std::max(0.0, served - crowd.served) / crowd.share;
+  }
+  static void advance(Crowd& crowd, double now) {
+    crowd.served += crowd.share * (now - crowd.since);
+    crowd.since = now;
+  }
+  /// Takes entry `position` of a list away, by the last one.
+  void take_from(std::vector<Member>& list, std::uint32_t position);
+  void add_to(std::vector<Member>& list, Member member);
 
   std::vector<Link> links_;
   std::vector<Flow> flows_;
@@ -153,6 +243,11 @@ class MaxMinFlows {
   std::vector<FlowIndex> region_flows_;  // flows that cross region_
   std::vector<FlowIndex> capped_;        // those of them that have a cap
   std::vector<Level> levels_;            // heap
+  CrowdRule crowd_rule_;
+  double solved_at_ = 0;  // date of the current solve
+  std::vector<Crowd> crowds_;
+  std::vector<std::uint32_t> free_crowds_, region_crowds_;
+  std::vector<FlowIndex> limited_;  // members that another link holds back by now; they leave in the next solve
 };
 
 }  // namespace rehearse

@@ -7,6 +7,8 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/pipeline_schedule.hpp"
+#include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int kMostBatch = 65536;
 constexpr int kMostMachines = 20'000;
+constexpr int kMostTried = 1024;  // batches, one after another
 
 /// Slots on the GPUs: servers have them where there are servers.
 int slots_of(const Scenario& scenario) {
@@ -297,6 +300,20 @@ class Remedies {
                          [&](const Group& other) { return other.place == group.place; });
   }
 
+  /// A stated global batch stays what it is, and says how many batches a step has. Whether that can be.
+  static bool keeps_global_batch(Scenario& scenario) {
+    GradientExchange& exchange = scenario.training.strategy.exchange;
+    if (exchange.global_batch == 0) return true;
+    std::int64_t once = 0;
+    for (const Group& group : scenario.groups)
+      if (group.role == Role::kWorker) once += std::int64_t{group.batch} * group.workers();
+    once /= workers_per_model(scenario);
+    if (exchange.global_batch % once != 0 || exchange.global_batch / once > kMaxPasses) return false;
+    exchange.accumulation_steps = static_cast<int>(exchange.global_batch / once);
+    const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
+    return pipeline == nullptr || can_have_microbatches(*pipeline, exchange.accumulation_steps);
+  }
+
   /// Whether the group fits after `change`(scenario, group) of a copy.
   template <class Change>
   bool fits(const Change& change) {
@@ -304,7 +321,7 @@ class Remedies {
     Group& group = like(other, group_);
     try {
       change(other, group);
-      if (!has_whole_grid(other)) return false;
+      if (!has_whole_grid(other) || !keeps_global_batch(other)) return false;
       samples_ = samples_per_update(other);
       return gpu_memory_needed(other, group) <= group.accelerator->memory;
     } catch (const std::exception&) { return false; }  // a model that cannot be built so, stages that cannot be cut
@@ -312,24 +329,34 @@ class Remedies {
 
   void smaller_batch() {
     const int own = group_.batch / group_.gpus_per_worker;
+    const bool has_global_batch = scenario_.training.strategy.exchange.global_batch > 0;
     const auto fits_batch = [&](int batch) {
       return fits([&](Scenario& other, Group& group) {
+        const bool is_of_all =
+            other.training.strategy.kind->workers_per_model() > 1;  // which have the same micro-batches
+        for (Group& any : other.groups)
+          if (any.role == Role::kWorker && (is_of_all || &any == &group)) any.batch = batch * any.gpus_per_worker;
+        if (!keeps_global_batch(other)) throw std::invalid_argument{"a global batch that is not whole"};
         auto workload = std::make_shared<const Workload>(
             build_workload(scenario_.model, batch, scenario_.precision, "a smaller batch"));
-        if (scenario_.training.strategy.kind->workers_per_model() > 1)  // which have the same micro-batches
-          for (Group& any : other.groups) any.workload = any.role == Role::kWorker ? workload : any.workload;
-        group.batch = batch * group.gpus_per_worker;
-        group.workload = std::move(workload);
+        for (Group& any : other.groups)
+          if (any.role == Role::kWorker && (is_of_all || &any == &group)) any.workload = workload;
       });
     };
-    if (own <= 1 || own > kMostBatch || !fits_batch(1)) return;
-    int low = 1, high = own;  // low fits, high does not
-    while (high - low > 1) {
-      const int middle = low + (high - low) / 2;
-      (fits_batch(middle) ? low : high) = middle;
+    if (own <= 1 || own > kMostBatch) return;
+    int found = 0;
+    if (has_global_batch) {  // of micro-batches that are smaller a step has more
+      for (int batch = std::min(own - 1, kMostTried); batch >= 1 && found == 0; --batch)
+        if (fits_batch(batch)) found = batch;
+    } else if (fits_batch(1)) {
+      int high = own;  // does not fit, found does
+      for (found = 1; high - found > 1;) {
+        const int middle = found + (high - found) / 2;
+        (fits_batch(middle) ? found : high) = middle;
+      }
     }
-    (void)fits_batch(low);
-    add("batch_per_worker " + std::to_string(low * group_.gpus_per_worker) + " instead of " +
+    if (found == 0 || !fits_batch(found)) return;
+    add("batch_per_worker " + std::to_string(found * group_.gpus_per_worker) + " instead of " +
         std::to_string(group_.batch));
   }
 

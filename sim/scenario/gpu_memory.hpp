@@ -136,7 +136,8 @@ std::string describe_moment(const GpuMemory& memory);
 std::string describe_parts(const GpuMemory& memory);
 
 /// Which changes of the scenario, each by itself, fit the group into its GPUs' memory, found by computing it anew: a smaller
-/// batch, a fused loss, recomputation, more sharding, layers on more GPUs, more GPUs that share states. Empty if none does.
+/// batch, a fused loss, recomputation, more sharding, layers on more GPUs, more GPUs that share states. A stated global batch stays
+/// what it is: a step then has other micro-batches, as it has when the scenario is read with the change. Empty if none does.
 std::string what_would_fit(const Scenario& scenario, const Group& group);
 
 }  // namespace rehearse

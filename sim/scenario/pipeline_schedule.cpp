@@ -51,4 +51,10 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
   return slots;
 }
 
+bool can_have_microbatches(const Pipeline& pipeline, int microbatches) {
+  if (pipeline.schedule != PipelineSchedule::kInterleaved || pipeline.stages == 1) return true;
+  const int left = microbatches % pipeline.group();
+  return microbatches >= std::max(pipeline.stages, pipeline.group()) && (left == 0 || left >= pipeline.stages);
+}
+
 }  // namespace rehearse

@@ -44,6 +44,10 @@ struct PipelineSlot {
 /// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1).
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
 
+/// Whether a step can have so many micro-batches: no group of an interleaved pipeline, the last one neither, has fewer than stages,
+/// as in Megatron-LM.
+bool can_have_microbatches(const Pipeline& pipeline, int microbatches);
+
 inline bool splits_backward(const Pipeline& pipeline) { return pipeline.schedule == PipelineSchedule::kZeroBubble; }
 
 }  // namespace rehearse

@@ -203,13 +203,16 @@ std::string nearest_stages(const Scenario& scenario, const Condition& is_valid) 
          (chunks == pipeline.chunks ? "" : " with " + std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks"));
 }
 
+/// What a cut counts as a layer besides those of the model.
+int counted_besides(const LayerCut& cut) { return (cut.counts_embedding ? 1 : 0) + (cut.counts_loss ? 1 : 0); }
+
 /// [parts] layers of each.
 std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
   const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
   const LayerCut& cut = *pipeline.layers;
   const int parts = pipeline.parts();
   const std::string model = std::to_string(layers) + " layers of model " + in_quotes(scenario.model.name);
-  const int extra = (cut.counts_embedding ? 1 : 0) + (cut.counts_loss ? 1 : 0), counted = layers + extra;
+  const int extra = counted_besides(cut), counted = layers + extra;
   const std::string all =
       "the " + model + (extra == 0 ? "" : " and " + std::to_string(extra) + " more that are counted");
   std::vector<int> per_part = cut.per_part;
@@ -320,6 +323,11 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
 }
 
 }  // namespace
+
+int layers_to_cut(const Workload& workload, const LayerCut& cut) {
+  const auto layers = static_cast<int>(list_layers(workload, count_forward(workload.graph)).begins.size());
+  return layers == 0 ? 0 : layers + counted_besides(cut);
+}
 
 PipelineStages cut_into_stages(const Scenario& scenario) {
   const Workload& workload = scenario.workload_of(scenario.first_workers());

@@ -50,6 +50,9 @@ struct UncutModel : std::invalid_argument {
 /// Throws UncutModel.
 PipelineStages cut_into_stages(const Scenario& scenario);
 
+/// Layers of the model that a cut by layers counts, with those that are counted before and after them; 0: the model has none.
+int layers_to_cut(const Workload& workload, const LayerCut& cut);
+
 /// What a stage does of `whole`: its kernels, its part of the update by the bytes of variables; the samples go to the
 /// first one. Each stage that holds a variable completes what it adds to its gradient itself.
 ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, int stage, const Workload& workload);

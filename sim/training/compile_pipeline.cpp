@@ -8,7 +8,8 @@
 //   update      of the stage's variables; the step ends when all stages have updated theirs
 //
 // With sharding those that have the same stage keep only their parts of it, and exchange as in compile_all_reduce.cpp,
-// each micro-batch being a pass; of copies in several stages each adds up its part.
+// each micro-batch being a pass. Of copies in several stages each adds up what it keeps of their gradients: all, unless gradients
+// are sharded. So do Megatron-LM's distributed optimizer, DeepSpeed's ZeRO 1 and nanotron, whose buffers are whole.
 //
 // Where workers hold each layer together (tensor parallelism), each of them is a stage of a pipeline of its own, and sends to its
 // like. Kernels wait for what they exchange, which are operators of the graph.
@@ -372,7 +373,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
     for (const GradientUnit& unit : plan_gradient_units(scenario, chosen).units)
       copies.gradient_bytes += unit.gradient_bytes;
   }
-  if (strategy.kind->divided_states().optimizer)
+  if (strategy.kind->collectives()->sharding >= Sharding::kGradients)
     for (PipelineExchange::Copies& copies : exchange.copies)
       copies.gradient_bytes = Bytes{copies.gradient_bytes.value() / sharing_gpus(scenario)};
   for (const PipelineExchange::Copies& copies : exchange.copies)

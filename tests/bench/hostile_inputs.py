@@ -539,6 +539,53 @@ json_kind("pools", "platforms/catalog/spot_pools.json", of_catalog("", "spot_poo
 json_kind("measurement list", "tests/fuzz/corpus/measurement_list/profiles", lambda path: ["import", path, "-o", path + ".db"])
 
 
+# ---- Queues of jobs, and runs of one's own
+
+def queue_of(form):
+    def command(path):
+        document = {"format": 1, "name": "hostile", "cluster": {"groups": [{"name": "a", "gpu": "T4", "machines": 2, "gpus_per_machine": 4}]},
+                    "trace": {"form": form, "file": path}, "policy": "fifo"}
+        with open(path + ".queue.json", "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        return ["queue", path + ".queue.json", "--quiet"]
+    return command
+
+
+kGavel = "cd a && python3 main.py\ta\t--num_steps\t1\t"
+for name, form, columns, row, last in (
+        ("gavel, rows", "gavel", "", lambda i: f"A (batch size 1)\t{kGavel}{i + 1}\t1\t1\t-1\t{i}", "bad"),
+        ("gavel, types", "gavel", "", lambda i: f"A{i}\t{kGavel}1\t1\t1\t-1\t{i}", "bad"),
+        ("csv, rows", "csv", "name,arrival_s,gpus,duration_s\n", lambda i: f"j{i},{i},1,10", "a,bad,1,1"),
+        ("csv, equal names", "csv", "name,arrival_s,gpus,duration_s\n", lambda i: f"j,{i},1,10", "a,bad,1,1"),
+        ("csv, columns", "csv", "name,arrival_s,gpus,duration_s," + ",".join(f"c{i}" for i in range(100000)) + "\n", lambda i: "a,1,1,1," + "," * 99999, "a,bad,1,1"),
+        ("pollux, rows", "pollux", "name,time,application,num_replicas,batch_size\n", lambda i: f"a{i},{i},cifar10,1,128", "a,bad,cifar10,1,1"),
+        ("alibaba, rows", "alibaba", "", lambda i: f"j{i},worker,1,Terminated,{i},{i + 9},600,29,50,T4", "bad"),
+        ("alibaba, tasks of one job", "alibaba", "", lambda i: f"j,w{i},1,Terminated,{i},{i + 9},600,29,50,T4", "bad")):
+    add("queue, trace: " + name, lambda size, columns=columns, row=row, last=last: fill(columns, row, "\n" + last + "\n", size, "\n"), queue_of(form), ".csv")
+kAttempt = '{"start_time":"2017-10-07 01:09:15","end_time":"2017-10-07 02:09:15","detail":[{"ip":"m4","gpus":["gpu0"]}]}'
+kPhilly = '{"status":"Pass","vc":"v","jobid":"%s","attempts":[%s],"submitted_time":"2017-10-07 01:09:11","user":"a"}'
+for name, begin, piece, end in (("jobs", "[", lambda i: kPhilly % (i, kAttempt), ",{}]"), ("attempts", '[{"status":"Pass","attempts":[', lambda i: kAttempt, ']}]'),
+                                ("gpus", '[{"status":"Pass","attempts":[{"start_time":"2017-10-07 01:09:15","detail":[{"ip":"m","gpus":[', lambda i: f'"gpu{i}"', "]}]}]}]")):
+    add("queue, trace: philly, " + name, lambda size, begin=begin, piece=piece, end=end: fill(begin, piece, end, size), queue_of("philly"))
+kSpeeds = beside("scenarios/queue/gavel-physical.json", ["speeds"], lambda path: ["queue", path, "--quiet"])
+for name, row in (("rows", lambda i: f"a,V100,{i + 1},,2.5,100,256"), ("types", lambda i: f"a{i},V100,1,,2.5,100,256"), ("equal rows", lambda i: "a,V100,1,,2.5,100,256")):
+    table("queue, speeds: " + name, "type,gpu,gpus,machines,steps_per_s,steps,samples_per_step", row, kSpeeds, last="a,V100,bad,,1,1,1")
+json_kind("queue", "scenarios/queue/two-teams.json", lambda path: ["queue", path, "--policy", "fifo", "--quiet"])
+
+
+def fit(path):
+    return ["fit", os.path.join(ROOT, "scenarios/dgx.json"), path, "--steps", "0", "--quiet", "--max-wall-time", "1ms"]
+
+
+for name, columns, row in (("rows", "gpus,batch_per_gpu,samples_per_s", lambda i: f"{i % 8 + 1},{i + 1},100"), ("equal rows", "gpus,samples_per_s", lambda i: "8,100"),
+                           ("places", "gpus,samples_per_s," + ",".join(f"/workload/a{i}" for i in range(100000)), lambda i: "8,100," + "1," * 99999 + "1")):
+    table("own runs: " + name, columns, row, fit, last="bad,1,1" if "batch" in columns else "bad,1")
+kMegatron = " [2024-01-01 00:00:00] iteration %d/ 99999999 | consumed samples: 1 | elapsed time per iteration (ms): 100.0 | global batch size: 8 |"
+for name, row in (("Megatron-LM", lambda i: kMegatron % i), ("DeepSpeed", lambda i: f"[2024-01-01 00:00:00,000] [INFO] [timer.py:1:stop] epoch=0/micro_step={i}/global_step={i}, RunningAvgSamplesPerSec=10, CurrSamplesPerSec=10"),
+                  ("samples/sec", lambda i: f"step {i}: 10.0 samples/sec"), ("dictionaries", lambda i: "{'loss': 1.0, 'train_samples_per_second': 10.0}"), ("nothing known", lambda i: "INFO nothing")):
+    add("own runs, log: " + name, lambda size, row=row: fill("", row, "\n", size, "\n"), lambda path: ["fit", os.path.join(ROOT, "scenarios/dgx.json"), "8=" + path, "--steps", "0", "--quiet", "--max-wall-time", "1ms"], ".log")
+
+
 # ---- Results of runs
 
 def result(changed):

@@ -109,9 +109,10 @@ def cases():
     synchronous = {"kind": "parameter_server", "synchronization": "synchronous", "pushes_back_each_variable": True}
     yield "parameter server, 5 buckets", 256, scenario(256, synchronous | buckets, servers=1, profile=profile), None
     layers = [{"name": f"tensor{i}", "gradient": "1000000B", "forward": "100us", "backward": "200us"} for i in range(50)]
-    yield ("32 servers, 50 tensors, 10 % jitter", 1024,
-           scenario(1024, {"kind": "parameter_server", "synchronization": "synchronous"}, timed(layers), servers=32,
-                    step_time_variation=0.1), None)
+    for n in (1024, 4096):
+        yield ("32 servers, 50 tensors, 10 % jitter", n,
+               scenario(n, {"kind": "parameter_server", "synchronization": "synchronous"}, timed(layers), servers=32,
+                        step_time_variation=0.1), None)
 
 
 HEADER = ["work", "N", "simulated", "closed form", "wall", "memory"]

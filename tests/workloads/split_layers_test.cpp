@@ -152,6 +152,10 @@ TEST_CASE(
   CHECK(of_layer(copied) == apart);
   CHECK(of_layer(gates) == apart);
   CHECK(of_layer(fused) == apart - 2 * n.f);  // what the activation gives
+  // The gradient of ReLU reads what it gives, which the next product keeps anyway.
+  CHECK(of_layer({{"gated_feed_forward", false}, {"activation", "relu"}}) ==
+        of_layer({{"gated_feed_forward", false}}) - 2 * n.f);
+  CHECK(of_layer({{"activation", "relu"}}) == apart - 2 * n.f);
 
   const auto workload = [&](const Json& more) {
     return build_workload(described(n, more), static_cast<int>(n.b), Precision::kBf16, "m.json");

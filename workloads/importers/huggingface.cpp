@@ -438,6 +438,7 @@ ImportedModel read_huggingface_config(const Source& source) {
   refuse_what_is_not_built(to);
   to.made = class_of(to.config, type, architecture, to.remarks);
   type.convert(to);
+  to.set_activation();
   check_sizes(to);
   bool has_kernels = false;  // "sdpa", "flash_attention_2"
   for (const char* key : {"_attn_implementation", "attn_implementation"})

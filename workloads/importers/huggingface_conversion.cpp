@@ -40,6 +40,16 @@ void Conversion::set_sequence_length(int longest) {
                       std::to_string(longest));
 }
 
+void Conversion::set_activation() {
+  constexpr std::string_view kNames = "hidden_act activation_function hidden_activation dense_act_fn feed_forward_proj";
+  std::string activation = type == "opt" || type == "m2m_100" || type == "t5" ? "relu" : "";
+  for_each_word(kNames, [&](std::string_view name) {
+    if (has(name) && config.child(name).value().is_string()) activation = config.required<std::string>(name);
+  });
+  if (structure.contains("feed_forward") && (activation == "relu" || activation == "gated-relu"))
+    structure["activation"] = "relu";
+}
+
 int Conversion::labels(int usual) {
   if (has("id2label")) {
     const JsonReader labels = config.child("id2label");

@@ -71,6 +71,8 @@ struct Conversion {
     if (flag(key, false)) config.fail(key, why);
   }
   void set_sequence_length(int longest);
+  /// Of the feed-forward layers: ReLU, which keeps less than others, where the file or the model type says so.
+  void set_activation();
   /// Classes of a head, as transformers counts them: id2label, num_labels, or `usual`.
   int labels(int usual);
   /// `is_tied`: what transformers takes where the file does not say.

@@ -1,14 +1,13 @@
 #include "workloads/importers/tensorflow.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
-#include "sim/base/varint.hpp"
+#include "workloads/importers/detail/tensorflow_file.hpp"
 #include "workloads/importers/framework_graph.hpp"
 #include "workloads/importers/graph_def.hpp"
 #include "workloads/importers/tensorflow_forward.hpp"
@@ -27,22 +26,6 @@ constexpr std::size_t kMostTensors = 400'000;
 
 using Names = std::set<std::string_view>;
 using Tensor = TensorflowForward::Tensor;
-
-bool is_random(const std::string& op) {
-  static const Names all{"RandomUniform",         "RandomStandardNormal",   "TruncatedNormal",
-                         "StatelessRandomNormal", "StatelessRandomUniform", "ParameterizedTruncatedNormal"};
-  return all.contains(op);
-}
-
-bool is_reduction(const std::string& op) {
-  static const Names all{"Mean", "Sum", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"};
-  return all.contains(op);
-}
-
-bool has_weights(const std::string& op) {
-  return is_tensorflow_convolution(op) || is_tensorflow_product(op) || is_tensorflow_lookup(op) ||
-         is_tensorflow_lstm(op);
-}
 
 /// Of operators with weights, the input that has samples.
 std::size_t place_of_samples(const std::string& op) {
@@ -87,7 +70,7 @@ class TensorflowReader {
       }
     }
     for (const std::size_t i : forward_.order()) {
-      const bool is_shape_first = nodes_[i].op == "Conv2DBackpropInput" || is_random(nodes_[i].op);
+      const bool is_shape_first = nodes_[i].op == "Conv2DBackpropInput" || is_tensorflow_random(nodes_[i].op);
       const std::size_t place = is_shape_first ? 0 : nodes_[i].op == "Reshape" ? 1 : 2;
       if (place == 2 || place >= forward_.inputs(i).size()) continue;
       const std::optional<GraphDefTensor>& sizes = nodes_[forward_.inputs(i)[place].node].tensor;
@@ -177,7 +160,7 @@ class TensorflowReader {
     const GraphDefNode& node = nodes_[i];
     if (is_tensorflow_loss(node.op)) return graph_.add_constant(node.name, {});
     if (is_tensorflow_source(node.op)) return add_source(i);
-    if (has_weights(node.op)) find_samples(i);
+    if (has_tensorflow_weights(node.op)) find_samples(i);
     std::vector<const TensorflowValue*> inputs;
     for (const Tensor& input : forward_.inputs(i)) inputs.push_back(value_of(input));
     results_[i] = checked(i, [&] { return infer_tensorflow(node, with_scalars(i, inputs)); });
@@ -348,7 +331,7 @@ class TensorflowReader {
   void add_work_on_parameters(std::size_t i) {
     const GraphDefNode& node = nodes_[i];
     const auto& inputs = forward_.inputs(i);
-    const bool is_made = is_random(node.op) || std::ranges::any_of(inputs, [&](const Tensor& input) {
+    const bool is_made = is_tensorflow_random(node.op) || std::ranges::any_of(inputs, [&](const Tensor& input) {
                            return random_.contains(key_of(input));
                          });
     const auto learned =
@@ -373,7 +356,7 @@ class TensorflowReader {
 
   bool reads_parameters(std::size_t i) const {
     const auto& inputs = forward_.inputs(i);
-    return has_weights(nodes_[i].op) ||
+    return has_tensorflow_weights(nodes_[i].op) ||
            std::ranges::any_of(inputs, [&](const Tensor& input) { return graph_.is_parameter(key_of(input)); });
   }
 
@@ -403,7 +386,7 @@ class TensorflowReader {
   /// Whether the batch is among the axes that are gone: means over it are no values of samples.
   bool reduces_batch(std::size_t i) const {
     const auto& inputs = forward_.inputs(i);
-    if (!is_reduction(nodes_[i].op) || inputs.size() < 2) return false;
+    if (!is_tensorflow_reduction(nodes_[i].op) || inputs.size() < 2) return false;
     const TensorflowValue *x = value_of(inputs[0]), *axes = value_of(inputs[1]);
     if (x == nullptr || !x->shape || axes == nullptr || !axes->numbers) return false;
     const auto count = static_cast<double>(x->shape->size());
@@ -511,7 +494,7 @@ class TensorflowReader {
       places = {1};
     else if (is_tensorflow_lookup(node.op))
       places = {0, 1};
-    else if (is_reduction(node.op) || only_first.contains(node.op))
+    else if (is_tensorflow_reduction(node.op) || only_first.contains(node.op))
       places = {0};
     else
       for (std::size_t k = 0; k < inputs.size(); ++k) places.push_back(k);
@@ -585,94 +568,21 @@ class TensorflowReader {
   bool has_input_ = false;
 };
 
-/// The first word of a text, behind comments.
-std::string_view first_word(std::string_view text) {
-  while (true) {
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) return "";
-    text.remove_prefix(first);
-    if (text[0] != '#') break;
-    text.remove_prefix(std::min(text.find('\n'), text.size()));
-  }
-  std::size_t end = 0;
-  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
-  const std::size_t next = text.find_first_not_of(" \t\r\n", end);
-  const bool opens = next != std::string_view::npos && (text[next] == '{' || text[next] == ':');
-  return opens ? text.substr(0, end) : "";
-}
-
-struct Form {
-  GraphDefForm form;
-  bool is_text;
-};
-
-/// The content of the first field of a message, if it has this number and a length; as much as is there.
-std::optional<std::string_view> first_field(std::string_view bytes, std::uint64_t number) {
-  const auto tag = take_varint(bytes);
-  if (tag != (number << 3U | 2U)) return std::nullopt;
-  const auto length = take_varint(bytes);
-  if (!length || *length == 0) return std::nullopt;
-  return bytes.substr(0, *length);
-}
-
-/// A node begins with its name and its operator.
-bool is_node(std::string_view bytes) {
-  const auto name = first_field(bytes, 1);
-  if (!name) return false;
-  const std::size_t rest = static_cast<std::size_t>(name->data() - bytes.data()) + name->size();
-  return rest >= bytes.size() || bytes[rest] == '\x12';
-}
-
-std::optional<Form> form_of(const Source& source) {
-  const std::string_view start = source.start();
-  const std::string_view word = first_word(start);
-  if (word == "node") return Form{GraphDefForm::kGraph, true};
-  if (word == "meta_info_def" || word == "graph_def") return Form{GraphDefForm::kMetaGraph, true};
-  if (word == "saved_model_schema_version" || word == "meta_graphs") return Form{GraphDefForm::kSavedModel, true};
-  if ((word == "library" || word == "versions") && start.find("\nnode {") != std::string_view::npos)
-    return Form{GraphDefForm::kGraph, true};
-  if (source.is_json()) return std::nullopt;
-  if (start.starts_with(std::string_view{"\x08\x01", 2}) && first_field(start.substr(2), 2))
-    return Form{GraphDefForm::kSavedModel, false};
-  const auto first = first_field(start, 1);
-  if (!first) return std::nullopt;
-  if (is_node(*first)) return Form{GraphDefForm::kGraph, false};
-  // A checkpoint's .meta begins with a list of operators, stripped_op_list = 2 of meta_info_def, perhaps after a version.
-  std::string_view info = *first;
-  if (const auto version = first_field(info, 1))
-    info.remove_prefix(static_cast<std::size_t>(version->data() - info.data()) + version->size());
-  const auto operators = first_field(info, 2);
-  const auto definition = operators ? first_field(*operators, 1) : std::nullopt;
-  if (definition && first_field(*definition, 1)) return Form{GraphDefForm::kMetaGraph, false};
-  return std::nullopt;
-}
-
-/// Positions of sequences: those of which a cell of each reads one.
-std::vector<std::int64_t> open_sizes(const GraphDefFile& file, const TensorflowForward& forward) {
-  std::vector<std::int64_t> sizes{kOpenSize};
-  for (const std::size_t i : forward.order()) {
-    const auto parts = file.nodes[i].integers.find("num");
-    const bool has_parts =
-        file.nodes[i].op == "Unpack" && parts != file.nodes[i].integers.end() && parts->second[0] > 1;
-    if (has_parts && sizes.size() < 3 && std::ranges::find(sizes, parts->second[0]) == sizes.end())
-      sizes.push_back(parts->second[0]);
-  }
-  return sizes;
-}
-
 }  // namespace
 
-bool is_tensorflow_graph(const Source& source) { return form_of(source).has_value(); }
+bool is_tensorflow_graph(const Source& source) { return tensorflow::form_of(source).has_value(); }
 
 ImportedModel read_tensorflow_graph(const Source& source) {
-  const std::optional<Form> form = form_of(source);
+  const std::optional<tensorflow::Form> form = tensorflow::form_of(source);
   if (!form) throw InputError{source.name() + ": expected a GraphDef"};
   const GraphDefFile file = parse_graph_def_file(source.content(), form->is_text, form->form, source.name());
   if (file.nodes.size() > kMostTensorflowNodes) throw InputError{source.name() + ": more than 200000 nodes"};
   const TensorflowForward forward{source.name(), file};
   const std::vector<std::int64_t> batches = TensorflowReader{source, file, forward}.batches();
   std::optional<std::string> mistake;
-  for (const std::int64_t open_size : open_sizes(file, forward))
+  std::vector<std::int64_t> open_sizes{kOpenSize};
+  for (const std::int64_t length : forward.sequence_lengths(2)) open_sizes.push_back(length);
+  for (const std::int64_t open_size : open_sizes)
     for (const std::int64_t batch : batches) {
       try {
         return TensorflowReader{source, file, forward}.read(batch, open_size);

@@ -146,6 +146,22 @@ bool is_tensorflow_loss(std::string_view op) {
   return op.find("CrossEntropyWithLogits") != std::string_view::npos || op == "CTCLoss" || op == "CTCLossV2";
 }
 
+bool is_tensorflow_random(std::string_view op) {
+  static const Names all{"RandomUniform",         "RandomStandardNormal",   "TruncatedNormal",
+                         "StatelessRandomNormal", "StatelessRandomUniform", "ParameterizedTruncatedNormal"};
+  return all.contains(op);
+}
+
+bool is_tensorflow_reduction(std::string_view op) {
+  static const Names all{"Mean", "Sum", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"};
+  return all.contains(op);
+}
+
+bool has_tensorflow_weights(std::string_view op) {
+  return is_tensorflow_convolution(op) || is_tensorflow_product(op) || is_tensorflow_lookup(op) ||
+         is_tensorflow_lstm(op);
+}
+
 bool gives_no_floating_numbers(const GraphDefNode& node) {
   static const Names all{"Shape",        "ShapeN",     "Rank",       "Size",    "ArgMax",    "ArgMin",
                          "Equal",        "NotEqual",   "Less",       "Greater", "LessEqual", "Where",
@@ -308,6 +324,17 @@ bool TensorflowForward::is_learned(std::size_t i) const {
   static const Names words{"Const",  "x",       "y",     "mean", "std",
                            "stddev", "epsilon", "zeros", "ones"};  // names that TensorFlow gives
   return shape != GraphDefShape{1} && !is_moving_average(node.name) && !is_called(node.name, words);
+}
+
+std::vector<std::int64_t> TensorflowForward::sequence_lengths(std::size_t most) const {
+  std::vector<std::int64_t> lengths;
+  for (const std::size_t i : order_) {
+    const auto parts = nodes_[i].integers.find("num");
+    const bool has_parts = nodes_[i].op == "Unpack" && parts != nodes_[i].integers.end() && parts->second[0] > 1;
+    if (has_parts && lengths.size() < most && std::ranges::find(lengths, parts->second[0]) == lengths.end())
+      lengths.push_back(parts->second[0]);
+  }
+  return lengths;
 }
 
 /// What losses read, of several towers the first.

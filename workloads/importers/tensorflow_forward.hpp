@@ -21,6 +21,10 @@ bool is_tensorflow_convolution(std::string_view op);
 bool is_tensorflow_product(std::string_view op);
 bool is_tensorflow_lstm(std::string_view op);
 bool is_tensorflow_loss(std::string_view op);
+bool is_tensorflow_random(std::string_view op);
+bool is_tensorflow_reduction(std::string_view op);
+/// Convolutions, products, lookups and recurrent layers.
+bool has_tensorflow_weights(std::string_view op);
 /// Integers, truth values or texts.
 bool gives_no_floating_numbers(const GraphDefNode& node);
 
@@ -46,6 +50,8 @@ class TensorflowForward {
   bool is_learned(std::size_t i) const;
   /// Whether the integers of node `i` are looked up in a table.
   bool is_looked_up(std::size_t i) const { return looked_up_[i]; }
+  /// Positions of sequences, different ones, at most `most`: those of which a cell of each reads one.
+  std::vector<std::int64_t> sequence_lengths(std::size_t most) const;
   bool has_variables() const { return has_variables_; }
   const std::vector<std::string>& remarks() const { return remarks_; }
 

@@ -217,21 +217,23 @@ std::string events_csv(const Scenario& scenario, const MonteCarlo& result) {
 
 std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
   Document document{.title = scenario.name,
-                    .subtitle = std::to_string(result.runs.size()) + " runs of " + std::to_string(result.samples) +
-                                " samples, " + describe_strategy(scenario.training.strategy)};
+                    .subtitle = std::to_string(result.runs.size()) + " runs of " +
+                                count_text(static_cast<double>(result.samples)) + " samples, " +
+                                describe_strategy(scenario.training.strategy)};
   const RunPercentiles time = time_percentiles(result);
-  document.headlines = {{"finish time, median", time_or_never(time.p50)},
-                        {"finish time, 5 % to 95 %", time_or_never(time.p5) + " to " + time_or_never(time.p95)}};
+  const auto finish = [](double seconds) { return std::isfinite(seconds) ? short_time_text(seconds) : "never"; };
+  document.headlines = {{"finish time, median", finish(time.p50)},
+                        {"finish time, 5 % to 95 %", finish(time.p5) + " to " + finish(time.p95)}};
   if (const auto cost = cost_percentiles(result)) {
     document.headlines.push_back({"cost, median", or_never(cost->p50) + " USD"});
     document.headlines.push_back({"cost, 5 % to 95 %", or_never(cost->p5) + " to " + or_never(cost->p95) + " USD"});
   }
   if (deadline) document.headlines.push_back({"in time", percent_text(probability_by(result, *deadline))});
   document.verdict = std::isfinite(time.p95)
-                         ? "Half of the runs end within " + or_never(time.p50 / 3600) + " h, nine of ten between " +
-                               time_or_never(time.p5) + " and " + time_or_never(time.p95)
+                         ? "Half of the runs end within " + finish(time.p50) + ", nine of ten between " +
+                               finish(time.p5) + " and " + finish(time.p95)
                          : std::to_string(unfinished_runs(result)) + " of " + std::to_string(result.runs.size()) +
-                               " runs do not end within " + time_text(result.gives_up_after.value());
+                               " runs do not end within " + short_time_text(result.gives_up_after.value());
   if (deadline) document.verdict += "; " + percent_text(probability_by(result, *deadline)) + " in time";
   document.verdict += ".";
   document.headlines.push_back({"goodput", percent_text(time_use_of(result).trained / time_use_of(result).total())});

@@ -291,7 +291,8 @@ RefusedPlace forward_overlap(const Refusal::Subject& subject) {
   return strategy_place_if(subject.scenario->training.strategy.exchange.overlap == Overlap::kForward, "overlap");
 }
 
-int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model) {
+int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model,
+                           const std::function<bool(int passes)>& is_valid) {
   constexpr const char* kKey = "global_batch";
   const auto samples = json.required<std::int64_t>(kKey);
   std::int64_t once = 0;
@@ -300,13 +301,17 @@ int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int
   once /= workers_per_model;
   json.expect(samples >= 1 && samples <= once * kMaxPasses, kKey,
               "1 to 10000 times the " + std::to_string(once) + " samples of one batch of all workers");
-  const std::int64_t below = std::max<std::int64_t>(1, samples / once) * once;
-  if (samples % once != 0)
-    json.fail(kKey, "expected a multiple of the " + std::to_string(once) +
-                        " samples of one batch of all workers, such as " + std::to_string(below) +
-                        (below < samples ? " or " + std::to_string(below + once) : "") + "; found " +
-                        std::to_string(samples));
-  return static_cast<int>(samples / once);
+  const auto passes = static_cast<int>(samples / once);
+  if (samples % once == 0) return passes;
+  const auto nearest = [&](int from, int step) {
+    int found = from;
+    while (found >= 1 && found <= kMaxPasses && !is_valid(found)) found += step;
+    return found >= 1 && found <= kMaxPasses ? std::to_string(found * once) : "";
+  };
+  const std::string below = nearest(passes, -1), above = nearest(passes + 1, 1);
+  json.fail(kKey, "expected a multiple of the " + std::to_string(once) +
+                      " samples of one batch of all workers, such as " + below +
+                      (below.empty() || above.empty() ? "" : " or ") + above + "; found " + std::to_string(samples));
 }
 
 const CollectiveRules& collective_rules_of(const Refusal::Subject& subject) {

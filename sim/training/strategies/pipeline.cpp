@@ -137,8 +137,7 @@ StrategyKeys pipeline_keys() { return {schema_of_pipelines, refusals_of_pipeline
 
 namespace {
 
-/// Micro-batches of an interleaved pipeline, as Megatron-LM has them: no group, the last one neither, has fewer than stages, which
-/// would wait for each other in turns without an end.
+/// Micro-batches of an interleaved pipeline: can_have_microbatches().
 void check_groups(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline, int microbatches) {
   const int least = pipeline.stages, group = pipeline.group();
   const std::string of_stages = std::to_string(least) + " with as many stages";
@@ -154,9 +153,8 @@ void check_groups(const JsonReader& json, const JsonReader& strategy, const Pipe
   if (pipeline.microbatch_group > 0)
     json.expect(group >= least && group <= microbatches, "microbatch_group",
                 "at least " + of_stages + ", and at most the " + std::to_string(microbatches) + " micro-batches");
-  const int left = microbatches % group;
-  if (left == 0 || left >= least) return;
-  const int below = microbatches - left, above = below + least;
+  if (can_have_microbatches(pipeline, microbatches)) return;
+  const int below = microbatches - microbatches % group, above = below + least;
   const int nearest = microbatches - below <= above - microbatches ? below : above;
   expect(false,
          group == least
@@ -193,29 +191,39 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
   return rule ? std::optional{cut} : std::nullopt;
 }
 
+/// Stages that are no divisor of the workers' places are refused with the nearest that are, that the model can be cut into.
+void check_stages(const JsonReader& json, const Pipeline& pipeline, const Scenario& scenario) {
+  const int split = workers_of_layer(scenario.model), places = scenario.count(Role::kWorker) / split;
+  if (pipeline.stages >= 1 && places % pipeline.stages == 0) return;
+  int layers = 0;  // 0: of any number of stages
+  if (json.has("cut") && json.required<std::string>("cut") == "layers" && !json.has("layers_per_stage"))
+    layers = layers_to_cut(scenario.workload, {.counts_embedding = json.optional<bool>("counts_embedding", false),
+                                               .counts_loss = json.optional<bool>("counts_loss", false)});
+  const auto nearest = [&](int chunks) {
+    const auto is_valid = [&](int stages) {
+      if (places % stages != 0) return false;
+      return stages == 1 ? chunks == 1 : layers % (stages * chunks) == 0;
+    };
+    const int stages = nearest_by_ratio(std::max(1, pipeline.stages), 1, places, is_valid);
+    return is_valid(stages) ? stages : 0;
+  };
+  int chunks = pipeline.chunks;
+  while (nearest(chunks) == 0) --chunks;  // of one chunk there is always one stage
+  json.fail(
+      "stages",
+      "expected a divisor of the " + std::to_string(places) +
+          (split == 1 ? " workers, of which each is a stage"
+                      : " groups of " + std::to_string(split) + " workers, of which each is a stage") +
+          ", such as " + std::to_string(nearest(chunks)) +
+          (chunks == pipeline.chunks ? "" : " with " + std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks")) +
+          "; found " + std::to_string(pipeline.stages));
+}
+
 }  // namespace
 
 std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& strategy, Scenario& scenario,
                                       Json& effective) {
   Pipeline pipeline{.stages = json.required<int>("stages")};
-  const int workers = scenario.count(Role::kWorker), split = workers_of_layer(scenario.model);
-  const int places = workers / split;
-  json.expect(pipeline.stages >= 1 && places % pipeline.stages == 0, "stages",
-              "a divisor of the " + std::to_string(places) +
-                  (split == 1 ? " workers, of which each is a stage"
-                              : " groups of " + std::to_string(split) + " workers, of which each is a stage") +
-                  ", such as " +
-                  std::to_string(nearest_by_ratio(std::max(1, pipeline.stages), 1, places,
-                                                  [&](int stages) { return places % stages == 0; })));
-  int& microbatches = scenario.training.strategy.exchange.accumulation_steps;
-  if (strategy.has("global_batch")) {
-    if (json.has("microbatches"))
-      json.fail("microbatches", "expected none beside \"global_batch\", which says how many");
-    microbatches = passes_of_global_batch(strategy, scenario, split * pipeline.stages);
-  } else {
-    microbatches = json.required<int>("microbatches");
-  }
-  json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
   if (json.has("schedule"))
     pipeline.schedule = read_word<PipelineSchedule>(json, "schedule",
                                                     {{"gpipe", PipelineSchedule::kGpipe},
@@ -232,9 +240,20 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
   if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.chunks == 1) {
     pipeline.schedule = PipelineSchedule::kOneForwardOneBackward;
     pipeline.microbatch_group = 0;
-  } else if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.stages > 1) {
-    check_groups(json, strategy, pipeline, microbatches);
   }
+  check_stages(json, pipeline, scenario);
+  int& microbatches = scenario.training.strategy.exchange.accumulation_steps;
+  if (strategy.has("global_batch")) {
+    if (json.has("microbatches"))
+      json.fail("microbatches", "expected none beside \"global_batch\", which says how many");
+    microbatches = passes_of_global_batch(strategy, scenario, workers_of_layer(scenario.model) * pipeline.stages,
+                                          [&](int passes) { return can_have_microbatches(pipeline, passes); });
+  } else {
+    microbatches = json.required<int>("microbatches");
+  }
+  json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
+  if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.stages > 1)
+    check_groups(json, strategy, pipeline, microbatches);
   if (json.has("messages"))
     pipeline.messages = read_word<PipelineMessages>(
         json, "messages", {{"overlapped", PipelineMessages::kOverlapped}, {"blocking", PipelineMessages::kBlocking}});

@@ -2,6 +2,7 @@
 // The strategies of Rehearse: each in a file of its own, listed in strategies.cpp.
 
 #include <algorithm>
+#include <functional>
 
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/strategy.hpp"
@@ -24,8 +25,10 @@ RefusedPlace batch_of_others(const Refusal::Subject& subject);
 RefusedPlace forward_overlap(const Refusal::Subject& subject);
 
 /// "global_batch" of the strategy, samples of a step of all workers, of which so many hold the model together: how many batches
-/// each of them has in a step. Throws InputError at the key, with the nearest ones, if that is not whole.
-int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int workers_per_model);
+/// each of them has in a step. Throws InputError at the key if that is not whole, with the nearest ones of which `is_valid`.
+int passes_of_global_batch(
+    const JsonReader& json, const Scenario& scenario, int workers_per_model,
+    const std::function<bool(int passes)>& is_valid = [](int) { return true; });
 
 /// The one of `from` to `to` nearest to `asked` by ratio, the first of such, of which the condition is true; `to` if it is of none.
 template <class Condition>

@@ -250,6 +250,39 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
   CHECK(says("GPU memory exceeded"));
 }
 
+TEST_CASE("a stated global batch holds for what would fit: smaller micro-batches are more, machines divide it") {
+  Json json = on_gpus(kLlama3, 8, "optimizer");
+  json["workload"]["batch_per_worker"] = 2;
+  Json& strategy = json["training"]["strategy"];
+  strategy["pipeline"] = {{"stages", 2}, {"schedule", "gpipe"}, {"microbatches", 8}};
+  const Scenario whole = test::resolved(json);
+  const double needed = as_double(gpu_memory_needed(whole, whole.first_workers()));
+  const auto told = [&](double share) {
+    Json scenario = json;
+    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] =
+        std::to_string(static_cast<std::int64_t>(share * needed)) + "B";
+    try {
+      (void)test::resolved(scenario);
+    } catch (const NoResultError& error) { return std::string{error.what()}; }
+    return std::string{};
+  };
+  const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  CHECK(says(told(0.75), "batch_per_worker 1 instead of 2 (32 samples a step instead of 64)"));
+  strategy["pipeline"].erase("microbatches");
+  strategy["global_batch"] = 64;  // with GPipe 16 micro-batches of one sample keep as much as 8 of two
+  CHECK(says(told(0.75), "GPU memory exceeded"));
+  CHECK_FALSE(says(told(0.75), "batch_per_worker"));
+  strategy["pipeline"]["schedule"] = "1f1b";  // keeps two of them
+  const Scenario alternating = test::resolved(json);
+  CHECK(says(told(0.99 * as_double(gpu_memory_needed(alternating, alternating.first_workers())) / needed),
+             "batch_per_worker 1 instead of 2"));
+  strategy["global_batch"] = 8;  // of four pipelines with two samples each: no more machines have whole micro-batches
+  const Scenario one = test::resolved(json);
+  const std::string few = told(0.99 * as_double(gpu_memory_needed(one, one.first_workers())) / needed);
+  CHECK(says(few, "GPU memory exceeded"));
+  CHECK_FALSE(says(few, "machines of"));
+}
+
 TEST_CASE("no more GPUs are tried for each layer than stages and groups of shards leave") {
   Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
   json["cluster"]["groups"][0]["count"] = 1;

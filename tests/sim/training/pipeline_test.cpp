@@ -387,7 +387,7 @@ TEST_CASE("stages keep parts of what they train: reduced and gathered as in work
     }
 }
 
-TEST_CASE("a stage's copies divide its update and what it keeps; copies in two stages add up parts") {
+TEST_CASE("a stage's copies divide its update and what it keeps; copies in two stages add up what they keep") {
   const auto with = [](const std::string& what) {
     Json json = pipelined(8, {{"24000000B"}, {"12000000B"}}, 2, 2, "gpipe", "1000000B");
     json["workload"]["optimizer"] = "adam";
@@ -411,9 +411,17 @@ TEST_CASE("a stage's copies divide its update and what it keeps; copies in two s
   const auto copies = [](const Scenario& of) {
     return plan_pipeline_exchange(of, cut_into_stages(of)).copies.front().gradient_bytes;
   };
-  gpt["training"]["strategy"]["sharding"] = "optimizer";
-  CHECK(copies(test::resolved(gpt)) == Bytes{copies(scenario).value() / 2});
-  CHECK(seconds(gpt) > 0);
+  // Gradients are whole with ZeRO 1, whose optimizer alone is divided, and parts of them with ZeRO 2 and 3.
+  for (const auto& [what, kept] : {std::pair{"optimizer", 1}, {"gradients", 2}, {"parameters", 2}}) {
+    CAPTURE(what);
+    gpt["training"]["strategy"]["sharding"] = what;
+    CHECK(copies(test::resolved(gpt)) == Bytes{copies(scenario).value() / kept});
+    CHECK(seconds(gpt) > 0);
+    if (kept == 1) continue;
+    gpt["training"]["strategy"]["no_sync"] = true;  // whole while batches are accumulated, not behind the reduction
+    CHECK(copies(test::resolved(gpt)) == Bytes{copies(scenario).value() / kept});
+    gpt["training"]["strategy"].erase("no_sync");
+  }
 }
 
 TEST_CASE("of alike pipelines those of a block of machines run, for all") {

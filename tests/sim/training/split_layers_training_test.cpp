@@ -330,6 +330,28 @@ TEST_CASE("what cannot be split is refused, with the nearest degree that can be"
         "/training/strategy/global_batch: expected a multiple of the 16 samples of one batch of all workers, such as "
         "16 or 32; "
         "found 17");
+  // What is named is accepted: as many micro-batches as an interleaved pipeline goes with, a number of stages as its chunks do.
+  const Json interleaved{{"stages", 4}, {"chunks", 2}, {"schedule", "interleaved"}};
+  CHECK(
+      problem({{"global_batch", 13}, {"pipeline", interleaved}}) ==
+      "/training/strategy/global_batch: expected a multiple of the 4 samples of one batch of all workers, such as 16; "
+      "found 13");
+  CHECK(problem({{"global_batch", 25}, {"pipeline", interleaved}}) ==
+        "/training/strategy/global_batch: expected a multiple of the 4 samples of one batch of all workers, such as 16 "
+        "or 32; found 25");
+  const auto stages = [&](Json pipeline) {
+    pipeline["microbatches"] = 8;
+    return problem({{"tensor", {{"degree", 4}}}, {"pipeline", pipeline}});
+  };
+  const std::string of_four =
+      "/training/strategy/pipeline/stages: expected a divisor of the 4 groups of 4 workers, of which each is a stage, "
+      "such as ";
+  CHECK(stages({{"stages", 16}, {"cut", "layers"}}) == of_four + "4; found 16");
+  CHECK(stages({{"stages", 3}, {"cut", "layers"}, {"chunks", 2}, {"schedule", "interleaved"}}) ==
+        of_four + "2; found 3");
+  CHECK(stages({{"stages", 3}, {"cut", "layers"}, {"chunks", 3}, {"schedule", "interleaved"}}) ==
+        of_four + "2 with 2 chunks; found 3");
+  CHECK(stages({{"stages", 3}, {"cut", "layers"}, {"counts_loss", true}}) == of_four + "1; found 3");
   CHECK(problem({{"tensor_parallel_size", 4}}).find("has another name here: \"tensor\"") != std::string::npos);
 }
 

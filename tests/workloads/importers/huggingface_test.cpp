@@ -618,6 +618,7 @@ TEST_CASE("what a configuration says of its kind is kept") {
   CHECK(pythia.has_parallel_sublayers);
   const auto opt = std::get<Transformer>(test::model_of(imported(kOpt)).structure);
   CHECK(opt.has_dropout);
+  CHECK(opt.has_relu);
   const auto with_kernels = [](std::string config, const std::string& kernels) {
     config.insert(1, R"("_attn_implementation": ")" + kernels + "\", ");
     return std::get<Transformer>(test::model_of(imported(config)).structure).has_fused_attention;

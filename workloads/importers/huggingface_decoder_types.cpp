@@ -1,0 +1,552 @@
+#include "workloads/importers/huggingface_decoder_types.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rehearse::huggingface {
+
+namespace {
+
+constexpr Flag kYes{nullptr, true};
+constexpr Size kNotStated{"", 0};  // by no key of the type
+constexpr Size kGptLayers{"n_layer num_hidden_layers", 12}, kGptWidth{"n_embd hidden_size", 768};
+constexpr Size kGptHeads{"n_head num_attention_heads", 12}, kGptLongest{"n_positions max_position_embeddings", 1024};
+constexpr std::string_view kGptDropouts = "resid_pdrop embd_pdrop attn_pdrop";
+
+/// A row as another but for its type and what `change` does.
+template <class Change>
+constexpr Decoder like(Decoder row, std::string_view type, Change change) {
+  row.type = type;
+  change(row);
+  return row;
+}
+constexpr Decoder like(const Decoder& row, std::string_view type) {
+  return like(row, type, [](Decoder&) {});
+}
+
+// Sources: configuration_*.py and modeling_*.py of transformers, and of the weights for baichuan, internlm2 and qwen.
+constexpr Decoder kLlama{.type = "llama",
+                         .feed_forward = {"intermediate_size", 11008},
+                         .attention_biases = {"attention_bias", false},
+                         .feed_forward_biases = {"mlp_bias", false}};
+constexpr Decoder kMistral{.type = "mistral",
+                           .feed_forward = {"intermediate_size", 14336},
+                           .longest = {"max_position_embeddings", 131072},
+                           .kv_heads = {"num_key_value_heads", 8},
+                           .window = 4096};
+constexpr Decoder kQwen2{.type = "qwen2",
+                         .vocabulary = {"vocab_size", 151936},
+                         .feed_forward = {"intermediate_size", 22016},
+                         .longest = {"max_position_embeddings", 32768},
+                         .kv_heads = {"num_key_value_heads", 32},
+                         .attention_biases = kYes,
+                         .output_bias = {},
+                         .has_optional_window = true};
+constexpr Decoder kGemma2{.type = "gemma2",
+                          .layers = {"num_hidden_layers", 26},
+                          .width = {"hidden_size", 2304},
+                          .heads = {"num_attention_heads", 8},
+                          .vocabulary = {"vocab_size", 256000},
+                          .feed_forward = {"intermediate_size", 9216},
+                          .longest = {"max_position_embeddings", 8192},
+                          .kv_heads = {"num_key_value_heads", 4},
+                          .head_features = {"head_dim", 256},
+                          .normalisation = "sandwich",
+                          .attention_biases = {"attention_bias", false},
+                          .tied = {"tie_word_embeddings", true},
+                          .window = 4096,
+                          .adjust = adjust_gemma2};
+constexpr Decoder kGpt2{.type = "gpt2",
+                        .layers = kGptLayers,
+                        .width = kGptWidth,
+                        .heads = kGptHeads,
+                        .vocabulary = {"vocab_size", 50257},
+                        .feed_forward = {"n_inner", 0},
+                        .longest = kGptLongest,
+                        .kv_heads = kNotStated,
+                        .head_features = kNotStated,
+                        .positions = Positions::kLearned,
+                        .has_rms_norms = false,
+                        .has_gates = false,
+                        .has_joint_projection = true,
+                        .attention_biases = kYes,
+                        .feed_forward_biases = kYes,
+                        .tied = {"tie_word_embeddings", true},
+                        .dropouts = kGptDropouts,
+                        .dropout = 0.1};
+constexpr Decoder kGptJ{.type = "gptj",
+                        .layers = {"n_layer num_hidden_layers", 28},
+                        .width = {"n_embd hidden_size", 4096},
+                        .heads = {"n_head num_attention_heads", 16},
+                        .vocabulary = {"vocab_size", 50400},
+                        .feed_forward = {"n_inner", 0},
+                        .longest = {"n_positions max_position_embeddings", 2048},
+                        .kv_heads = kNotStated,
+                        .head_features = kNotStated,
+                        .has_rms_norms = false,
+                        .has_gates = false,
+                        .feed_forward_biases = kYes,
+                        .logits_bias = kYes,
+                        .parallel = kYes,
+                        .has_shared_norm = true,
+                        .dropouts = kGptDropouts,
+                        .adjust = adjust_gptj};
+constexpr Decoder kOlmo2{.type = "olmo2",
+                         .vocabulary = {"vocab_size", 50304},
+                         .feed_forward = {"intermediate_size", 11008},
+                         .normalisation = "reordered",
+                         .attention_biases = {"attention_bias", false},
+                         .query_key_norms = kYes,
+                         .has_query_key_scales = true};
+constexpr Decoder kGlm{.type = "glm",
+                       .layers = {"num_hidden_layers", 40},
+                       .vocabulary = {"vocab_size", 151552},
+                       .feed_forward = {"intermediate_size", 13696},
+                       .longest = {"max_position_embeddings", 131072},
+                       .kv_heads = {"num_key_value_heads", 2},
+                       .head_features = {"head_dim", 128},
+                       .attention_biases = {"attention_bias", true},
+                       .output_bias = {}};
+constexpr Decoder kCohere{.type = "cohere",
+                          .layers = {"num_hidden_layers", 40},
+                          .width = {"hidden_size", 8192},
+                          .heads = {"num_attention_heads", 64},
+                          .vocabulary = {"vocab_size", 256000},
+                          .feed_forward = {"intermediate_size", 22528},
+                          .longest = {"max_position_embeddings", 8192},
+                          .has_rms_norms = false,
+                          .has_norm_biases = false,
+                          .attention_biases = {"attention_bias", false},
+                          .parallel = kYes,
+                          .has_shared_norm = true,
+                          .query_key_norms = {"use_qk_norm", false},
+                          .has_query_key_scales = true,
+                          .tied = {"tie_word_embeddings", true}};
+constexpr Decoder kDeepseek{.type = "deepseek_v3",
+                            .layers = {"num_hidden_layers", 61},
+                            .width = {"hidden_size", 7168},
+                            .heads = {"num_attention_heads", 128},
+                            .vocabulary = {"vocab_size", 129280},
+                            .feed_forward = {"intermediate_size", 18432},
+                            .longest = {"max_position_embeddings", 4096},
+                            .kv_heads = kNotStated,
+                            .head_features = kNotStated,
+                            .attention_biases = {"attention_bias", false},
+                            .adjust = adjust_deepseek};
+constexpr std::array kDecoders{kLlama,
+                               like(kLlama, "granite"),
+                               like(kLlama, "granitemoe",
+                                    [](Decoder& row) {
+                                      row.feed_forward_biases = {};
+                                      row.adjust = adjust_experts;
+                                    }),
+                               kMistral,
+                               like(kMistral, "mixtral",
+                                    [](Decoder& row) {
+                                      row.window = 0;
+                                      row.adjust = adjust_experts;
+                                    }),
+                               kQwen2,
+                               like(kQwen2, "qwen3",
+                                    [](Decoder& row) {
+                                      row.head_features = {"head_dim", 128};
+                                      row.attention_biases = {"attention_bias", false};
+                                      row.output_bias = kAsAttention;
+                                      row.query_key_norms = kYes;
+                                    }),
+                               like(kQwen2, "qwen3_moe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 24};
+                                      row.width = {"hidden_size", 2048};
+                                      row.feed_forward = {"intermediate_size", 6144};
+                                      row.kv_heads = {"num_key_value_heads", 4};
+                                      row.attention_biases = {"attention_bias", false};
+                                      row.output_bias = kAsAttention;
+                                      row.query_key_norms = kYes;
+                                      row.adjust = adjust_qwen_experts;
+                                    }),
+                               like(kQwen2, "qwen2_moe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 24};
+                                      row.width = {"hidden_size", 2048};
+                                      row.heads = {"num_attention_heads", 16};
+                                      row.feed_forward = {"intermediate_size", 5632};
+                                      row.kv_heads = {"num_key_value_heads", 16};
+                                      row.attention_biases = {"qkv_bias", true};
+                                      row.adjust = adjust_qwen_experts;
+                                    }),
+                               kDeepseek,
+                               like(kDeepseek, "kimi_k2",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 163840};
+                                    }),
+                               like(kDeepseek, "deepseek_v2",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 32};
+                                      row.width = {"hidden_size", 4096};
+                                      row.heads = {"num_attention_heads", 32};
+                                      row.vocabulary = {"vocab_size", 32000};
+                                      row.feed_forward = {"intermediate_size", 11008};
+                                      row.longest = {"max_position_embeddings", 2048};
+                                    }),
+                               Decoder{.type = "gpt_oss",
+                                       .layers = {"num_hidden_layers", 36},
+                                       .width = {"hidden_size", 2880},
+                                       .heads = {"num_attention_heads", 64},
+                                       .vocabulary = {"vocab_size", 201088},
+                                       .feed_forward = {"intermediate_size", 2880},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 64},
+                                       .attention_biases = {"attention_bias", true},
+                                       .window = 128,
+                                       .adjust = adjust_gpt_oss},
+                               Decoder{.type = "llama4_text",
+                                       .layers = {"num_hidden_layers", 48},
+                                       .width = {"hidden_size", 5120},
+                                       .heads = {"num_attention_heads", 40},
+                                       .vocabulary = {"vocab_size", 202048},
+                                       .feed_forward = {"intermediate_size", 8192},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"attention_bias", false},
+                                       .query_key_norms = {"use_qk_norm", true},
+                                       .adjust = adjust_llama4},
+                               Decoder{.type = "grok-1",
+                                       .layers = {"num_hidden_layers", 64},
+                                       .width = {"hidden_size", 6144},
+                                       .heads = {"num_attention_heads", 48},
+                                       .vocabulary = {"vocab_size", 131072},
+                                       .feed_forward = {"intermediate_size", 32768},
+                                       .longest = {"max_position_embeddings", 8192},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .normalisation = "sandwich",
+                                       .tied = {"tie_word_embeddings", true},
+                                       .adjust = adjust_grok},
+                               Decoder{.type = "gemma",
+                                       .layers = {"num_hidden_layers", 28},
+                                       .width = {"hidden_size", 3072},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 256000},
+                                       .feed_forward = {"intermediate_size", 24576},
+                                       .longest = {"max_position_embeddings", 8192},
+                                       .kv_heads = {"num_key_value_heads", 16},
+                                       .head_features = {"head_dim", 256},
+                                       .attention_biases = {"attention_bias", false},
+                                       .tied = {"tie_word_embeddings", true}},
+                               kGemma2,
+                               like(kGemma2, "gemma3_text",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 262208};
+                                      row.longest = {"max_position_embeddings", 131072};
+                                      row.query_key_norms = kYes;
+                                      row.adjust = nullptr;
+                                    }),
+                               Decoder{.type = "phi",
+                                       .layers = {"num_hidden_layers", 24},
+                                       .width = {"hidden_size", 2048},
+                                       .vocabulary = {"vocab_size", 51200},
+                                       .feed_forward = {"intermediate_size", 8192},
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = kYes,
+                                       .feed_forward_biases = kYes,
+                                       .logits_bias = kYes,
+                                       .parallel = kYes,
+                                       .has_shared_norm = true,
+                                       .dropouts = "resid_pdrop embd_pdrop attention_dropout",
+                                       .adjust = adjust_phi},
+                               Decoder{.type = "phi3",
+                                       .width = {"hidden_size", 3072},
+                                       .vocabulary = {"vocab_size", 32064},
+                                       .feed_forward = {"intermediate_size", 8192},
+                                       .longest = {"max_position_embeddings", 4096},
+                                       .has_joint_projection = true},
+                               kGpt2,
+                               like(kGpt2, "gpt_bigcode", [](Decoder& row) { row.adjust = adjust_bigcode; }),
+                               Decoder{.type = "gpt_neo",
+                                       .layers = {"num_layers num_hidden_layers", 24},
+                                       .width = {"hidden_size", 2048},
+                                       .heads = {"num_heads num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 50257},
+                                       .feed_forward = {"intermediate_size", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kLearned,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .output_bias = kYes,
+                                       .feed_forward_biases = kYes,
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "resid_dropout embed_dropout attention_dropout",
+                                       .adjust = adjust_gpt_neo},
+                               kGptJ,
+                               like(kGptJ, "codegen",
+                                    [](Decoder& row) {
+                                      row.has_joint_projection = true;
+                                      row.adjust = nullptr;
+                                    }),
+                               Decoder{.type = "gpt_neox",
+                                       .layers = {"num_hidden_layers", 44},
+                                       .width = {"hidden_size", 6144},
+                                       .heads = {"num_attention_heads", 64},
+                                       .vocabulary = {"vocab_size", 50432},
+                                       .feed_forward = {"intermediate_size", 24576},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .has_joint_projection = true,
+                                       .attention_biases = {"attention_bias", true},
+                                       .feed_forward_biases = kYes,
+                                       .parallel = {"use_parallel_residual", true},
+                                       .dropouts = "hidden_dropout attention_dropout"},
+                               Decoder{.type = "opt",
+                                       .layers = {"num_hidden_layers", 12},
+                                       .width = {"hidden_size", 768},
+                                       .heads = {"num_attention_heads", 12},
+                                       .vocabulary = {"vocab_size", 50272},
+                                       .feed_forward = {"ffn_dim", 3072},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kLearned,
+                                       .position_offset = 2,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = {"enable_bias", true},
+                                       .feed_forward_biases = {"enable_bias", true},
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "dropout attention_dropout",
+                                       .adjust = adjust_opt},
+                               Decoder{.type = "bloom",
+                                       .layers = {"n_layer num_hidden_layers", 2},
+                                       .width = {"hidden_size n_embed", 64},
+                                       .heads = {"n_head num_attention_heads", 8},
+                                       .vocabulary = {"vocab_size", 250880},
+                                       .feed_forward = {"n_inner", 0},
+                                       .longest = {"seq_length", 2048},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kAlibi,
+                                       .has_rms_norms = false,
+                                       .normalises_embeddings = true,
+                                       .has_gates = false,
+                                       .has_joint_projection = true,
+                                       .attention_biases = kYes,
+                                       .feed_forward_biases = kYes,
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "hidden_dropout attention_dropout",
+                                       .adjust = adjust_bloom},
+                               Decoder{.type = "falcon",
+                                       .layers = {"num_hidden_layers n_layer", 32},
+                                       .width = {"hidden_size n_embed", 4544},
+                                       .heads = {"num_attention_heads n_head", 71},
+                                       .vocabulary = {"vocab_size", 65024},
+                                       .feed_forward = {"ffn_hidden_size", 0},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .has_joint_projection = true,
+                                       .attention_biases = {"bias", false},
+                                       .feed_forward_biases = {"bias", false},
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "hidden_dropout attention_dropout",
+                                       .adjust = adjust_falcon},
+                               Decoder{.type = "mpt",
+                                       .layers = {"n_layers num_hidden_layers", 24},
+                                       .width = {"d_model hidden_size", 2048},
+                                       .heads = {"n_heads num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 50368},
+                                       .feed_forward = kNotStated,
+                                       .longest = {"max_seq_len", 2048},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kAlibi,
+                                       .has_rms_norms = false,
+                                       .has_norm_biases = false,
+                                       .has_gates = false,
+                                       .has_joint_projection = true,
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "resid_pdrop emb_pdrop",
+                                       .adjust = adjust_mpt},
+                               Decoder{.type = "stablelm",
+                                       .width = {"hidden_size", 2560},
+                                       .vocabulary = {"vocab_size", 50304},
+                                       .feed_forward = {"intermediate_size", 6912},
+                                       .longest = {"max_position_embeddings", 4096},
+                                       .kv_heads = {"num_key_value_heads", 32},
+                                       .head_features = kNotStated,
+                                       .has_rms_norms = false,
+                                       .attention_biases = {"use_qkv_bias", false},
+                                       .output_bias = {},
+                                       .parallel = {"use_parallel_residual", false},
+                                       .has_shared_norm = true,
+                                       .query_key_norms = {"qk_layernorm", false},
+                                       .has_query_key_scales = true,
+                                       .dropouts = "hidden_dropout attention_dropout"},
+                               Decoder{.type = "starcoder2",
+                                       .layers = {"num_hidden_layers", 30},
+                                       .width = {"hidden_size", 3072},
+                                       .heads = {"num_attention_heads", 24},
+                                       .vocabulary = {"vocab_size", 49152},
+                                       .feed_forward = {"intermediate_size", 12288},
+                                       .longest = {"max_position_embeddings", 4096},
+                                       .kv_heads = {"num_key_value_heads", 2},
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = {"use_bias", true},
+                                       .feed_forward_biases = {"use_bias", true},
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "residual_dropout embedding_dropout attention_dropout",
+                                       .adjust = adjust_starcoder2},
+                               Decoder{.type = "olmo",
+                                       .vocabulary = {"vocab_size", 50304},
+                                       .feed_forward = {"intermediate_size", 11008},
+                                       .has_rms_norms = false,
+                                       .has_norm_scales = false,
+                                       .has_norm_biases = false,
+                                       .attention_biases = {"attention_bias", false}},
+                               kOlmo2,
+                               like(kOlmo2, "olmo3", [](Decoder& row) { row.window = 4096; }),
+                               like(kOlmo2, "olmoe",
+                                    [](Decoder& row) {
+                                      row.layers = {"num_hidden_layers", 16};
+                                      row.width = {"hidden_size", 2048};
+                                      row.heads = {"num_attention_heads", 16};
+                                      row.feed_forward = {"intermediate_size", 2048};
+                                      row.longest = {"max_position_embeddings", 4096};
+                                      row.normalisation = "pre";
+                                      row.adjust = adjust_experts;
+                                    }),
+                               like(kOlmo2, "exaone4",
+                                    [](Decoder& row) {
+                                      row.vocabulary = {"vocab_size", 102400};
+                                      row.feed_forward = {"intermediate_size", 16384};
+                                      row.kv_heads = {"num_key_value_heads", 32};
+                                      row.attention_biases = {};
+                                      row.has_query_key_scales = false;
+                                      row.window = 4096;
+                                      row.adjust = remark_on_positions;
+                                    }),
+                               kGlm,
+                               like(kGlm, "glm4", [](Decoder& row) { row.normalisation = "sandwich"; }),
+                               Decoder{.type = "seed_oss",
+                                       .layers = {"num_hidden_layers", 64},
+                                       .heads = {"num_attention_heads", 80},
+                                       .vocabulary = {"vocab_size", 155136},
+                                       .feed_forward = {"intermediate_size", 27648},
+                                       .longest = {"max_position_embeddings", 524288},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"attention_bias", true},
+                                       .output_bias = {"attention_out_bias", false},
+                                       .feed_forward_biases = {"mlp_bias", false},
+                                       .dropouts = "residual_dropout attention_dropout",
+                                       .dropout = 0.1},
+                               Decoder{.type = "ernie4_5",
+                                       .layers = {"num_hidden_layers", 18},
+                                       .width = {"hidden_size", 1024},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 103424},
+                                       .feed_forward = {"intermediate_size", 3072},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 2},
+                                       .head_features = {"head_dim", 128},
+                                       .attention_biases = {"use_bias", false},
+                                       .feed_forward_biases = {"use_bias", false},
+                                       .tied = {"tie_word_embeddings", true}},
+                               Decoder{.type = "biogpt",
+                                       .layers = {"num_hidden_layers", 24},
+                                       .width = {"hidden_size", 1024},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 42384},
+                                       .feed_forward = {"intermediate_size", 4096},
+                                       .longest = {"max_position_embeddings", 1024},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .positions = Positions::kLearned,
+                                       .position_offset = 2,
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = kYes,
+                                       .feed_forward_biases = kYes,
+                                       .tied = {"tie_word_embeddings", true},
+                                       .dropouts = "hidden_dropout_prob attention_probs_dropout_prob",
+                                       .dropout = 0.1,
+                                       .adjust = adjust_biogpt},
+                               Decoder{.type = "phimoe",
+                                       .vocabulary = {"vocab_size", 32064},
+                                       .feed_forward = {"intermediate_size", 6400},
+                                       .longest = {"max_position_embeddings", 131072},
+                                       .kv_heads = {"num_key_value_heads", 8},
+                                       .has_rms_norms = false,
+                                       .attention_biases = {"attention_bias", false},
+                                       .logits_bias = {"lm_head_bias", false},
+                                       .dropouts = "hidden_dropout attention_dropout",
+                                       .adjust = adjust_experts},
+                               kCohere,
+                               like(kCohere, "cohere2",
+                                    [](Decoder& row) {
+                                      row.query_key_norms = {};
+                                      row.window = 4096;
+                                      row.adjust = remark_on_positions;
+                                    }),
+                               Decoder{.type = "nemotron",
+                                       .width = {"hidden_size", 6144},
+                                       .heads = {"num_attention_heads", 48},
+                                       .vocabulary = {"vocab_size", 256000},
+                                       .feed_forward = {"intermediate_size", 24576},
+                                       .longest = {"max_position_embeddings", 4096},
+                                       .has_rms_norms = false,
+                                       .has_gates = false,
+                                       .attention_biases = {"attention_bias", false},
+                                       .feed_forward_biases = {"mlp_bias", false},
+                                       .dropouts = "hidden_dropout attention_dropout"},
+                               Decoder{.type = "smollm3",
+                                       .layers = {"num_hidden_layers", 36},
+                                       .width = {"hidden_size", 2048},
+                                       .heads = {"num_attention_heads", 16},
+                                       .vocabulary = {"vocab_size", 128256},
+                                       .feed_forward = {"intermediate_size", 11008},
+                                       .longest = {"max_position_embeddings", 32768},
+                                       .kv_heads = {"num_key_value_heads", 4},
+                                       .attention_biases = {"attention_bias", false},
+                                       .feed_forward_biases = {"mlp_bias", false},
+                                       .tied = {"tie_word_embeddings", true},
+                                       .has_optional_window = true,
+                                       .adjust = remark_on_positions},
+                               Decoder{.type = "qwen",
+                                       .vocabulary = {"vocab_size", 151936},
+                                       .feed_forward = kNotStated,
+                                       .longest = {"seq_length", 8192},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .has_joint_projection = true,
+                                       .attention_biases = kYes,
+                                       .output_bias = {},
+                                       .dropouts = "attn_dropout_prob emb_dropout_prob",
+                                       .adjust = adjust_qwen},
+                               Decoder{.type = "internlm2",
+                                       .vocabulary = {"vocab_size", 103168},
+                                       .feed_forward = {"intermediate_size", 11008},
+                                       .head_features = kNotStated,
+                                       .has_joint_projection = true,
+                                       .attention_biases = {"bias", true},
+                                       .dropouts = ""},
+                               Decoder{.type = "baichuan",
+                                       .vocabulary = {"vocab_size", 125696},
+                                       .feed_forward = {"intermediate_size", 11008},
+                                       .longest = {"max_position_embeddings", 4096},
+                                       .kv_heads = kNotStated,
+                                       .head_features = kNotStated,
+                                       .has_joint_projection = true,
+                                       .dropouts = "",
+                                       .adjust = adjust_baichuan}};
+
+}  // namespace
+
+const Decoder& decoder_of(std::string_view type) { return *std::ranges::find(kDecoders, type, &Decoder::type); }
+
+}  // namespace rehearse::huggingface
