@@ -114,6 +114,12 @@ ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog,
     candidates.push_back(candidate_of(name, *profile, facts, errors, catalog));
     if (!facts.collective.empty()) candidates.back().fewer_rows = -file.value().value("/fit/rows"_json_pointer, 0);
   }
+  // Of a collective alone a profile without any has nothing to say, but overheads of steps that are none of it.
+  const auto states_it = [](const Candidate& candidate) {
+    return candidate.kind.exchange < ExchangeFrom::kOtherProfile;
+  };
+  if (!facts.collective.empty() && std::ranges::any_of(candidates, states_it))
+    std::erase_if(candidates, [&](const Candidate& candidate) { return !states_it(candidate); });
   if (candidates.empty())
     asked_by.fail(
         "expected a profile's name, since the catalogs have none that was fitted to such trainings; found \"auto\"");

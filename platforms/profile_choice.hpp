@@ -25,7 +25,7 @@ std::vector<std::string> fitted_strategies(const Profile& profile);
 /// recipe for the workload's framework (fitted or not); by the nearest GPUs (platforms/gpu_distance.hpp); of a
 /// collective alone, by the rows that it was fitted to; by its own residual error; by name. Profiles of processors come first where the workload's framework is theirs, and are
 /// left out everywhere else; so are those by data sheets where a GPU's is not complete, and those without times of
-/// checkpoints that are needed. `others` are expected to be off by at most a quarter more. Throws InputError, at
+/// checkpoints that are needed, and for a collective alone those that state nothing of collectives, if any does. `others` are expected to be off by at most a quarter more. Throws InputError, at
 /// `asked_by`, if there is none.
 ProfileChoice choose_profile(const TrainingFacts& facts, const Catalog& catalog, const JsonReader& asked_by);
 

@@ -19,7 +19,9 @@
 #include "sim/base/statistics.hpp"
 #include "sim/plan/diagnosis.hpp"
 #include "sim/plan/measured_sizes.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -288,6 +290,24 @@ void print_sizes(const SizesDiagnosis& diagnosis) {
   print(*diagnosis.largest);
 }
 
+/// A speed that no GPU has is of something else.
+void refuse_impossible(const Scenario& scenario, const Measured& measured, const std::vector<MeasuredSize>& sizes) {
+  const auto refuse = [](const std::string& what) {
+    if (!what.empty()) throw InputError{"diagnose: " + what};
+  };
+  for (const MeasuredSize& size : sizes) refuse(impossible_speed(scenario, size.samples_per_s, size.gpus));
+  if (!sizes.empty()) return;
+  const double samples = samples_per_update(scenario);
+  switch (measured.unit) {
+    case Measured::Unit::kSamplesPerSecond:
+      return refuse(impossible_speed(scenario, measured.value));
+    case Measured::Unit::kStepsPerSecond:
+      return refuse(impossible_speed(scenario, measured.value * samples));
+    case Measured::Unit::kStepTime:
+      if (scenario.training.strategy.is_synchronous()) refuse(impossible_speed(scenario, samples / measured.value));
+  }
+}
+
 int run(const DiagnoseCommand& command) {
   const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
@@ -296,7 +316,9 @@ int run(const DiagnoseCommand& command) {
   Progress progress{"simulations", command.common.is_quiet};
   const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
-  print_warnings(read_scenario(scenario, command.scenario.string(), catalog).warnings, command.common.is_quiet);
+  const Scenario read = read_scenario(scenario, command.scenario.string(), catalog);
+  refuse_impossible(read, measured, sizes);
+  print_warnings(read.warnings, command.common.is_quiet);
   if (!command.common.is_quiet)
     for (const MeasuredSize& size : sizes) print_warnings(size.remarks);
   if (!sizes.empty()) {

@@ -25,7 +25,9 @@
 #include "sim/base/statistics.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/scenario/cluster_variants.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -235,6 +237,23 @@ void write(const FitCommand& command, const Json& scenario, const Catalog& catal
   say_written(command.common, *command.common.output, folder.names());
 }
 
+/// Runs that are faster than their GPUs' peak are of something else. The scenario with a run's settings, `read`, is that of its own
+/// number of GPUs.
+void refuse_impossible(const Json& scenario, const std::string& file, const OwnRuns& runs, const Catalog& catalog) {
+  for (const OwnRun& run : runs.runs) {
+    Json changed = scenario;
+    for (const auto& [pointer, value] : run.settings) set_json_pointer(changed, pointer, value);
+    const Scenario read = read_scenario(changed, file, catalog);
+    const double own = samples_per_update(read) / training_gpus(read) * run.gpus;
+    const double samples = run.batch ? *run.batch : run.batch_per_gpu ? *run.batch_per_gpu * run.gpus : own;
+    const double speed = runs.metric == "samples_per_s" ? run.value
+                         : runs.metric == "steps_per_s" ? run.value * samples
+                                                        : samples / run.value;
+    if (const std::string what = impossible_speed(read, speed, run.gpus); !what.empty())
+      throw InputError{run.place + ": " + what};
+  }
+}
+
 int run(const FitCommand& command) {
   if (command.name.empty() || command.name.find('/') != std::string::npos || command.name == kAutomaticProfile)
     throw InputError{"--name: expected a name without /, other than \"auto\"; found " + in_quotes(command.name)};
@@ -243,6 +262,7 @@ int run(const FitCommand& command) {
   const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
   const OwnRuns runs = read_own_runs(command.runs, command.skip_steps);
   print_warnings(runs.remarks, command.common.is_quiet);
+  refuse_impossible(scenario, command.scenario.string(), runs, catalog);
   const auto made = make_folder(command.common.output);
   std::optional<Progress> stage;
   const OwnFit fit =

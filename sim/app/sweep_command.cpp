@@ -129,6 +129,7 @@ struct ShownRow {
 struct Selection {
   std::vector<ShownRow> rows;
   std::size_t finished = 0, failed = 0, fulfilling = 0, with_warnings = 0;
+  std::size_t unranked = 0, undecided = 0;  // whose results leave out what --by, or --where, asks for
   std::vector<std::string> headings;
 };
 
@@ -165,11 +166,17 @@ Selection select(const Sweep& sweep, const ResultStore& store, const SweepComman
     if (has_result && row.summary.contains("warnings") && !row.summary["warnings"].empty()) ++selection.with_warnings;
     const auto look_up = [&](const std::string& name) { return sweep.look_up(row, name); };
     if ((formulas.where || command.top) && !has_result) return;
-    if (formulas.where && !formulas.where->holds(look_up)) return;
+    if (formulas.where && !formulas.where->holds(look_up)) {
+      if (formulas.where->evaluate(look_up).index() == 0) ++selection.undecided;
+      return;
+    }
     ++selection.fulfilling;
     ShownRow shown{.combination = row.combination};
     if (is_ranked(command)) shown.rank = has_result ? formulas.by.number(look_up) : kNoRank;
-    if (std::isnan(shown.rank)) return;
+    if (std::isnan(shown.rank)) {
+      ++selection.unranked;
+      return;
+    }
     if (formulas.relative && has_result) shown.compared = formulas.relative->number(look_up);
     if (shown.compared && std::isnan(*shown.compared)) shown.compared.reset();
     Json parameters = Json::object();
@@ -290,6 +297,8 @@ void print_totals(const Selection& selection, const SweepCheck& check, const Swe
   if (check.left_out > 0) std::printf(", %zu left out by constraints", check.left_out);
   if (selection.failed > 0) std::printf(", %zu without result", selection.failed);
   if (!command.where.empty()) std::printf(", %zu fulfil %s", selection.fulfilling, command.where.c_str());
+  if (selection.undecided > 0) std::printf("; %zu do not have what that asks for", selection.undecided);
+  if (selection.unranked > 0) std::printf("; %zu without %s, not shown", selection.unranked, command.by.c_str());
   if (selection.with_warnings > 0) std::printf("; %zu carry warnings, which simulate prints", selection.with_warnings);
   std::printf("\n");
 }

@@ -11,6 +11,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/find_model.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -178,9 +179,6 @@ namespace {
 
 constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
 
-/// Products of convolutions take fewer operations by Winograd's algorithm than are counted: 2.25 of 3 x 3 ones.
-constexpr double kFewestOperations = 1 / 2.25;
-
 /// What the candidate takes and costs at the least: the arithmetic of the training at the peak of all of its GPUs.
 Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, const Catalog& catalog) {
   Json plain = parse_json(candidate.scenario, candidate.file_name);
@@ -188,13 +186,7 @@ Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, con
   plain["workload"]["batch_per_worker"] = 1;
   plain["training"]["memory_check"] = "warn";
   const Scenario scenario = read_scenario(plain, candidate.file_name, catalog, {}, {.seeks_remedies = false});
-  const bool is_transformer = std::holds_alternative<Transformer>(scenario.model.structure);
-  const double work =
-      scenario.workload.training_flops().value() * goal.samples * (is_transformer ? 1 : kFewestOperations);
-  const Accelerator& gpu = *scenario.first_workers().accelerator;
-  const double peak =
-      std::max(scenario.peak_of(gpu).value(), scenario.model.fp8 == Fp8::kNone ? 0 : gpu.peak_fp8.value());
-  return Seconds{work / (peak * candidate.gpus)};
+  return Seconds{goal.samples / peak_samples_per_s(scenario)};
 }
 
 std::optional<double> cost_of(const GoalCandidate& candidate, double time_s) {

@@ -101,6 +101,9 @@ Json to_json(const ControlGain& gain);
 std::size_t unfinished_runs(const MonteCarlo& result);
 /// "160 of 200 runs had not finished after 60 days, ..": none if all had.
 std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
+/// Percentiles and the probability of a deadline are of what happens to machines; how far the speed itself may be off comes
+/// besides. None where the profile does not know.
+std::optional<std::string> remark_on_speeds(const Scenario& scenario);
 
 /// Percentiles over all runs; one that is not finished takes for ever, and costs without end.
 struct RunPercentiles {

@@ -145,6 +145,17 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result) {
          "percentiles among these runs have no value";
 }
 
+std::optional<std::string> remark_on_speeds(const Scenario& scenario) {
+  if (!(scenario.profile.uncertainty.residual > 0)) return {};
+  const auto [low, high] = scenario.profile.uncertainty.interval(0);
+  std::array<char, 64> factors{};
+  std::snprintf(factors.data(), factors.size(), "%.2g to %.2g", low, high);
+  return "percentiles of many runs, and the share that ends by a deadline, are of what happens to machines alone: the "
+         "speed of "
+         "each set of machines may besides be " +
+         std::string{factors.data()} + " times what is simulated (90 %)";
+}
+
 double probability_by(const MonteCarlo& result, Seconds deadline) {
   const auto in_time = std::count_if(result.runs.begin(), result.runs.end(), [&](const RunOutcome& run) {
     return run.is_finished && run.time_s <= deadline.value();
@@ -225,6 +236,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
                                    {"samples_per_s", speed * result.samples_per_step}});
   }
   json["warnings"] = scenario.warnings;
+  if (const auto remark = remark_on_speeds(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
   return json;
 }

@@ -88,6 +88,8 @@ void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>&
     if (stored && !stored->summary.empty()) {
       const Json summary = parse_json(stored->summary, "summary");
       speed = summary["steps_per_s"].is_number() ? summary["steps_per_s"].get<double>() : 0;
+      for (const Json& warning : summary.value("warnings", Json::array()))
+        warnings_.insert(setup_.kinds[kind].scenario + ": " + warning.get<std::string>());
     } else {
       warnings_.insert(setup_.kinds[kind].scenario + " does not run on " + std::to_string(setup_.kinds[kind].gpus) +
                        " GPUs of group " + in_quotes(setup_.groups[shape.first].name) + ": " +

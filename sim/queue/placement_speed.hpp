@@ -27,7 +27,7 @@ class PlacementSpeeds : public JobSpeeds {
 
   double steps_per_s(std::size_t kind, const GpuPlacement& placement) override;
 
-  /// Scenarios that do not run on a group, and why.
+  /// Scenarios that do not run on a group, and why; and what those say that do.
   std::vector<std::string> warnings() const { return {warnings_.begin(), warnings_.end()}; }
 
  private:

@@ -195,6 +195,22 @@ void read_policies(const JsonReader& json, QueueSetup& setup) {
   }
 }
 
+/// Keys that none of the policies reads.
+void warn_about_idle_keys(const JsonReader& json, QueueSetup& setup) {
+  const bool shares_time =
+      std::ranges::any_of(setup.policies, [](const std::string& name) { return round_of(name, {}) > 0; });
+  std::vector<std::string> idle;
+  if (!shares_time && std::ranges::any_of(setup.jobs, [](const QueuedJob& job) { return job.weight != 1; }))
+    idle.emplace_back("weight");
+  if (!shares_time && json.has("reallocation")) idle.emplace_back("reallocation");
+  if (json.has("service_threshold") && std::ranges::count(setup.policies, "tiresias") == 0)
+    idle.emplace_back("service_threshold");
+  if (!idle.empty())
+    setup.warnings.push_back(
+        list_in_quotes(idle) + " changes nothing under " + joined(setup.policies) +
+        ": \"weight\" and \"reallocation\" are of policies that share time, \"service_threshold\" of tiresias");
+}
+
 /// Whether a group may run jobs of the kind: it has the GPUs, and what their speed is known by.
 bool may_run(const QueueGroup& group, const JobKind& kind, const std::optional<SpeedTable>& speeds) {
   if (kind.gpus > group.gpus()) return false;
@@ -253,6 +269,7 @@ QueueInput read_queue(const Json& file, const std::string& file_name, const Cata
   setup.restart = time_up_to_longest(json, "restart", setup.restart);
   setup.reallocation = time_up_to_longest(json, "reallocation", setup.reallocation);
   setup.service_threshold = time_up_to_longest(json, "service_threshold", setup.service_threshold);
+  warn_about_idle_keys(json, setup);
   const auto placing = json.optional<std::string>("placing", kPlacings.front().name);
   const auto* const found = std::ranges::find_if(kPlacings, [&](const auto& entry) { return entry.name == placing; });
   if (found == kPlacings.end()) json.fail("placing", unknown_name_message("placing", placing, names_in(kPlacings)));

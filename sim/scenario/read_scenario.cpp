@@ -154,7 +154,7 @@ Scenario read_scenario(const Json& json, const std::string& file_name, const Cat
   read_output(root, scenario.output, effective["output"]);
   root.reject_unknown_keys();
   check_fits(scenario, root, options);
-  warn_about(scenario, pool_origins, cluster.has("start"));
+  warn_about(scenario, pool_origins, root);
   scenario.effective = to_json_text(effective);
   return scenario;
 }
@@ -165,7 +165,9 @@ void make_inline(Json& scenario, const std::string& pointer, const std::string& 
     const std::string parent = pointer.substr(0, slash);
     const Json* place = json_pointer_find(scenario, parent);
     if (!place || !place->is_string()) continue;
-    const Json effective = parse_json(read_scenario(scenario, file_name, catalog, origins).effective, file_name);
+    Json unfinished = scenario;  // what follows may make it fit into memory
+    if (Json& training = unfinished["training"]; training.is_object()) training["memory_check"] = "warn";
+    const Json effective = parse_json(read_scenario(unfinished, file_name, catalog, origins).effective, file_name);
     const Json* resolved = json_pointer_find(effective, parent);
     if (resolved && resolved->is_object()) set_json_pointer(scenario, parent, resolved->dump());
   }

@@ -71,7 +71,7 @@ constexpr std::string_view kProperties = R"json({
             "workers_per_machine": { "type": "integer", "minimum": 1, "description": "with servers; a divisor of the machine's GPUs, which its workers share: a worker with several GPUs adds their gradients up and exchanges them once; by default a worker on every GPU" },
             "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "instead of the workload's, of all GPUs of a worker together" },
             "power_limit": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "of each GPU's board, 300W: kernels that would draw more run at a lower clock; at most the board's own, and no less than it takes (rehearse schema accelerator --keys: power, power_min)" },
-            "step_time": { "type": "object", "required": ["time"], "additionalProperties": false, "description": "measured: a step of one of its workers that exchanges nothing, instead of the profile's step times", "properties": {
+            "step_time": { "type": "object", "required": ["time"], "additionalProperties": false, "description": "measured: a step of one of its workers that exchanges nothing, instead of the profile's step times, with the recomputation and adapters that the scenario states; where several GPUs have parts of the model, of one that has all of it and batch_per_worker samples", "properties": {
               "time": { "$ref": "#/$defs/time" },
               "power_limit": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "description": "of each GPU's board while it was measured; default: the board's own" } } },
             "count": { "type": "integer", "minimum": 1, "maximum": 20000, "default": 1, "description": "machines" },

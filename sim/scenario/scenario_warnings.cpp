@@ -10,6 +10,8 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
+#include "sim/scenario/idle_keys.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/server_range.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
@@ -205,6 +207,28 @@ void warn_about_step_sources(Scenario& scenario) {
     scenario.warnings.push_back("groups of workers: " + std::move(warning));
 }
 
+/// A stated step is of one GPU that has the whole model.
+void warn_about_stated_steps(Scenario& scenario) {
+  for (const Group& group : scenario.groups) {
+    if (!group.step_time) continue;
+    const std::string what = "\"step_time\" of group " + in_quotes(group.name);
+    const ModelDescription& model = scenario.model;
+    const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
+    const bool is_shared = model.split.degree > 1 || model.context.degree() > 1 || model.expert_split.degree > 1 ||
+                           (pipeline != nullptr && pipeline->stages > 1);
+    if (is_shared)
+      scenario.warnings.push_back(what +
+                                  " is taken for that of one GPU that has the whole model and a batch by itself, which "
+                                  "several GPUs have together here");
+    const double speed = group.batch / group.step_time->time.value();
+    if (const double peak = peak_samples_per_s(scenario, group) * group.gpus_per_worker; speed > peak)
+      scenario.warnings.push_back(what + ", " + to_text(group.step_time->time) + ", is shorter than " +
+                                  to_text(Seconds{group.batch / peak}) + " of arithmetic at the GPU's peak in " +
+                                  computed_in(scenario) +
+                                  ": no step of this model, batch and precision takes so little");
+  }
+}
+
 /// b_w is a mean of the groups' batches.
 void warn_about_convergence(Scenario& scenario) {
   if (!scenario.training.target || !scenario.training.target->loss) return;
@@ -227,9 +251,9 @@ void warn_about_convergence(Scenario& scenario) {
 
 }  // namespace
 
-void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_start) {
+void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, const JsonReader& root) {
   warn_about_spot(scenario);
-  warn_about_pools(scenario, pool_origins, has_start);
+  warn_about_pools(scenario, pool_origins, root.child("cluster").has("start"));
   warn_about_steady_state(scenario);
   warn_about_backup_workers(scenario);
   warn_about_measured_gpu(scenario);
@@ -245,6 +269,9 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, bool has_st
   warn_about_transport(scenario);
   warn_about_convergence(scenario);
   warn_about_step_sources(scenario);
+  warn_about_stated_steps(scenario);
+  for (std::string& sentence : idle_keys(root, scenario)) scenario.warnings.push_back(std::move(sentence));
+  for (std::string& sentence : exceeded_host_memory(scenario)) scenario.warnings.push_back(std::move(sentence));
 }
 
 }  // namespace rehearse

@@ -52,16 +52,19 @@ struct ModelledStep {
   Bytes input{};
 };
 
-/// Of a lone worker, who has the whole of each layer and computes nothing again and trains all of it, as measured steps are of; `batch` of one GPU.
-ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch) {
+/// Of a lone worker, who has the whole of each layer; `batch` of one GPU. Steps that a profile has were measured of all of the
+/// model being trained, and nothing computed again; those that the scenario states (`is_stated`) are of its own training.
+ModelledStep modelled_step(const Scenario& scenario, const Group& group, int batch, bool is_stated) {
   const Workload* workload = &scenario.workload_of(group);
   Workload other;
   ModelDescription whole = scenario.model;
   whole.split = {};
   whole.context = {};
   whole.expert_split = {};
-  whole.again = {};
-  whole.adapters = {};
+  if (!is_stated) {
+    whole.again = {};
+    whole.adapters = {};
+  }
   if (batch != workload->batch || whole.split != scenario.model.split || whole.context != scenario.model.context ||
       whole.expert_split != scenario.model.expert_split || whole.again != scenario.model.again ||
       whole.adapters != scenario.model.adapters) {
@@ -138,7 +141,7 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
   const auto more_gpus = by_gpus.upper_bound(group.gpus_per_worker);
   const std::map<int, Seconds>& measured = (more_gpus == by_gpus.begin() ? more_gpus : std::prev(more_gpus))->second;
   const auto factor = [&](std::map<int, Seconds>::const_iterator at) {
-    const ModelledStep modelled = modelled_step(scenario, group, at->first);
+    const ModelledStep modelled = modelled_step(scenario, group, at->first, group.step_time.has_value());
     Seconds compute = at->second;
     if (scenario.copies_input.value_or(false))
       compute = std::max(compute - copy_time(group.interconnect, modelled.input), compute * 0.1);
@@ -154,7 +157,8 @@ std::optional<double> step_time_factor(const Scenario& scenario, const Group& gr
 }
 
 Seconds step_time_with(const Scenario& scenario, const Group& group, double factor) {
-  const ModelledStep modelled = modelled_step(scenario, group, group.batch / group.gpus_per_worker);
+  const ModelledStep modelled =
+      modelled_step(scenario, group, group.batch / group.gpus_per_worker, group.step_time.has_value());
   const bool has_copy = scenario.copies_input.value_or(false);
   return modelled.time * factor + (has_copy ? copy_time(group.interconnect, modelled.input) : Seconds{});
 }

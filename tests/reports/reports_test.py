@@ -158,6 +158,18 @@ class Collectives(unittest.TestCase):
                      for name in ("fastest", "ring", "chain_tree")}
             self.assertGreaterEqual(rates["fastest"], max(rates.values()) * (1 - 1e-6), rates)
 
+    def test_a_small_collective_is_not_slower_than_a_large_one(self):
+        """Outside of the sizes that a profile was fitted on, another one of collectives stands for it, not one of a framework's steps."""
+        for instance, count in (("dgx-a100", 1), ("dgx-a100-80gb", 1), ("p4d.24xlarge", 1), ("dgx-h100", 1), ("p3.16xlarge", 1), ("dgx-a100", 2)):
+            def time(size):
+                summary, said = simulate("coll.json", {"/workload/model/structure/bytes": size, "/cluster/groups/0/instance": instance,
+                                                       "/cluster/groups/0/count": count, "/training/strategy/algorithm": "ring"})
+                self.assertNotIn("cm-dare", said, (instance, size))
+                return summary["iteration_time_s"]
+            small, middle, large = (time(size) for size in (1 << 14, 1 << 17, 1 << 26))
+            self.assertLessEqual(small, middle * 1.5, instance)
+            self.assertLessEqual(middle, large * 1.05, instance)
+
     def test_a_rack_of_72_gpus(self):
         """NVIDIA/nccl#1801, coreweave/nccl-tests, pull request 43: 839 GB/s."""
         rate, _ = self.rate(72, 8 * self.GIB, {"/cluster/groups/0/instance": "ND128isr_GB200_v6", "/cluster/groups/0/count": 18})
@@ -258,6 +270,94 @@ class Verdicts(unittest.TestCase):
         middle, low, high = (float(value) for value in gain.groups())
         self.assertLess(middle, 300)
         self.assertTrue(low < 200 < high, gain[0])  # three times
+
+
+class WordsThatAreNotLeftOut(unittest.TestCase):
+    """What is stated and changes nothing, what is left out of a table, and what nobody can have measured."""
+    LLAMA = "../../scenarios/llama3-8b.json"
+
+    def said(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_keys_that_change_nothing(self):
+        for pointer, value, words in (("/workload/framework", "pytorch", 'no values of framework "pytorch"'),
+                                      ("/training/recovery", '{"lost_worker":"restart"}', "changes nothing of a run"),
+                                      ("/training/smaller_cluster", "accumulates", "changes nothing of a run"),
+                                      ("/cluster/start", "2026-01-15T08:00:00Z", "changes nothing: prices"),
+                                      ("/training/checkpoint", '{"interval":"young_daly","fixed_time":"1s","rate":"1GBps"}', "no checkpoint is written")):
+            with self.subTest(pointer):
+                self.assertNotIn(words, self.said("simulate", self.LLAMA))
+                self.assertIn(words, self.said("simulate", self.LLAMA, "--set", f"{pointer}={value}"))
+
+    def test_a_price_is_not_ignored_without_a_word(self):
+        """p5.48xlarge has prices by region."""
+        price = "/cluster/groups/0/instance/usd_per_hour_on_demand"
+        summary, said = simulate(self.LLAMA, {price: 10})
+        self.assertIn('"prices" is null', said)
+        cheaper, said = simulate(self.LLAMA, {price: 10, "/cluster/groups/0/instance/prices": "null"})
+        self.assertNotIn("changes nothing", said)
+        self.assertAlmostEqual(cheaper["cost_usd"] / summary["cost_usd"], 10 / 55.04, places=3)
+
+    def test_speeds_that_no_gpu_has_are_refused(self):
+        """Tokens taken for samples, images of a dataset of thumbnails, half precision taken for fp32."""
+        for arguments in (("diagnose", self.LLAMA, "--measured-samples-per-s", "300000"),
+                          ("diagnose", self.LLAMA, "--measured-speed", "50"),
+                          ("diagnose", self.LLAMA, "--measured-step-time", "10ms"),
+                          ("diagnose", "hvd779.json", "--measured", "1=872", "--measured", "8=70000")):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertRegex(done.stderr, "times the .* that the arithmetic of this model allows")
+        with tempfile.TemporaryDirectory() as folder:
+            for text, place in (("gpus,samples_per_s\n1,330\n8,250000\n", ":3"), ("gpus,step_time_ms\n8,3\n", ":2")):
+                with open(folder + "/runs.csv", "w") as file:
+                    file.write(text)
+                done = run("fit", "../../scenarios/dgx.json", folder + "/runs.csv", "--gpus", "64")
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn("runs.csv" + place, done.stderr)
+
+    def test_a_stated_step_is_of_this_training(self):
+        one = {"/training/memory_check": "warn", "/training/strategy": '{"kind":"all_reduce"}', "/cluster/groups/0/count": 1,
+               "/cluster/groups/0/instance/accelerators": 1, "/cluster/groups/0/step_time": '{"time":"2s"}'}
+        for change in ({}, {"/workload/recompute": "full"}, {"/workload/lora": '{"rank":16}'}, {"/workload/fp8": "delayed"}):
+            summary, _ = simulate(self.LLAMA, {**one, **change})
+            self.assertAlmostEqual(summary["iteration_time_s"], 2, places=6, msg=change)
+        _, said = simulate(self.LLAMA, {"/cluster/groups/0/step_time": '{"time":"1ms"}'})
+        self.assertIn("no step of this model", said)
+        self.assertIn("the whole model", said)
+
+    def test_the_order_of_settings_does_not_refuse_what_fits(self):
+        changes = {"/training/strategy": '{"kind":"all_reduce"}', "/cluster/groups/0/count": 1, "/cluster/groups/0/instance/accelerators": 1}
+        summary, _ = simulate(self.LLAMA, {**changes, "/training/memory_check": "warn"})
+        other, _ = simulate(self.LLAMA, {"/training/memory_check": "warn", **changes})
+        self.assertEqual(summary["iteration_time_s"], other["iteration_time_s"])
+
+    def test_a_queue_hands_on_what_its_scenarios_warn_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/queue.json", "w") as file:
+                json.dump({"format": 1, "cluster": {"groups": [{"name": "h", "instance": "p5.48xlarge", "machines": 8}]},
+                           "jobs": [{"name": "a", "scenario": os.path.abspath(os.path.join(FOLDER, self.LLAMA)), "gpus": 64, "steps": 100,
+                                     "weight": 2}], "policy": ["fifo"]}, file)
+            said = self.said("queue", folder + "/queue.json")
+            self.assertIn("computes kernels from the GPU's data sheet", said)
+            self.assertIn('"weight" changes nothing under fifo', said)
+
+    def test_rows_without_what_is_asked_for_are_counted(self):
+        """A machine without a price of the spot market is not simply missing from the cheapest ones."""
+        said = self.said("sweep", self.LLAMA, "--grid", "/cluster/groups/0/market=spot,on-demand", "--by", "cost_usd")
+        self.assertIn("1 without cost_usd, not shown", said)
+        said = self.said("sweep", self.LLAMA, "--grid", "/cluster/groups/0/count=4,8", "--where", "usd_energy < 5")
+        self.assertIn("2 do not have what that asks for", said)
+
+    def test_many_runs_say_that_speeds_are_uncertain_too(self):
+        said = self.said("simulate", "../../scenarios/cm-dare-spot.json", "--runs", "20", "--deadline", "1.03h")
+        self.assertRegex(said, r"of what happens to machines alone: .* 0\.\d+ to 1\.\d+ times what is simulated \(90 %\)")
+
+    def test_servers_need_memory(self):
+        said = self.said("simulate", "../../scenarios/cm-dare.json", "--set", "/workload/model=vgg16", "--set", "/workload/batch_per_worker=8",
+                         "--set", "/cluster/groups/0/instance/memory=512MiB")
+        self.assertIn("host memory exceeded", said)
 
 
 class Traces(unittest.TestCase):

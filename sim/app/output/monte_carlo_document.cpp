@@ -244,6 +244,7 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));
   document.sections.push_back(memberships(scenario, result));
   std::vector<std::string> warnings = scenario.warnings;
+  if (const auto remark = remark_on_speeds(scenario)) warnings.push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) warnings.push_back(*remark);
   if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});
   return render_html(document);
