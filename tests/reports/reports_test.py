@@ -305,7 +305,7 @@ class WordsThatAreNotLeftOut(unittest.TestCase):
         for arguments in (("diagnose", self.LLAMA, "--measured-samples-per-s", "300000"),
                           ("diagnose", self.LLAMA, "--measured-speed", "50"),
                           ("diagnose", self.LLAMA, "--measured-step-time", "10ms"),
-                          ("diagnose", "hvd779.json", "--measured", "1=872", "--measured", "8=70000")):
+                          ("diagnose", "hvd779.json", "--measured", "1=872", "--measured", "8=120000")):
             done = run(*arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertRegex(done.stderr, "times the .* that the arithmetic of this model allows")
