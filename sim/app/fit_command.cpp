@@ -240,10 +240,16 @@ void write(const FitCommand& command, const Json& scenario, const Catalog& catal
 /// Runs that are faster than their GPUs' peak are of something else. The scenario with a run's settings, `read`, is that of its own
 /// number of GPUs.
 void refuse_impossible(const Json& scenario, const std::string& file, const OwnRuns& runs, const Catalog& catalog) {
+  const OwnRun* before = nullptr;
+  std::optional<Scenario> with_settings;  // of the run before, whose settings mostly are the same
   for (const OwnRun& run : runs.runs) {
-    Json changed = scenario;
-    for (const auto& [pointer, value] : run.settings) set_json_pointer(changed, pointer, value);
-    const Scenario read = read_scenario(changed, file, catalog);
+    if (before == nullptr || run.settings != before->settings) {
+      Json changed = scenario;
+      for (const auto& [pointer, value] : run.settings) set_json_pointer(changed, pointer, value);
+      with_settings = read_scenario(changed, file, catalog);
+    }
+    before = &run;
+    const Scenario& read = *with_settings;
     const double own = samples_per_update(read) / training_gpus(read) * run.gpus;
     const double samples = run.batch ? *run.batch : run.batch_per_gpu ? *run.batch_per_gpu * run.gpus : own;
     const double speed = runs.metric == "samples_per_s" ? run.value

@@ -304,10 +304,7 @@ class Remedies {
   static bool keeps_global_batch(Scenario& scenario) {
     GradientExchange& exchange = scenario.training.strategy.exchange;
     if (exchange.global_batch == 0) return true;
-    std::int64_t once = 0;
-    for (const Group& group : scenario.groups)
-      if (group.role == Role::kWorker) once += std::int64_t{group.batch} * group.workers();
-    once /= workers_per_model(scenario);
+    const std::int64_t once = samples_of_pass(scenario, workers_per_model(scenario));
     if (exchange.global_batch % once != 0 || exchange.global_batch / once > kMaxPasses) return false;
     exchange.accumulation_steps = static_cast<int>(exchange.global_batch / once);
     const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();

@@ -91,6 +91,13 @@ RankGrid expert_grid(const Scenario& scenario) {
 
 int workers_per_model(const Scenario& scenario) { return scenario.training.strategy.kind->workers_per_model(); }
 
+std::int64_t samples_of_pass(const Scenario& scenario, int workers_per_model) {
+  std::int64_t samples = 0;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) samples += std::int64_t{group.batch} * group.workers();
+  return samples / workers_per_model;
+}
+
 bool has_whole_grid(const Scenario& scenario) {
   const int workers = scenario.count(Role::kWorker), of_model = workers_per_model(scenario);
   const CollectiveRules* rules = scenario.training.strategy.kind->collectives();

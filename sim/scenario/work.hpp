@@ -22,6 +22,9 @@ WorkerCounts full_cluster(const Scenario& scenario);
 /// Workers that hold the model together, such as the stages of a pipeline.
 int workers_per_model(const Scenario& scenario);
 
+/// Samples of one batch of all workers, of which so many hold the model together and share theirs.
+std::int64_t samples_of_pass(const Scenario& scenario, int workers_per_model);
+
 /// Whether the workers are whole models, and their likes whole groups that share states: rank_grid() takes it for granted, and
 /// scenarios are read so; a copy with other workers, or another strategy, need not be so.
 bool has_whole_grid(const Scenario& scenario);

@@ -295,10 +295,7 @@ int passes_of_global_batch(const JsonReader& json, const Scenario& scenario, int
                            const std::function<bool(int passes)>& is_valid) {
   constexpr const char* kKey = "global_batch";
   const auto samples = json.required<std::int64_t>(kKey);
-  std::int64_t once = 0;
-  for (const Group& group : scenario.groups)
-    if (group.role == Role::kWorker) once += std::int64_t{group.batch} * group.workers();
-  once /= workers_per_model;
+  const std::int64_t once = samples_of_pass(scenario, workers_per_model);
   json.expect(samples >= 1 && samples <= once * kMaxPasses, kKey,
               "1 to 10000 times the " + std::to_string(once) + " samples of one batch of all workers");
   const auto passes = static_cast<int>(samples / once);
