@@ -113,7 +113,7 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             if time.monotonic() > end:
                 raise TimeoutError(f"{path} is not loaded")
-            self.ask("Runtime.evaluate", expression="0")
+            self.ask("Browser.getVersion")
         self.settle()
 
     def settle(self):

@@ -373,10 +373,21 @@ class Pages(WithServer):
         cls.browser = browser.Browser()
         cls.addClassCleanup(cls.browser.__exit__)
 
+    def holds(self, expression):
+        """Whether the page fulfils the expression now; and what was in the way: a page that is being left, or not there yet, answers with an error."""
+        try:
+            return bool(self.browser.evaluate(f"!!({expression})")), ""
+        except RuntimeError as error:
+            return False, f"\n{error}"
+
     def until(self, expression, seconds=60):
         end = time.monotonic() + seconds
-        while not self.browser.evaluate(f"!!({expression})"):
-            self.assertLess(time.monotonic(), end, expression + "\n" + self.browser.evaluate("document.body.innerText"))
+        while True:
+            is_fulfilled, reason = self.holds(expression)
+            if is_fulfilled:
+                return
+            if time.monotonic() > end:
+                self.fail(f"{expression}{reason}\n" + self.browser.evaluate("document.body.innerText"))
             time.sleep(0.1)
 
     def open(self, target, ready):
