@@ -52,6 +52,7 @@ struct Instance {
   std::string source;
 
   BytesPerSecond all_nics() const { return nic * nics; }  // together, each direction
+  const BillingRule& billing_rule() const { return billing ? *billing : billing_rule_of(provider); }
   /// List price in `place`, a region or a zone; none if it is unknown.
   std::optional<double> usd_per_hour(bool is_spot, const std::string& place) const;
 };

@@ -189,9 +189,9 @@ const PriceSeries* CostModel::series_of(const Instance& instance, bool is_spot, 
 }
 
 std::optional<double> CostModel::usd(const Instance& instance, bool is_spot, const std::string& place, Seconds from,
-                                     Seconds to, Ended ended) const {
-  const BillingRule& rule = instance.billing ? *instance.billing : billing_rule_of(instance.provider);
-  const Seconds billed = billed_time(rule, to - from, is_spot, ended);
+                                     Seconds to, Ended ended, Charged charged) const {
+  Seconds billed = billed_time(instance.billing_rule(), to - from, is_spot, ended);
+  if (charged == Charged::kByTheMoment) billed = std::min(billed, to - from);
   if (const PriceSeries* series = series_of(instance, is_spot, place)) {
     const double begin = start_utc_s_ + from.value();
     return series->usd(begin, begin + billed.value());

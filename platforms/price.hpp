@@ -34,6 +34,9 @@ struct BillingRule {
 
 enum class Ended { kByUser, kByProvider };
 
+/// As the provider's rule says, or as long as the machine runs where that is charged at all.
+enum class Charged { kAsBilled, kByTheMoment };
+
 /// The time that is charged: 0 if `running` is 0 or, for a spot machine ended by the provider, below free_if_revoked;
 /// otherwise `running`, or the minimum if that is more, rounded up to whole granularities.
 Seconds billed_time(const BillingRule& rule, Seconds running, bool is_spot, Ended ended);
@@ -102,7 +105,7 @@ class CostModel {
 
   /// USD for one machine that runs from `from` to `to` after the start; none if its price is unknown.
   std::optional<double> usd(const Instance& instance, bool is_spot, const std::string& place, Seconds from, Seconds to,
-                            Ended ended) const;
+                            Ended ended, Charged charged = Charged::kAsBilled) const;
   /// Mean price over the interval, whatever is billed.
   std::optional<double> usd_per_hour(const Instance& instance, bool is_spot, const std::string& place, Seconds from,
                                      Seconds to) const;

@@ -20,6 +20,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/goal.hpp"
 #include "sim/plan/launch_commands.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -103,12 +104,6 @@ void apply_options(Json& scenario, const GoalCommand& goal, const GoalQuestion& 
   override_scenario(scenario, file_name, overrides, catalog, origins);
 }
 
-/// Whether the model is a transformer, and how many positions a sample has; 0: none.
-int positions_of(const Scenario& scenario) {
-  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
-  return net == nullptr ? 0 : net->sequence_length;
-}
-
 /// The plainest training of the scenario, whatever memory it takes.
 Scenario read_plain(Json scenario, const std::string& file_name, const Catalog& catalog) {
   clear_degrees(scenario);
@@ -128,7 +123,7 @@ double samples_of(const GoalCommand& goal, const Json& scenario, const Scenario&
           "--epochs: expected the size of the data set, which no scenario states: --set /workload/samples_per_epoch=N"};
     return std::ceil(*goal.epochs * all->get<double>());
   }
-  const int positions = positions_of(plain);
+  const int positions = tokens_of_sample(plain);
   if (positions == 0)
     throw InputError{"--tokens: expected --samples of model " + in_quotes(plain.model.name) + ", which reads no words"};
   return std::ceil(read_count("--tokens", goal.tokens) / positions);
@@ -138,7 +133,7 @@ std::int64_t global_batch_of(const GoalCommand& goal, const Json& scenario, cons
   if (goal.global_batch) return *goal.global_batch;
   if (const Json* stated = json_pointer_find(scenario, "/training/strategy/global_batch"))
     return stated->get<std::int64_t>();
-  const int positions = positions_of(plain);
+  const int positions = tokens_of_sample(plain);
   if (positions == 0) return kUsualSamples;
   return std::max<std::int64_t>(1, std::int64_t{1} << std::lround(std::log2(kUsualTokens / positions)));
 }
@@ -190,7 +185,7 @@ void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machine
   prepared.goal.samples = samples_of(goal, basis.scenario, plain);
   prepared.global_batch = global_batch_of(goal, basis.scenario, plain);
   prepared.model = plain.model.name;
-  prepared.positions = positions_of(plain);
+  prepared.positions = tokens_of_sample(plain);
   Json& training = basis.scenario["training"];
   for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
     training.erase(key);

@@ -145,15 +145,19 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   std::printf("%-24s %.4g %s per worker, of which %.4g %s wait for network, servers and others\n", "step",
               summary.iteration_time.value() * per_unit, is_long ? "s" : "ms",
               summary.exposed_communication.value() * per_unit, is_long ? "s" : "ms");
-  if (summary.cost_usd)
-    std::printf("%-24s %s USD\n", "cost", display(*summary.cost_usd).c_str());
+  if (const auto& cost = summary.cost)
+    std::printf(
+        "%-24s %s USD%s\n", "cost", display(cost->usd).c_str(),
+        cost->is_mostly_rounding()
+            ? (" as " + billing_text(scenario) + "; " + display(cost->usd_by_the_moment) + " USD by the moment").c_str()
+            : "");
   else
     std::printf("%-24s unknown: an instance has no price\n", "cost");
   print_energy(scenario, summary);
   if (const auto& target = summary.to_target)
     std::printf("%-24s %s, %s updates, %s samples%s%s\n", "to the target", time_text(target->time.value()).c_str(),
                 count_text(target->updates).c_str(), count_text(target->samples).c_str(),
-                target->cost_usd ? (", " + display(*target->cost_usd) + " USD").c_str() : "",
+                target->cost ? (", " + display(target->cost->usd) + " USD").c_str() : "",
                 target->remark.empty() ? "" : (", " + target->remark).c_str());
   if (const auto& what = summary.interruptions)
     std::printf("%-24s %d revocations, %s%d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",

@@ -23,6 +23,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/record/cost.hpp"
 #include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
@@ -282,11 +283,8 @@ SweepResults results_of(const Sweep& sweep, const Selection& selection, const Sw
         point.parameters.emplace_back(shortened(row.parameters.at(pointer), 60));
     }
     constexpr double kSamples = 1e6;
-    const auto time = number(summary, "time_s"), cost = number(summary, "cost_usd");
     point.time_s = results.is_of_target ? number(summary, "training_time_s").value_or(0) : kSamples / *speed;
-    point.cost_usd = results.is_of_target ? number(summary, "training_cost_usd")
-                     : cost && time > 0.0 ? std::optional{*cost / *time * point.time_s}
-                                          : std::nullopt;
+    point.cost_usd = number(summary, results.is_of_target ? "training_cost_usd" : "usd_per_million_samples");
     results.points.push_back(std::move(point));
   }
   return results;
@@ -360,6 +358,22 @@ void warn_about_sources(const Sweep& sweep, const ResultStore& store) {
   if (const std::string warning = source_warning(sources, low, high); !warning.empty()) print_warning(warning);
 }
 
+/// Rows are compared by what they cost, which is the same for all where it is mostly a provider's least time.
+void warn_about_billing(const Selection& selection) {
+  const auto rounded = std::ranges::count_if(selection.rows, [](const ShownRow& row) {
+    const Json& summary = row.json["summary"];
+    const auto usd = [&](const char* key) {
+      const Json* value = summary.is_object() && summary.contains(key) ? &summary[key] : nullptr;
+      return value != nullptr && value->is_number() ? value->get<double>() : 0;
+    };
+    return Cost{.usd = usd("cost_usd"), .usd_by_the_moment = usd("cost_usd_by_the_moment")}.is_mostly_rounding();
+  });
+  if (rounded > 0)
+    print_warning("cost_usd of " + std::to_string(rounded) + " of " + std::to_string(selection.rows.size()) +
+                  " rows is mostly for time that is billed beyond the run: compare by cost_usd_by_the_moment or "
+                  "usd_per_million_samples");
+}
+
 int run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Expression by = about("--by", [&] {
@@ -402,8 +416,11 @@ int run(const SweepCommand& command) {
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt});
   if (!is_complete && command.common.output) end_incomplete(sweep, store, check, command);
 
-  if (!command.common.is_quiet) warn_about_sources(sweep, store);
   const Selection selection = select(sweep, store, command, {where, relative, by});
+  if (!command.common.is_quiet) {
+    warn_about_sources(sweep, store);
+    warn_about_billing(selection);
+  }
   std::string csv_name;
   std::string page_name;
   if (command.common.output) {

@@ -9,13 +9,13 @@
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "calibration/predicted_computation.hpp"
-#include "platforms/price.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/plan/slowdown.hpp"
+#include "sim/record/cost.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -26,17 +26,6 @@ namespace {
 
 constexpr double kWorthwhile = 0.01;
 constexpr double kTwiceAsFast = 0.5;  // strength of a mechanism
-
-std::optional<double> usd_per_hour(const Scenario& scenario) {
-  double sum = 0;
-  for (const Group& group : scenario.groups) {
-    if (group.colocated_with >= 0) continue;  // on machines that are paid for already
-    const auto price = CostModel{}.usd_per_hour(group.instance, group.market == Market::kSpot, group.region, {}, {});
-    if (!price) return {};
-    sum += *price * group.count;
-  }
-  return sum;
-}
 
 ClusterSpeed read_speed(const PooledRun& run) {
   const Json summary = parse_json(run.text, "summary");
@@ -372,7 +361,7 @@ std::optional<Remedy> judged(const Clusters& clusters, std::size_t i, const std:
       remedy.note += ": the gain compares different sources";
     }
   }
-  remedy.result->usd_per_hour = usd_per_hour(read_scenario(variant.scenario, file_name, catalog));
+  remedy.result->usd_per_hour = rent_usd_per_hour(read_scenario(variant.scenario, file_name, catalog));
   const double ratio = remedy.result->samples_per_s / before.samples_per_s;
   remedy.simulated_gain = ratio - 1;
   if (comparison.is_needed)
@@ -421,7 +410,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
 
   Diagnosis diagnosis;
   diagnosis.simulated = read_speed(runs[0]);
-  diagnosis.simulated.usd_per_hour = usd_per_hour(scenario);
+  diagnosis.simulated.usd_per_hour = rent_usd_per_hour(scenario);
   const double ratio = measured.ratio_to(diagnosis.simulated);
   diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
   diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;

@@ -204,8 +204,8 @@ std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
     }
     results.push_back(std::move(difference));
   }
-  constexpr std::array<std::string_view, 5> kAskedFirst{"steps_per_s", "samples_per_s", "iteration_time_s", "time_s",
-                                                        "cost_usd"};
+  constexpr std::array<std::string_view, 6> kAskedFirst{"steps_per_s", "samples_per_s", "iteration_time_s",
+                                                        "time_s",      "cost_usd",      "usd_per_million_samples"};
   const auto rank = [&](const ResultDifference& difference) {
     const auto asked = std::ranges::find(kAskedFirst, difference.key) - kAskedFirst.begin();
     if (!difference.change) return std::pair{asked, 1.0};

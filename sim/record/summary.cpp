@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sim/base/statistics.hpp"
+#include "sim/record/efficiency.hpp"
 #include "sim/record/step_parts.hpp"
 #include "sim/record/verdict.hpp"
 #include "sim/scenario/gpu_memory.hpp"
@@ -140,21 +141,6 @@ void count_used_updates(Summary& summary, const RunRecord& record) {
   for (MachineSummary& machine : summary.machines) machine.samples_per_s *= summary.samples_per_s / computed;
 }
 
-/// Rent of all machines for a whole training as their providers bill it, without revocations; none if a price is
-/// unknown.
-std::optional<double> training_cost(const Scenario& scenario, const std::vector<Machine>& machines, Seconds time) {
-  double sum = 0;
-  for (const Machine& machine : machines) {
-    const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
-    const Span rented{group.joins_at, std::min(time, group.leaves_at.value_or(time))};
-    if (group.is_standby || !(rented.end > rented.start)) continue;
-    const auto usd = cost_of(scenario, machine, {Rental{.span = rented}});
-    if (!usd) return {};
-    sum += *usd;
-  }
-  return sum;
-}
-
 /// b_w = sum (b_i / T_i) / sum (1 / T_i): samples over updates.
 Forecast steps_to_target(const Scenario& scenario, const Summary& summary) {
   Forecast forecast;
@@ -196,24 +182,6 @@ double speed_between_checkpoints(const Scenario& scenario, const RunRecord& reco
   return speed / (1 - lost / (window.end - window.start));
 }
 
-/// Cost of the run's machines up to a date.
-std::optional<double> cost_until(const Scenario& scenario, const RunRecord& record, Seconds date) {
-  double cost = 0;
-  for (std::size_t m = 0; m < record.machines.size(); ++m) {
-    std::vector<Rental> rentals;
-    for (Rental rental : record.rentals[m]) {
-      if (rental.span.start >= date) continue;
-      if (rental.span.end > date) rental = {.span = {rental.span.start, date}};
-      rentals.push_back(rental);
-    }
-    const auto usd = cost_of(scenario, record.machines[m], rentals);
-    if (!usd) return {};
-    cost += *usd;
-  }
-  const auto spares = cost_of_spares(scenario, record.machines, std::min(date, record.end));
-  return spares ? std::optional{cost + *spares} : std::nullopt;
-}
-
 /// By the run itself, if it comes so far; else as if the steady state went on.
 Forecast forecast(const Scenario& scenario, const RunRecord& record, const Summary& summary, double workers) {
   const bool changes = may_leave_full_cluster(scenario);
@@ -221,7 +189,7 @@ Forecast forecast(const Scenario& scenario, const RunRecord& record, const Summa
     return {.updates = static_cast<double>(reached->done.updates),
             .samples = *scenario.training.target->samples,
             .time = reached->at,
-            .cost_usd = cost_until(scenario, record, reached->at),
+            .cost = cost_until(scenario, record, reached->at, summary.interval),
             .remark = {}};
   Forecast forecast = steps_to_target(scenario, summary);
   // Workers that do not wait for one another are each at another point of a step: what is left over is a mean.
@@ -229,7 +197,7 @@ Forecast forecast(const Scenario& scenario, const RunRecord& record, const Summa
       record.is_synchronous ? std::ceil(forecast.updates * (1 - 1e-12)) : std::max(1.0, forecast.updates);
   const double speed = speed_between_checkpoints(scenario, record, summary.steps_per_s, workers);
   forecast.time = std::max(time_with_checkpoints(scenario, forecast.updates, speed, workers), summary.iteration_time);
-  forecast.cost_usd = training_cost(scenario, record.machines, forecast.time);
+  forecast.cost = training_cost(scenario, record.machines, forecast.time, summary.interval);
   if (changes)
     forecast.remark =
         scenario.training.target->samples
@@ -291,35 +259,6 @@ Json to_json(const MachineSummary& machine) {
 }
 
 }  // namespace
-
-std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals) {
-  const Group& group = scenario.groups[static_cast<std::size_t>(machine.group)];
-  double sum = 0;
-  for (const Rental& rental : rentals) {
-    const auto usd =
-        scenario.costs.usd(group.instance, group.market == Market::kSpot, group.zone, rental.span.start,
-                           rental.span.end, rental.is_ended_by_provider ? Ended::kByProvider : Ended::kByUser);
-    if (!usd) return {};
-    sum += *usd;
-    if (group.disk_price) sum += storage_usd(*group.disk_price, group.disk, rental.span.end - rental.span.start);
-  }
-  return rentals.empty() && !group.instance.usd_per_hour(group.market == Market::kSpot, group.zone)
-             ? std::nullopt
-             : std::optional{sum};
-}
-
-std::optional<double> cost_of_spares(const Scenario& scenario, const std::vector<Machine>& machines, Seconds until) {
-  double sum = 0;
-  for (const Machine& machine : machines) {
-    if (&machine != machines.data() && (&machine - 1)->group == machine.group) continue;
-    const auto& faults = scenario.groups[static_cast<std::size_t>(machine.group)].faults;
-    if (!faults || faults->spares == 0 || !(until > Seconds{})) continue;
-    const auto usd = cost_of(scenario, machine, {Rental{.span = {Seconds{}, until}}});
-    if (!usd) return {};
-    sum += *usd * faults->spares;
-  }
-  return sum;
-}
 
 void add_time_use(const TimeUse& use, Json& json) {
   const Seconds all = use.total();
@@ -415,7 +354,9 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   set_staleness(summary, record, step);
 
   summary.energy = energy_of(scenario, record, rates);
-  summary.cost_usd = cost_until(scenario, record, Seconds{std::numeric_limits<double>::infinity()});
+  summary.cost = cost_until(scenario, record, Seconds{std::numeric_limits<double>::infinity()}, summary.interval);
+  if (const std::string remark = summary.cost ? remark_on_billing(scenario, *summary.cost) : ""; !remark.empty())
+    summary.warnings.push_back(remark);
   if (scenario.has_revocations() || record.interruptions.pauses + record.interruptions.restarts > 0)
     summary.interruptions = record.interruptions;
   if (summary.interruptions || scenario.training.checkpoint) summary.time_use = record.time_use;
@@ -450,6 +391,16 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
   const auto high = [&](double speed) { return interval ? Json(speed * interval->second) : Json(nullptr); };
   const auto shortest = [&](double time) { return interval ? Json(time / interval->second) : Json(nullptr); };
   const auto longest = [&](double time) { return interval ? Json(time / interval->first) : Json(nullptr); };
+  const auto usd = [](const std::optional<Cost>& cost, double Cost::*part) {
+    return cost ? Json((*cost).*part) : Json(nullptr);
+  };
+  const auto usd_low = [](const std::optional<Cost>& cost) {
+    return cost && cost->interval ? Json(cost->interval->first) : Json(nullptr);
+  };
+  const auto usd_high = [](const std::optional<Cost>& cost) {
+    return cost && cost->interval ? Json(cost->interval->second) : Json(nullptr);
+  };
+  const Efficiency efficiency = efficiency_of(scenario, summary);
   Json json{{"format", 1},
             {"name", scenario.name},
             {"seed", scenario.seed},
@@ -472,9 +423,14 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"iteration_time_s", summary.iteration_time.value()},
             {"iteration_time_s_low", shortest(summary.iteration_time.value())},
             {"iteration_time_s_high", longest(summary.iteration_time.value())},
-            {"cost_usd", or_null(summary.cost_usd)},
-            {"cost_usd_low", summary.cost_usd ? shortest(*summary.cost_usd) : Json(nullptr)},
-            {"cost_usd_high", summary.cost_usd ? longest(*summary.cost_usd) : Json(nullptr)},
+            {"cost_usd", usd(summary.cost, &Cost::usd)},
+            {"cost_usd_low", usd_low(summary.cost)},
+            {"cost_usd_high", usd_high(summary.cost)},
+            {"cost_usd_by_the_moment", usd(summary.cost, &Cost::usd_by_the_moment)},
+            {"usd_per_million_samples", or_null(efficiency.usd_per_million_samples)},
+            {"gpus", efficiency.gpus},
+            {"tokens_per_s", or_null(efficiency.tokens_per_s)},
+            {"mfu", or_null(efficiency.mfu)},
             {"gpu_utilization", summary.gpu_utilization},
             {"exposed_communication_s", summary.exposed_communication.value()},
             {"staleness_mean", summary.staleness_mean},
@@ -488,6 +444,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"warnings", scenario.warnings},
             {"machines", std::move(machines)},
             {"fingerprint", summary.fingerprint}};
+  for (const std::string& warning : summary.warnings) json["warnings"].push_back(warning);
   add_gpu_memory(scenario, json);
   add_energy(scenario, summary, json);
   if (const auto& what = summary.interruptions)
@@ -509,7 +466,9 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     json["training_time_s"] = target->time.value();
     json["training_time_s_low"] = shortest(target->time.value());
     json["training_time_s_high"] = longest(target->time.value());
-    json["training_cost_usd"] = or_null(target->cost_usd);
+    json["training_cost_usd"] = usd(target->cost, &Cost::usd);
+    json["training_cost_usd_low"] = usd_low(target->cost);
+    json["training_cost_usd_high"] = usd_high(target->cost);
     const auto kwh = target->energy_kwh;
     json["training_energy_kwh"] = or_null(kwh);
     json["training_usd_energy"] = kwh ? or_null(usd_of_energy(scenario, *kwh)) : Json(nullptr);

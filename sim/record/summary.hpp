@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/json.hpp"
+#include "sim/record/cost.hpp"
 #include "sim/record/energy.hpp"
 #include "sim/record/run_record.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -36,7 +37,7 @@ struct Forecast {
   double updates = 0;  // whole ones if they are synchronous; at least 1
   double samples = 0;
   Seconds time{};
-  std::optional<double> cost_usd;    // of machines that stay to the end, billed once for all of the time
+  std::optional<Cost> cost;          // of machines that stay to the end, billed once for all of the time
   std::optional<double> energy_kwh;  // at the mean power of the run, what the site adds included
   std::string remark;                // what it does not count; empty if it counts all
 };
@@ -71,11 +72,11 @@ struct Summary {
   /// The steady state ends with the first loss: what that destroys has been done in it. If it is the whole run, what revocations
   /// lost does not count.
   double steps_per_s = 0;
-  /// What speeds are multiplied by for the ends of their interval of 90 %; times and costs are divided by it.
+  /// What speeds are multiplied by for the ends of their interval of 90 %; times are divided by it.
   std::optional<std::pair<double, double>> interval;
   double samples_per_s = 0;
-  Seconds iteration_time{};        // mean time from one of a worker's own steps to its next one, pauses included
-  std::optional<double> cost_usd;  // machines x time x price; none if a price is unknown
+  Seconds iteration_time{};  // mean time from one of a worker's own steps to its next one, pauses included
+  std::optional<Cost> cost;  // machines x time x price; none if a price is unknown
   std::optional<RunEnergy> energy;
   double gpu_utilization = 0;  // mean over workers
   /// Mean part of a step in which the worker waits for network, servers and other workers: StepParts::exposed().
@@ -92,20 +93,14 @@ struct Summary {
   std::optional<Interruptions> interruptions;  // if machines may be revoked, or the job has stopped
   std::optional<TimeUse> time_use;             // the same, or if checkpoints are written
   std::optional<LossCounts> losses;            // if packets may be lost: in the whole run
+  std::vector<std::string> warnings;           // that only the run shows, besides the scenario's
 };
 
 /// Updates until the scenario's target at the speeds of the summary, not rounded.
 double forecast_updates(const Scenario& scenario, const Summary& summary);
 
-/// Cost in USD of the times in which a machine is rented, by the prices and the billing rule of the scenario; none if
-/// its price is unknown.
-std::optional<double> cost_of(const Scenario& scenario, const Machine& machine, const std::vector<Rental>& rentals);
 /// Part of the window in which a machine took part. The window may end after the last update, with a checkpoint.
 double share_of_window(const RunRecord& record, std::size_t machine);
-/// The same of all spares of the scenario's groups until a date, where its machines are those of a site: those that wait, those
-/// that are repaired and those that have taken another's place, whose rent is then counted there no more.
-std::optional<double> cost_of_spares(const Scenario& scenario, const std::vector<Machine>& machines, Seconds until);
-
 /// "goodput" and, by cause, "lost_time": shares of the time, which add up to 1; null if there is none.
 void add_time_use(const TimeUse& use, Json& json);
 /// "93 %: 4 % checkpoints, 2 % restarts are lost".

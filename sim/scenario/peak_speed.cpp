@@ -12,16 +12,10 @@ namespace {
 
 constexpr double kFewestOperations = 1 / 2.25;
 
-/// Of the whole model, as one GPU computes it that could hold it.
-double operations_of_sample(const Scenario& scenario) {
-  ModelDescription whole = scenario.model;
-  whole.split = {};
-  whole.context = {};
-  whole.expert_split = {};
-  whole.again = {};
-  const Workload workload = build_workload(whole, 1, scenario.precision, "arithmetic of " + whole.name);
-  const bool has_only_products = std::holds_alternative<Transformer>(whole.structure);
-  return workload.training_flops().value() * (has_only_products ? 1 : kFewestOperations);
+/// Of those FLOPs, how many a GPU computes at least.
+double fewest_operations_of_sample(const Scenario& scenario) {
+  const bool has_only_products = std::holds_alternative<Transformer>(scenario.model.structure);
+  return model_flops_of_sample(scenario) * (has_only_products ? 1 : kFewestOperations);
 }
 
 double peak_of_gpu(const Scenario& scenario, const Group& group) {
@@ -39,15 +33,34 @@ double by_operations(double peak, double operations) {
 
 }  // namespace
 
-double peak_samples_per_s(const Scenario& scenario, const Group& group) {
-  return by_operations(peak_of_gpu(scenario, group), operations_of_sample(scenario));
+double model_flops_of_sample(const Scenario& scenario) {
+  ModelDescription whole = scenario.model;
+  whole.split = {};
+  whole.context = {};
+  whole.expert_split = {};
+  whole.again = {};
+  return build_workload(whole, 1, scenario.precision, "arithmetic of " + whole.name).training_flops().value();
 }
 
-double peak_samples_per_s(const Scenario& scenario) {
+double peak_flops_per_s(const Scenario& scenario) {
   double peak = 0;
   for (const Group& group : scenario.groups)
     if (trains_from_the_start(group)) peak += peak_of_gpu(scenario, group) * gpus_of(group);
-  return by_operations(peak, operations_of_sample(scenario));
+  return peak;
+}
+
+int tokens_of_sample(const Scenario& scenario) {
+  const auto* net = std::get_if<Transformer>(&scenario.model.structure);
+  const bool reads_words = net != nullptr && net->vocabulary > 0 && !net->images && !net->spectrogram && !net->waveform;
+  return reads_words ? net->sequence_length : 0;
+}
+
+double peak_samples_per_s(const Scenario& scenario, const Group& group) {
+  return by_operations(peak_of_gpu(scenario, group), fewest_operations_of_sample(scenario));
+}
+
+double peak_samples_per_s(const Scenario& scenario) {
+  return by_operations(peak_flops_per_s(scenario), fewest_operations_of_sample(scenario));
 }
 
 int training_gpus(const Scenario& scenario) {

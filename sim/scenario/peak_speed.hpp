@@ -8,6 +8,17 @@
 
 namespace rehearse {
 
+/// FLOPs of one sample's forward and backward pass through the whole model, whatever is computed again and however it is split;
+/// attention counts as its kernels compute it, half of it where a causal mask hides the rest. 0 where layers have stated times.
+double model_flops_of_sample(const Scenario& scenario);
+
+/// Dense FLOP/s of all GPUs of workers that are not standby, at their data sheets' peak in the precision of the products.
+double peak_flops_per_s(const Scenario& scenario);
+
+/// Positions of a sample of words, those of the encoder where there are two stacks; 0: the model is none of a transformer's that
+/// reads words.
+int tokens_of_sample(const Scenario& scenario);
+
 /// Samples per second of one GPU of the group, if all of its time were arithmetic at its peak in the precision of the products:
 ///   peak / operations of a sample,
 /// with nothing computed again, no matter whether the model fits or how it is split. Products of convolutions count 1 / 2.25 of their

@@ -154,6 +154,10 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
                     : range_text(text(value / high), text(value / low));
   };
   const auto usd = [](double value) { return short_text(value) + " USD"; };
+  const auto usd_range = [](const std::optional<Cost>& cost) {
+    return cost && cost->interval ? range_text(short_text(cost->interval->first), short_text(cost->interval->second))
+                                  : std::string{};
+  };
   const double step = summary.iteration_time.value();
   std::vector<KeyNumber> headlines{
       {"speed", short_text(summary.samples_per_s) + " samples/s", range(summary.samples_per_s, true, short_text)},
@@ -166,13 +170,12 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
   if (const auto& target = summary.to_target) {
     headlines.push_back({"time to the target", short_time_text(target->time.value()),
                          range(target->time.value(), false, short_time_text)});
-    headlines.push_back({"cost to the target", target->cost_usd ? usd(*target->cost_usd) : "no price",
-                         target->cost_usd ? range(*target->cost_usd, false, short_text) : ""});
+    headlines.push_back(
+        {"cost to the target", target->cost ? usd(target->cost->usd) : "no price", usd_range(target->cost)});
   } else {
     headlines.push_back({"time for " + count_text(static_cast<double>(summary.steps)) + " steps",
                          short_time_text(summary.time.value()), range(summary.time.value(), false, short_time_text)});
-    headlines.push_back({"cost", summary.cost_usd ? usd(*summary.cost_usd) : "no price",
-                         summary.cost_usd ? range(*summary.cost_usd, false, short_text) : ""});
+    headlines.push_back({"cost", summary.cost ? usd(summary.cost->usd) : "no price", usd_range(summary.cost)});
   }
   if (const auto& energy = summary.energy) {
     const std::optional<double> target = summary.to_target ? summary.to_target->energy_kwh : std::nullopt;
@@ -231,7 +234,8 @@ Section accuracy_of(const Scenario& scenario, const Summary& summary) {
   if (scenario.profile.fitted_workers_max > 0)
     row("workers of its fit, at most", std::to_string(scenario.profile.fitted_workers_max));
   section.tables.push_back(std::move(profile));
-  for (const std::string& warning : scenario.warnings) section.paragraphs.push_back("Warning: " + warning + ".");
+  for (const auto* warnings : {&scenario.warnings, &summary.warnings})
+    for (const std::string& warning : *warnings) section.paragraphs.push_back("Warning: " + warning + ".");
   return section;
 }
 

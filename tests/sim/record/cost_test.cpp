@@ -1,0 +1,110 @@
+// What runs cost and how well they use what they rent, worked out by hand.
+
+#include "sim/record/cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/record/efficiency.hpp"
+#include "sim/record/summary.hpp"
+#include "sim/scenario/peak_speed.hpp"
+#include "sim/scenario/site.hpp"
+#include "tests/support/timed_cluster.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using test::timed_scenario;
+
+/// Steps of 3 ms on a machine of 36 USD/h, a cent a second, whose provider has a rule.
+Json rented(int steps, const Json& provider) {
+  Json scenario = timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}});
+  scenario["cluster"]["groups"][0]["instance"].update({{"usd_per_hour_on_demand", 36}, {"provider", provider}});
+  scenario["training"]["steps"] = steps;
+  return scenario;
+}
+
+Json summarized(const Json& scenario) {
+  const Json summary = test::in_child([&] {
+    const Scenario resolved = test::resolved(scenario);
+    return to_json(resolved, summarize(resolved, simulate(resolved, {})));
+  });
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  return summary;
+}
+
+double figure(const Json& summary, const char* key) { return summary.at(key).get<double>(); }
+
+bool warns_of_billing(const Json& summary) {
+  return summary["warnings"].dump().find("billed beyond the run") != std::string::npos;
+}
+
+const Json kHourly{{"name", "rack"}, {"granularity", "1h"}, {"source", "test"}};
+
+}  // namespace
+
+TEST_CASE("a run below what a provider bills at least says so, and what its time is worth") {
+  for (const auto& [provider, billed_s] : {std::pair{Json("aws"), 60.0}, {kHourly, 3600.0}}) {
+    const Json summary = summarized(rented(1000, provider));  // 3 s
+    CHECK(figure(summary, "cost_usd") == doctest::Approx(billed_s / 100));
+    CHECK(figure(summary, "cost_usd_by_the_moment") == doctest::Approx(0.03));
+    CHECK(figure(summary, "usd_per_million_samples") == doctest::Approx(0.01 * 3e-3 * 1e6));
+    CHECK(warns_of_billing(summary));
+  }
+}
+
+TEST_CASE("a run of hours, and one that is billed by the moment, have one cost") {
+  for (const auto& [steps, provider] : {std::pair{1'200'000, Json("aws")}, {1'200'000, kHourly}, {1000, Json("own")}}) {
+    const Json summary = summarized(rented(steps, provider));
+    CHECK(figure(summary, "cost_usd") == doctest::Approx(steps * 3e-5));
+    CHECK(figure(summary, "cost_usd_by_the_moment") == doctest::Approx(steps * 3e-5));
+    CHECK(!warns_of_billing(summary));
+  }
+}
+
+TEST_CASE("the ends of a cost's interval are what is billed, never less than the least") {
+  const Scenario scenario = test::resolved(rented(1000, "aws"));
+  const std::vector<Machine> machines = Site{scenario}.machines;
+  const std::pair speeds{0.5, 2.0};
+  const auto of = [&](double seconds) { return training_cost(scenario, machines, Seconds{seconds}, speeds).value(); };
+  CHECK(of(20).usd == doctest::Approx(0.6));
+  CHECK(of(20).interval->first == doctest::Approx(0.6));
+  CHECK(of(20).interval->second == doctest::Approx(0.6));  // of 40 s
+  CHECK(of(50).interval->second == doctest::Approx(1.0));
+  CHECK(of(7200).interval->first == doctest::Approx(36));
+  CHECK(of(7200).interval->second == doctest::Approx(144));
+}
+
+TEST_CASE("tokens per second and utilization follow from the samples, those of stated layers do not") {
+  const Json net = test::small_training(2, 1, {{"kind", "all_reduce"}});
+  const Json summary = summarized(net);
+  const Json& structure = net["workload"]["model"]["structure"];
+  CHECK(summary["gpus"] == 2);
+  CHECK(figure(summary, "tokens_per_s") ==
+        doctest::Approx(figure(summary, "samples_per_s") * structure["sequence_length"].get<double>()));
+  // Half as many tokens of a sample are fewer than half of its FLOPs, as attention goes by their square.
+  CHECK(figure(summary, "mfu") > 0);
+  CHECK(figure(summary, "mfu") < 1);
+  const Json stated = summarized(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
+  CHECK(stated["tokens_per_s"].is_null());
+  CHECK(stated["mfu"].is_null());
+  CHECK(stated["usd_per_million_samples"].is_null());
+}
+
+TEST_CASE("a model's FLOPs are six times its parameters a token, and attention") {
+  // Llama 3 8B: 8.03e9 parameters, 0.525e9 of them a table that is looked up; causal
+  // attention 6 * layers * width * s of a token; norms, activations and the softmax are a hundredth more.
+  Json scenario = timed_scenario(8, {{"4B"}}, {{"kind", "all_reduce"}});
+  scenario["workload"] = {{"model", "llama3_8b"}, {"batch_per_worker", 1}, {"precision", "fp16"}};
+  scenario["training"]["memory_check"] = "warn";
+  const Scenario resolved = test::resolved(scenario);
+  const int tokens = tokens_of_sample(resolved);
+  const double flops = model_flops_of_sample(resolved) / tokens;
+  CHECK(flops == doctest::Approx(6 * (8.030e9 - 0.5253e9) + 6.0 * 32 * 4096 * tokens).epsilon(0.025));
+  // However it is split, and whatever is computed again.
+  scenario["training"]["strategy"]["tensor"] = {{"degree", 8}};
+  scenario["workload"]["recompute"] = "full";
+  CHECK(model_flops_of_sample(test::resolved(scenario)) == doctest::Approx(flops * tokens));
+}
+
+}  // namespace rehearse
