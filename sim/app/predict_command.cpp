@@ -43,7 +43,7 @@ void add_options(Options options, PredictCommand& command) {
   add_overrides(options, command.overrides);
   add_catalogs(options, command.common, kOwnCatalogs);
   options.add_flag("--json", command.common.prints_json, "Print prediction.json instead of text");
-  add_output(options, command.common, "Write prediction.json, or predictions.csv of a dataset, here");
+  add_output(options, command.common, "Write prediction.json, predictions.csv and prediction.html here");
   add_wall_time(options, command.common);
 }
 
@@ -52,7 +52,11 @@ struct Told {
   CsvWriter csv{{"graph", "setting", "metric", "predicted", "low", "high", "distance"}};
   Json json = Json::array();
   Table table;
+  Table page{
+      .header = {"graph", "setting", "metric", "predicted", "5 %", "95 %"}, .rows = {}, .csv = "predictions.csv"};
 };
+
+constexpr std::size_t kMostRowsOfPage = 2000;
 
 /// The names of a published network's outputs, which have no units: "gpu_idle" of the label gpu_idle_s.
 std::string output_name(const std::string& label) {
@@ -71,6 +75,9 @@ void tell(Told& told, const Dataset& dataset, const Sample& sample, const Predic
     told.table.rows.push_back(
         {name, display_if_known(label.value), display_if_known(label.low), display_if_known(label.high)});
     if (std::isnan(label.low)) told.table.rows.back().resize(2);
+    if (told.page.rows.size() < kMostRowsOfPage)
+      told.page.rows.push_back({graph, setting, name, display_if_known(label.value), display_if_known(label.low),
+                                display_if_known(label.high)});
   };
   for (std::size_t l = 0; l < prediction.outputs.size(); ++l) {
     outputs[output_name(dataset.labels[l])] = prediction.outputs[l];
@@ -137,6 +144,26 @@ void require_learnt(const PredictCommand& command, const PredictedMetrics& predi
                      ": simulate it, or train one on this setting"};
 }
 
+Document prediction_document(const PredictCommand& command, const Told& told,
+                             const std::vector<PredictedMetrics>& predictions,
+                             const std::vector<std::string>& warnings) {
+  const auto unlike = std::ranges::count_if(predictions, [](const PredictedMetrics& of) { return of.distance > 1; });
+  Document document{.title = "Prediction for " + command.input.filename().string(),
+                    .subtitle = "predicted by " + command.predictor.filename().string() + ", without simulation",
+                    .headlines = {},
+                    .sections = {},
+                    .verdict = std::to_string(predictions.size()) +
+                               (predictions.size() == 1 ? " graph is predicted" : " graphs are predicted") +
+                               (unlike == 0 ? "."
+                                            : ", " + std::to_string(unlike) +
+                                                  " unlike anything that was learnt: simulate those instead.")};
+  if (predictions.size() == 1 && predictions[0].distance > 0)
+    document.headlines = {{"distance", display(predictions[0].distance), "1 is the edge of what was learnt"}};
+  document.sections.push_back({.title = "Metrics", .paragraphs = {}, .tables = {told.page}});
+  if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});
+  return document;
+}
+
 int run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
@@ -179,6 +206,7 @@ int run(const PredictCommand& command) {
     OutputFolder files{*command.common.output};
     files.write("predictions.csv", told.csv.text());
     files.write("prediction.json", text);
+    files.write("prediction.html", render_html(prediction_document(command, told, predictions, warnings)));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }

@@ -1,5 +1,6 @@
 // rehearse remaining: how long a training still takes after a revocation.
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -44,7 +45,7 @@ void add_options(Options options, RemainingCommand& command) {
                      "Past revocations of this cluster, to fit speed and time until replaced: a CSV with "
                      "revocation_step, total_steps, measured_remaining_s");
   add_work_options(options, command.common, "Print remaining.json instead of text",
-                   "Write remaining.json here (default: write nothing)");
+                   "Write remaining.json and remaining.html here (default: write nothing)");
 }
 
 void print(const RemainingPrediction& prediction, int lost) {
@@ -68,6 +69,57 @@ void print(const RemainingPrediction& prediction, int lost) {
               prediction.controller.value(), prediction.by_addition);
 }
 
+/// "21.6 s to 27.3 s"; empty if it is not known.
+std::string interval_text(const std::optional<std::pair<Seconds, Seconds>>& interval) {
+  if (!interval) return {};
+  return short_time_text(interval->first.value()) + " to " + short_time_text(interval->second.value());
+}
+
+Document remaining_document(const RemainingPrediction& prediction, const std::string& name, int lost,
+                            const std::vector<std::string>& warnings) {
+  const auto steps = static_cast<double>(prediction.steps_left);
+  const std::string machines = std::to_string(lost) + (lost == 1 ? " machine" : " machines");
+  Document document{
+      .title = name,
+      .subtitle =
+          "how long the training still takes after " + machines + " of group " + prediction.group + " were lost",
+      .headlines = {{"time left", short_time_text(prediction.remaining.value()), interval_text(prediction.interval)},
+                    {"steps left", count_text(steps), count_text(prediction.samples_left) + " samples"},
+                    {"speed", short_text(prediction.full) + " steps/s",
+                     short_text(prediction.degraded) + " steps/s without what was lost"},
+                    {"replaced after", short_time_text(prediction.until_replaced.value()),
+                     interval_text(prediction.replaced_interval)}},
+      .sections = {},
+      .verdict = "The training takes another " + short_time_text(prediction.remaining.value()) + " for " +
+                 count_text(steps) + " steps" +
+                 (prediction.remaining < prediction.until_replaced ? "; it ends before a replacement works." : ".")};
+  const bool is_of_hours = prediction.remaining > Seconds{7200};
+  Bars bars{.title = "", .unit = is_of_hours ? "h" : "s", .bars = {}};
+  const auto add = [&](const std::string& what, double seconds) {
+    const double value = is_of_hours ? seconds / 3600 : seconds;
+    if (std::isfinite(value)) bars.bars.push_back({.name = what, .parts = {{.name = what, .value = value}}});
+  };
+  add("had nothing been lost", steps / prediction.full);
+  add("as predicted", prediction.remaining.value());
+  if (prediction.degraded > 0) add("without a replacement", steps / prediction.degraded);
+  add("CM-DARE's controller", prediction.controller.value());
+  document.overview.push_back(
+      {.title = "Time left", .paragraphs = {}, .tables = {}, .figures = {std::move(bars)}, .is_wide = true});
+  Table parts{.header = {"what", "value"}, .rows = {}};
+  const auto time = [&](const char* what, Seconds value) { parts.rows.push_back({what, time_text(value.value())}); };
+  if (prediction.machine) time("a machine starts in", *prediction.machine);
+  if (prediction.framework) time("its framework starts in", *prediction.framework);
+  parts.rows.push_back({"steps that are done again", std::to_string(prediction.lost_steps)});
+  time("time in which nobody trains", prediction.stopped);
+  parts.rows.push_back({"speed by adding up workers", display(prediction.by_addition) + " steps/s"});
+  if (prediction.fit)
+    parts.rows.push_back(
+        {"speed fitted to the history", display(prediction.fit->speed_factor) + " times the simulated"});
+  document.sections.push_back({.title = "What it is made of", .paragraphs = {}, .tables = {std::move(parts)}});
+  if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});
+  return document;
+}
+
 int run(const RemainingCommand& command) {
   const auto replaced_after = read_seconds("--replaced-after", command.replaced_after);
   const Catalog catalog = load_catalog(command.common);
@@ -89,7 +141,9 @@ int run(const RemainingCommand& command) {
   const auto prediction = predict_remaining(scenario, command.scenario.string(), catalog, request,
                                             pool_of(command.common), command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
-  hand_out(command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); });
+  hand_out(
+      command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); },
+      [&] { return render_html(remaining_document(*prediction, whole.name, command.lost, whole.warnings)); });
   return kSuccess;
 }
 

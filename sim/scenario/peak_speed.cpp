@@ -6,6 +6,8 @@
 #include <limits>
 #include <variant>
 
+#include "sim/base/errors.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -34,12 +36,17 @@ double by_operations(double peak, double operations) {
 }  // namespace
 
 double model_flops_of_sample(const Scenario& scenario) {
+  if (std::holds_alternative<TimedLayers>(scenario.model.structure)) return 0;
   ModelDescription whole = scenario.model;
   whole.split = {};
   whole.context = {};
   whole.expert_split = {};
   whole.again = {};
-  return build_workload(whole, 1, scenario.precision, "arithmetic of " + whole.name).training_flops().value();
+  try {
+    return build_workload(whole, 1, scenario.precision, "arithmetic of " + whole.name).training_flops().value();
+  } catch (const InputError&) {  // larger than a graph of one GPU may be
+    return 0;
+  }
 }
 
 double peak_flops_per_s(const Scenario& scenario) {

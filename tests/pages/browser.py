@@ -17,14 +17,21 @@ def find():
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
-def pictures_option():
-    """The folder of --pictures, made and taken off the command line; None without it."""
-    if "--pictures" not in sys.argv:
+def option(name):
+    """The path that follows the option, taken off the command line; None without it."""
+    if name not in sys.argv:
         return None
-    at = sys.argv.index("--pictures")
-    folder = os.path.abspath(sys.argv[at + 1])
+    at = sys.argv.index(name)
+    path = os.path.abspath(sys.argv[at + 1])
     del sys.argv[at:at + 2]
-    os.makedirs(folder, exist_ok=True)
+    return path
+
+
+def pictures_option():
+    """The folder of --pictures, made; None without it."""
+    folder = option("--pictures")
+    if folder:
+        os.makedirs(folder, exist_ok=True)
     return folder
 
 
@@ -133,6 +140,16 @@ class Browser:
             elif event.get("method") == "Network.requestWillBeSent" and not given["request"]["url"].startswith(("file:", "data:")):
                 found.append("asks for " + given["request"]["url"])
         return found
+
+    def barriers(self, axe):
+        """What axe-core, whose axe.min.js is given, finds serious or critical, with the first element of each; nothing without it."""
+        if not axe:
+            return []
+        with open(axe, encoding="utf-8") as file:
+            self.evaluate(file.read() + ";0")
+        found = self.evaluate("axe.run({resultTypes: ['violations']}).then(result => result.violations.map("
+                              "found => [found.impact, found.id, found.help, found.nodes.length, found.nodes[0].html.slice(0, 200)]))")
+        return [barrier for barrier in found if barrier[0] in ("serious", "critical")]
 
     def picture(self, path, is_whole=False):
         with open(path, "wb") as file:

@@ -1,8 +1,9 @@
 """Pages in headless Chromium: nothing is logged or asked for, all is there, nothing is wider than the screen, in light and dark.
 
-pages_test.py PROGRAM [--pictures DIR] [argument of unittest ...]
+pages_test.py PROGRAM [--pictures DIR] [--axe FILE] [argument of unittest ...]
 
---pictures also keeps what each page looks like. Exit code 77 without Chromium.
+--pictures also keeps what each page looks like; --axe also checks with axe.min.js of axe-core that nothing is in the way of those who
+use a keyboard or a screen reader. Exit code 77 without Chromium.
 """
 import json
 import os
@@ -19,6 +20,7 @@ SKIPPED = 77
 MOST_BYTES = 2_000_000
 HOSTILE = '</script><img src=x onerror="document.title=1">\'"{b}%s\U0001f600' + "long" * 60
 PICTURES = browser.pictures_option()
+AXE = browser.option("--axe")
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 
@@ -68,6 +70,7 @@ class Pages(unittest.TestCase):
                     "named: [...document.querySelectorAll('.chart')].every(e => e.getAttribute('aria-label')), "
                     "wide: [...document.querySelectorAll('.chart')].filter(e => e.querySelector('svg, canvas').clientWidth > e.clientWidth + 1).length, "
                     "heading: document.querySelector('h1').textContent, title: document.title})")
+                self.assertEqual(self.browser.barriers(AXE), [])
                 self.assertLessEqual(shown["width"], width)
                 self.assertEqual(shown["empty"], 0)
                 self.assertEqual(shown["wide"], 0)
@@ -116,12 +119,18 @@ class Pages(unittest.TestCase):
 
     def test_differences_and_diagnoses(self):
         self.see(self.made("diff", "diff.html", "diff", scenario("cm-dare.json"), scenario("cm-dare-heterogeneous.json")))
+        self.see(self.made("remaining", "remaining.html", "remaining", scenario("cm-dare.json"), "--set", "/training/steps=64000", "--step", "32096"), "bars")
         self.see(self.made("diagnosis", "diagnosis.html", "diagnose", scenario("cm-dare.json"), "--measured-speed", "10"), "bars")
 
     def test_many_runs_studies_and_plans(self):
         self.see(self.made("runs", "report.html", "simulate", scenario("cm-dare-spot.json"), "--runs", "20"), "plot")
         self.see(self.made("study", "report.html", "validate", scenario("studies", "spotdnn-resnet110-speed.json")), "plot")
         self.see(self.made("plans", "report.html", "provision", scenario("provision", "resnet110.json"), "--deadline", "2600s", "--target-loss", "0.8"), "plot")
+
+    def test_traffic_and_queues(self):
+        self.made("traced", "report.html", "simulate", scenario("tum", "horovod-ring.json"), "--set", "/training/steps=3")
+        self.see(self.made("traffic", "traffic.html", "traffic", os.path.join(self.folder.name, "traced")))
+        self.see(self.made("queue", "report.html", "queue", scenario("queue", "gavel-physical.json")))
 
 
 if __name__ == "__main__":

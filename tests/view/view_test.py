@@ -1,8 +1,8 @@
 """rehearse view: what it lists, compares, runs and refuses, through its sockets and in headless Chromium.
 
-view_test.py PROGRAM [--pictures DIR] [argument of unittest ...]
+view_test.py PROGRAM [--pictures DIR] [--axe FILE] [argument of unittest ...]
 
---pictures also keeps what pages look like. Without Chromium its pages are not looked at. Exit code 77 if the verb was not built.
+--pictures also keeps what pages look like, --axe checks them with axe.min.js of axe-core. Without Chromium its pages are not looked at. Exit code 77 if the verb was not built.
 """
 import json
 import os
@@ -38,6 +38,7 @@ SCENARIO = """{
 }
 """
 PICTURES = browser.pictures_option()
+AXE = browser.option("--axe")
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 
@@ -411,6 +412,7 @@ class Pages(WithServer):
                 if PICTURES:
                     self.browser.picture(os.path.join(PICTURES, f"{name}-{width}{'-dark' if is_dark else ''}.png"))
                 self.assertEqual(self.complaints(), [])
+                self.assertEqual(self.browser.barriers(AXE), [])
                 self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
                 self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('input, select, textarea')].filter(e => !(e.getAttribute('aria-label') || e.labels.length)).length"), 0)
                 self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, h1').length"), 1)
@@ -456,7 +458,7 @@ class Pages(WithServer):
                  ".map(e => e.querySelector('input'))[1]")
         self.browser.evaluate(f"{{ const field = {field}; field.value = '3'; field.dispatchEvent(new Event('input')); }}")
         self.press("Add the key to /training")
-        self.press("Show the file")
+        self.press("Show the JSON file")
         sent = json.loads(self.browser.evaluate("document.querySelector('textarea').value"))
         self.assertEqual(sent["cluster"]["groups"][1]["count"], 3)
         added = [key for key in sent["training"] if key not in ("strategy", "steps")]
@@ -475,7 +477,7 @@ class Pages(WithServer):
 
     def test_what_is_wrong_in_a_form_is_said(self):
         self.open("/#edit/four.json", "document.querySelector('.field')")
-        self.press("Show the file")
+        self.press("Show the JSON file")
         self.browser.evaluate("{ const text = document.querySelector('textarea'); text.value = text.value.replace('\"steps\"', '\"stesp\"'); }")
         self.press("Check the scenario")
         self.until("document.querySelector('.said.wrong')")

@@ -173,7 +173,7 @@ async function showForm(path) {
     if (isRaw) { value = parseCommented(raw.value); fillForm(); place.hidden = false; raw.hidden = true; }
     press(false);
   });
-  const asText = action('JSON', 'Show the file', () => { place.hidden = true; raw.hidden = false; press(true); });
+  const asText = action('JSON', 'Show the JSON file', () => { place.hidden = true; raw.hidden = false; press(true); });
   const press = now => { isRaw = now; asForm.setAttribute('aria-pressed', !now); asText.setAttribute('aria-pressed', now); };
   raw.addEventListener('input', () => { said.textContent = ''; });
   const stem = (path || 'my-run').replace(/\/scenario\.json$/, '').replace(/\.json$/, '').split('/').pop().replace(/[^A-Za-z0-9._-]/g, '-');

@@ -21,6 +21,7 @@ TEST_CASE("remaining prints the simulated time beside the controller's, and writ
     CHECK_MESSAGE(outcome.out.find(text) != std::string::npos, text);
   const std::string json = rehearse_with(command + " --json -o " + folder.path.string()).out;
   CHECK(json == read_file(folder / "remaining.json", kMiB));
+  CHECK(read_file(folder / "remaining.html", 4 * kMiB).find("The training takes another") != std::string::npos);
   const Json prediction = parse_json(json, "r");
   CHECK(prediction["remaining_time_s"] > 1700);
   CHECK(prediction["remaining_time_s"] < 1900);

@@ -63,7 +63,7 @@ Json run(const Json& scenario, bool is_exact = false) {
                 {"revocations", what.revocations},
                 {"stopped", what.stopped.value()},
                 {"lost_bytes", record.lost.value()},
-                {"cost", summary.cost_usd ? Json(*summary.cost_usd) : Json(nullptr)},
+                {"cost", summary.cost ? Json(summary.cost->usd) : Json(nullptr)},
                 {"rentals", rentals},
                 {"steps_per_s", summary.steps_per_s},
                 {"steps", record.recorder.steps.size()}};

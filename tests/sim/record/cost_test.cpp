@@ -85,7 +85,10 @@ TEST_CASE("tokens per second and utilization follow from the samples, those of s
   // Half as many tokens of a sample are fewer than half of its FLOPs, as attention goes by their square.
   CHECK(figure(summary, "mfu") > 0);
   CHECK(figure(summary, "mfu") < 1);
-  const Json stated = summarized(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
+  Json of_a_batch = timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}});
+  of_a_batch["workload"]["model"]["structure"]["batch"] = 32;
+  of_a_batch["workload"]["batch_per_worker"] = 32;
+  const Json stated = summarized(of_a_batch);
   CHECK(stated["tokens_per_s"].is_null());
   CHECK(stated["mfu"].is_null());
   CHECK(stated["usd_per_million_samples"].is_null());
