@@ -6,6 +6,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/kernels/fft_convolution.hpp"
 #include "sim/scenario/step_time.hpp"
