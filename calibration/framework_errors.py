@@ -31,6 +31,7 @@ FRAMEWORKS = {
     "nanotron": Source([("nanotron-ultrascale", "model")], ["H100"], "3200Gbps", "3200Gbps"),
     "Megatron-DeepSpeed": Source([("vtrain-a100-megatron", "hidden"), ("vtrain-a100-megatron-one-machine", "hidden"),
                                   ("bigscience-bloom", "hidden")], ["A100 80GB"], "80Gbps", "800Gbps"),
+    "Megatron-DeepSpeed, launches that block": Source([("bigscience-bloom", "hidden")], ["A100 80GB"], "56Gbps", "80Gbps"),
     "InternEvo": Source([("internevo", "table")], ["A100 80GB"], "400Gbps", "400Gbps"),
     "llm-foundry": Source([("llm-foundry-fsdp", "model")], ["A100", "A100 80GB", "H100"], "1600Gbps", "3200Gbps"),
 }

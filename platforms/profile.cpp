@@ -99,6 +99,8 @@ FrameworkMemory read_framework_memory(const JsonReader& json) {
                          .kept_split_activations = json.maybe<double>("kept_split_activations"),
                          .kept_gathered = json.optional<double>("kept_gathered", 0),
                          .gradient_temporaries = json.optional<double>("gradient_temporaries", 0),
+                         .gradient_buffers = json.optional<double>("gradient_buffers", 0),
+                         .loss_in_place = json.optional<bool>("loss_in_place", false),
                          .held = json.optional<Bytes>("held", Bytes{})};
   json.expect(memory.kept_activations >= 0.1 && memory.kept_activations <= 10, "kept_activations",
               "a factor of 0.1 to 10");
@@ -106,6 +108,8 @@ FrameworkMemory read_framework_memory(const JsonReader& json) {
     json.expect(*kept >= 0.1 && *kept <= 10, "kept_split_activations", "a factor of 0.1 to 10");
   json.expect(memory.kept_gathered >= 0 && memory.kept_gathered <= 1, "kept_gathered", "a share from 0 to 1");
   json.expect(memory.gradient_temporaries >= 0 && memory.gradient_temporaries <= 100, "gradient_temporaries",
+              "0 to 100 bytes of a parameter");
+  json.expect(memory.gradient_buffers >= 0 && memory.gradient_buffers <= 100, "gradient_buffers",
               "0 to 100 bytes of a parameter");
   json.expect(memory.held >= Bytes{} && memory.held <= Bytes{std::int64_t{1} << 40}, "held", "at most 1TiB");
   json.reject_unknown_keys();
@@ -132,6 +136,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   Framework framework = otherwise != nullptr ? *otherwise : usual_framework();
   framework.dispatch = json.optional<Seconds>("dispatch", framework.dispatch);
   framework.step_overhead = json.optional<Seconds>("step_overhead", framework.step_overhead);
+  framework.waits_for_kernels = json.optional<bool>("waits_for_kernels", framework.waits_for_kernels);
   framework.kernel_overhead = json.optional<Seconds>("kernel_overhead", framework.kernel_overhead);
   framework.update_dispatch =
       json.optional<Seconds>("update_dispatch", otherwise != nullptr ? otherwise->update_dispatch : framework.dispatch);

@@ -59,7 +59,13 @@ struct FrameworkMemory {
   /// is kept, instead of being gathered again.
   double kept_gathered = 0;
   double gradient_temporaries = 0;  // bytes of a parameter, beside a product that computes a weight's gradient
-  Bytes held{};                     // all the time: workspaces of libraries, buffers
+  /// Bytes of a parameter: a buffer for each shape of weights, which stays: where products add gradients up themselves, what autograd
+  /// is given instead of them. Source: Transformer Engine, get_dummy_wgrad() in pytorch/module/base.py.
+  double gradient_buffers = 0;
+  /// The gradient of a loss that is computed of 16-bit logits is written over them. Source: Transformer Engine,
+  /// cross_entropy_backward() in pytorch/triton/cross_entropy.py.
+  bool loss_in_place = false;
+  Bytes held{};  // all the time: workspaces of libraries, buffers
 };
 
 /// How far steps with a framework's values were off that had not been fitted to them.
@@ -76,7 +82,10 @@ struct FrameworkErrors {
 
 /// What a framework, or a recipe for one, adds to the kernels of a profile that has times of kernels (`Profile::kernels`).
 struct Framework {
-  Seconds dispatch{};         // host time per kernel before the GPU may start it; the host may run ahead of the GPU
+  Seconds dispatch{};  // host time per kernel before the GPU may start it; the host may run ahead of the GPU
+  /// The host waits for the end of each kernel before it prepares the next one, so that the GPU idles for the time of each
+  /// dispatch. Source: CUDA C++ Programming Guide, CUDA_LAUNCH_BLOCKING.
+  bool waits_for_kernels = false;
   Seconds step_overhead{};    // as that of HostParameters
   Seconds kernel_overhead{};  // most that a kernel takes besides its work where it is launched before the last one ends
   double composition = 1;     // elementary kernels of a layer normalisation, dropout or GELU; 1: it has one for each

@@ -315,6 +315,7 @@ constexpr std::string_view kProfileCompute = R"json({
     "frameworks": { "type": "object", "description": "with kernels: what a framework adds, by a part of the workload's label, the longest, or otherwise, which also has what another leaves out", "additionalProperties": {
       "type": "object", "additionalProperties": false, "properties": {
         "dispatch": { "$ref": "#/$defs/time", "default": "6us", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time", "default": "1ms" },
+        "waits_for_kernels": { "type": "boolean", "default": false, "description": "the host waits for the end of each kernel before it prepares the next one, as with CUDA_LAUNCH_BLOCKING=1" },
         "kernel_overhead": { "$ref": "#/$defs/time", "default": "2us", "description": "at most, besides a kernel's work" },
         "composition": { "type": "number", "minimum": 1, "maximum": 100, "default": 1, "description": "elementary kernels of a layer normalisation, dropout or GELU" },
         "tf32": { "type": "boolean", "default": false, "description": "products and convolutions in fp32 on matrix units, where the GPU has such" },
@@ -334,6 +335,8 @@ constexpr std::string_view kProfileCompute = R"json({
           "kept_split_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "description": "the same where workers hold layers together; default: as otherwise" },
           "kept_gathered": { "type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "with sequence parallelism: share of what is gathered before products that is kept, instead of being gathered again" },
           "gradient_temporaries": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter, beside a product that computes a weight's gradient" },
+          "gradient_buffers": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter: a buffer for each shape of weights, which stays, as autograd is given it for a gradient that a product has added up itself" },
+          "loss_in_place": { "type": "boolean", "default": false, "description": "the gradient of a loss of 16-bit logits (fused_loss) is written over them" },
           "held": { "$ref": "#/$defs/size", "default": "0B", "description": "all the time: workspaces, buffers" } } },
         "attention_rate": { "type": "number", "minimum": 0.01, "maximum": 10, "default": 1, "description": "of fused attention, by that of FlashAttention-2; no faster than kernels made for the GPU's architecture" },
         "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },

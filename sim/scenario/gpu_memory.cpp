@@ -151,6 +151,7 @@ WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
       workload_{scenario.workload_of(group)},
       framework_{scenario.profile.framework(scenario.framework).memory} {
   if (scenario.model.again != Recomputation{}) framework_.kept_gathered = 0;
+  if (!scenario.model.has_fused_loss) framework_.loss_in_place = false;
   if (scenario.training.strategy.kind->pipeline() != nullptr) stages_ = cut_into_stages(scenario);
 }
 
@@ -179,6 +180,7 @@ GpuMemory WorkerMemory::of(int stage) const {
                    : kWholeModel,
            own);
   if (stage == 0) memory.input = workload_.input_bytes;
+  memory.gradients += gradient_buffers(workload_, own, framework_.gradient_buffers);
   if (stages_) {
     if (!memory.moment.op.empty()) memory.moment.stage = stage;
     add_states(memory, scenario_, *group_.accelerator, stages_->parameters[static_cast<std::size_t>(stage)]);

@@ -43,9 +43,9 @@ inline constexpr int kNcclChannels = 24;
 /// pass reads, while they are passed on; temporaries of the update; and UncountedMemory, which is not there with every
 /// framework and setting.
 struct GpuMemory {
-  Bytes context{};  // the driver's, memory_reserved of the GPU, and FrameworkMemory::held
-  Bytes weights{};  // as they are stored, and as kernels read them if that is otherwise
-  Bytes gradients{};
+  Bytes context{};    // the driver's, memory_reserved of the GPU, and FrameworkMemory::held
+  Bytes weights{};    // as they are stored, and as kernels read them if that is otherwise
+  Bytes gradients{};  // and FrameworkMemory::gradient_buffers
   Bytes optimizer{};  // master weights and moments; none where servers update
   /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as
   /// one is in use or gathered ahead; at most the model.

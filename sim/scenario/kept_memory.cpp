@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace rehearse {
@@ -78,10 +79,13 @@ class ChunkChanges {
     for (const auto& [part, span] : ran) add(span.first, span.second, {.activations = graph_[at(part)].kept_again});
   }
 
-  void add_logits(Bytes bytes, const std::vector<int>& readers_of_loss) {
+  void add_logits(Bytes bytes, bool is_in_place, const std::vector<int>& readers_of_loss) {
     const auto is_loss = [&](int v) { return graph_[at(v)].kind == OperatorKind::kSoftmaxLoss; };
     const auto first = std::ranges::find_if(forward_, is_loss);
     if (first == forward_.end()) return;
+    if (is_in_place)
+      for (const int v : forward_)
+        if (is_loss(v)) bytes -= graph_[at(v)].bytes_written;
     int last = forward_.back();
     for (const int reader : readers_of_loss)
       if (std::ranges::find(backward_, reader) != backward_.end()) last = later(last, reader);
@@ -124,9 +128,22 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
     if (framework.gradient_temporaries > 0) chunk.add_gradient_temporaries(workload, framework.gradient_temporaries);
     chunk.add_output_gradients();
     chunk.add_parts();
-    chunk.add_logits(workload.logits_bytes, readers_of_loss);
+    chunk.add_logits(workload.logits_bytes, framework.loss_in_place, readers_of_loss);
   }
   return changes;
+}
+
+Bytes gradient_buffers(const Workload& workload, const PassOperators& operators, double bytes_of_parameter) {
+  std::set<std::pair<double, double>> shapes;
+  double scalars = 0;
+  for (const auto& of_chunk : operators)
+    for (const auto& of_pass : of_chunk)
+      for (const int v : of_pass) {
+        const Operator& op = workload.graph[at(v)];
+        if (op.phase != Phase::kBackwardWeights || op.matrix.reduction == 0) continue;
+        if (shapes.emplace(op.matrix.rows, op.matrix.columns).second) scalars += op.matrix.rows * op.matrix.columns;
+      }
+  return Bytes{std::llround(scalars * bytes_of_parameter)};
 }
 
 PassOperators pass_operators(const OperatorGraph& graph) {

@@ -43,7 +43,8 @@ std::vector<bool> are_of_weights(const OperatorGraph& graph);
 ///   activations        from the forward operator that keeps them to the last one of its backward pass
 ///   what is computed   from the first operator of its part that runs again to the last one of the part's backward pass
 ///     again
-///   logits             from the first loss to the last operator that reads a loss
+///   logits             from the first loss to the last operator that reads a loss; without their gradient where it is written
+///                      over them
 struct KeptChanges {
   std::vector<KeptBytes> taken, given_back;
 };
@@ -51,6 +52,11 @@ struct KeptChanges {
 /// gradients.
 KeptChanges kept_changes(const Workload& workload, const PassOperators& operators,
                          const FrameworkMemory& framework = {}, int split = 1);
+
+/// FrameworkMemory::gradient_buffers of these operators:
+///   sum over shapes of weights of rows x columns x bytes_of_parameter
+/// Weights of one shape share a buffer, those of experts among them.
+Bytes gradient_buffers(const Workload& workload, const PassOperators& operators, double bytes_of_parameter);
 
 /// When a stage keeps the most.
 struct FullestMoment {

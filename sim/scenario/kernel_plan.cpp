@@ -295,11 +295,13 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.step_overhead += plan.host_copies;
   }
   std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
+  Seconds awaited_launches{};  // of collectives, where the host waits for each of them: before the next kernel
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& op = workload.graph[vertex];
     if (op.phase == Phase::kUpdate) continue;
     if (op.exchange) {
-      const Seconds dispatch = op.is_further_part ? Seconds{} : setting.framework.collective_dispatch;
+      Seconds dispatch = op.is_further_part ? Seconds{} : setting.framework.collective_dispatch;
+      if (setting.framework.waits_for_kernels) awaited_launches += std::exchange(dispatch, {});
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), dispatch));
       continue;
     }
@@ -309,17 +311,18 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     time.total += sums.total;
     time.memory += sums.memory;
     time.launch += sums.launch;
+    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast && !op.is_further_part;
+    Seconds dispatch =
+        is_dispatched ? (kernels_of(op, setting) + sums.kernels) * setting.framework.dispatch : Seconds{};
+    if (setting.framework.waits_for_kernels) {
+      const Seconds idle = std::exchange(dispatch, {}) + std::exchange(awaited_launches, {});
+      time.total += idle;
+      time.launch += idle;
+    }
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast && !op.is_further_part;
-    plan.kernels.push_back(
-        {static_cast<int>(vertex),
-         time,
-         is_dispatched ? (kernels_of(op, setting) + sums.kernels) * setting.framework.dispatch : Seconds{},
-         op.reads_variables,
-         op.produces_gradients,
-         {}});
+    plan.kernels.push_back({static_cast<int>(vertex), time, dispatch, op.reads_variables, op.produces_gradients, {}});
   }
   return plan;
 }

@@ -107,6 +107,45 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a gradient that is written over the logits takes no room of its own, where their loss is fused") {
+  Json json = transformer("none");
+  json["workload"]["precision"] = "fp16";
+  const auto logits = [&](bool is_fused, bool is_in_place) {
+    json["workload"]["fused_loss"] = is_fused;
+    Scenario scenario = test::resolved(json);
+    Framework framework;
+    framework.memory.loss_in_place = is_in_place;
+    scenario.profile.frameworks["otherwise"] = framework;
+    return gpu_memory(scenario, scenario.first_workers()).logits;
+  };
+  const Bytes each =
+      test::resolved(json).workload.batch * Bytes{std::int64_t{64} * 256 * 2};  // positions, words, 16 bits
+  CHECK(logits(true, false) == 2 * each);
+  CHECK(logits(true, true) == each);
+  CHECK(logits(false, true) == logits(false, false));  // reads a copy in fp32
+}
+
+TEST_CASE("weights of one shape share a buffer for gradients that their products have added up") {
+  const auto buffers = [](int layers) {
+    Json json = transformer("none", 512);
+    json["workload"]["model"]["structure"]["layers"] = layers;
+    const Scenario scenario = test::resolved(json);
+    return gradient_buffers(scenario.workload, pass_operators(scenario.workload.graph), 2);
+  };
+  CHECK(buffers(4) == buffers(1));
+  // Queries, keys, values and outputs are alike; feed-forward layers each way; logits.
+  CHECK(buffers(1).value() == 2 * (64 * 64 + 2 * 64 * 256 + 64 * 512));
+
+  Scenario scenario = test::resolved(transformer("none", 512));
+  const GpuMemory without = gpu_memory(scenario, scenario.first_workers());
+  Framework framework;
+  framework.memory.gradient_buffers = 2;
+  scenario.profile.frameworks["otherwise"] = framework;
+  const GpuMemory with = gpu_memory(scenario, scenario.first_workers());
+  CHECK(with.gradients - without.gradients == buffers(4));
+  CHECK(with.total() - without.total() == buffers(4));
+}
+
 TEST_CASE("the fullest moment is the loss, or the backward pass of a layer that is computed again") {
   const auto peak = [](const Json& json) {
     const Scenario scenario = test::resolved(json);

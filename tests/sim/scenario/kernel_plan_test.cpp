@@ -6,6 +6,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/kernels/fft_convolution.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -256,6 +257,34 @@ TEST_CASE("a plan has the sum of its kernels, the framework's dispatch, and meas
   const auto dispatched = static_cast<double>(slow.kernels.size() - 1);
   CHECK(end_of_kernels(slow).value() ==
         doctest::Approx(dispatched + slow.kernels.back().time.total.value()).epsilon(1e-9));
+}
+
+TEST_CASE("a host that waits for each kernel has the GPU idle for each dispatch, that of collectives among them") {
+  Workload workload = two_layers();
+  KernelSetting setting = round_numbers();
+  setting.framework.collective_dispatch = 20.0_us;
+  workload.graph[1].exchange = TensorExchange{CollectiveKind::kAllReduce, 1_MB};
+  const ComputePlan ahead = plan_kernels(workload, setting);
+  setting.framework.waits_for_kernels = true;
+  const ComputePlan waits = plan_kernels(workload, setting);
+  REQUIRE(waits.kernels.size() == ahead.kernels.size());
+  Seconds collectives{}, dispatches{};
+  for (std::size_t i = 0; i < ahead.kernels.size(); ++i) {
+    const PlannedKernel &before = ahead.kernels[i], &now = waits.kernels[i];
+    CAPTURE(i);
+    CHECK(now.dispatch == Seconds{});
+    CHECK(now.time.memory == before.time.memory);
+    dispatches += before.dispatch;
+    if (before.exchange) {
+      collectives += before.dispatch;
+      continue;
+    }
+    CHECK((now.time.total - before.time.total).value() ==
+          doctest::Approx((before.dispatch + std::exchange(collectives, {})).value()).epsilon(1e-9));
+    CHECK((now.time.launch - before.time.launch).value() ==
+          doctest::Approx((now.time.total - before.time.total).value()).epsilon(1e-9));
+  }
+  CHECK((waits.gpu_time - ahead.gpu_time).value() == doctest::Approx(dispatches.value()).epsilon(1e-9));
 }
 
 TEST_CASE("what a framework composes of elementary kernels takes as many passes over memory, and dispatches") {
