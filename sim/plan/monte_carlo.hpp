@@ -105,6 +105,9 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
 /// besides. None where the profile does not know.
 std::optional<std::string> remark_on_speeds(const Scenario& scenario);
 
+/// That providers bill more than half of the runs for longer than they take; none if they do not.
+std::optional<std::string> remark_on_billing(const Scenario& scenario, const MonteCarlo& result);
+
 /// Percentiles over all runs; one that is not finished takes for ever, and costs without end.
 struct RunPercentiles {
   double p5 = 0, p50 = 0, p95 = 0;

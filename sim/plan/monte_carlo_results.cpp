@@ -13,6 +13,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/plan/monte_carlo.hpp"
+#include "sim/record/cost.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -154,6 +155,16 @@ std::optional<std::string> remark_on_speeds(const Scenario& scenario) {
          "speed of "
          "each set of machines may besides be " +
          std::string{factors.data()} + " times what is simulated (90 %)";
+}
+
+std::optional<std::string> remark_on_billing(const Scenario& scenario, const MonteCarlo& result) {
+  Seconds least{};
+  for (const Group& group : scenario.groups) {
+    const BillingRule& rule = group.instance.billing_rule();
+    least = std::max({least, rule.minimum, rule.granularity});
+  }
+  if (!cost_percentiles(result) || time_percentiles(result).p50 >= least.value()) return {};
+  return "costs are mostly for time that is billed beyond the runs: " + billing_text(scenario);
 }
 
 double probability_by(const MonteCarlo& result, Seconds deadline) {

@@ -203,6 +203,15 @@ TEST_CASE("the probability of being in time is a share of the runs, and cost per
   CHECK(cost_percentiles(result)->p50 == doctest::Approx((costs[19] + costs[20]) / 2).epsilon(1e-12));
 }
 
+TEST_CASE("runs that are shorter than what a provider bills at least say so, others do not") {
+  for (const auto& [provider, steps, is_said] :
+       {std::tuple{"aws", 100, true}, {"own", 100, false}, {"aws", 200'000, false}}) {
+    Json scenario = revocable(ring(4, steps), "100000s");
+    scenario["cluster"]["groups"][0]["instance"]["provider"] = provider;
+    CHECK(remark_on_billing(test::resolved(scenario), runs_of(scenario, 3)).has_value() == is_said);
+  }
+}
+
 TEST_CASE("more revocations take longer") {
   double before = 0;
   for (const char* mean : {"10000s", "300s", "60s"}) {
