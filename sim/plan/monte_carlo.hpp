@@ -104,6 +104,8 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
 /// Percentiles and the probability of a deadline are of what happens to machines; how far the speed itself may be off comes
 /// besides. None where the profile does not know.
 std::optional<std::string> remark_on_speeds(const Scenario& scenario);
+/// That energy is of one run alone. None where the power of GPUs is not known, and so no run has any.
+std::optional<std::string> remark_on_energy(const Scenario& scenario);
 
 /// Percentiles over all runs; one that is not finished takes for ever, and costs without end.
 struct RunPercentiles {

@@ -14,6 +14,7 @@
 #include "sim/base/statistics.hpp"
 #include "sim/plan/monte_carlo.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -156,6 +157,11 @@ std::optional<std::string> remark_on_speeds(const Scenario& scenario) {
          std::string{factors.data()} + " times what is simulated (90 %)";
 }
 
+std::optional<std::string> remark_on_energy(const Scenario& scenario) {
+  if (!has_gpu_power(scenario)) return {};
+  return "energy is not computed of several runs: without --runs, simulate says what one run draws";
+}
+
 double probability_by(const MonteCarlo& result, Seconds deadline) {
   const auto in_time = std::count_if(result.runs.begin(), result.runs.end(), [&](const RunOutcome& run) {
     return run.is_finished && run.time_s <= deadline.value();
@@ -237,6 +243,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   }
   json["warnings"] = scenario.warnings;
   if (const auto remark = remark_on_speeds(scenario)) json["warnings"].push_back(*remark);
+  if (const auto remark = remark_on_energy(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
   return json;
 }

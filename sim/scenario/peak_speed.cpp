@@ -14,6 +14,7 @@ constexpr double kFewestOperations = 1 / 2.25;
 
 /// Of the whole model, as one GPU computes it that could hold it.
 double operations_of_sample(const Scenario& scenario) {
+  if (std::holds_alternative<TimedLayers>(scenario.model.structure)) return 0;  // none is stated, of one batch alone
   ModelDescription whole = scenario.model;
   whole.split = {};
   whole.context = {};
