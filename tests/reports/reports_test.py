@@ -388,6 +388,12 @@ class WordsThatAreNotLeftOut(unittest.TestCase):
         self.assertRegex(done.stderr, r"in the median 9\d\d\.?\d* times iteration_time_s as simulated: another unit")
         self.assertIn("another unit", json.dumps(json.loads(done.stdout)["notes"]))
 
+    def test_epochs_of_a_search_need_the_size_of_the_data_set(self):
+        done = run("provision", "--model", "resnet50", "--epochs", "2", "--set", "/workload/samples_per_epoch=1000000", "--gpus", "2",
+                   "--instance", "p3.2xlarge")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("samples_per_epoch", done.stderr)
+
     def test_own_layers_have_no_peak(self):
         """horovod/horovod#779 with the report's own step, of 256 samples."""
         done = run("diagnose", "hvd779_own.json", "--measured-samples-per-s", "89783", "--json")
