@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "calibration/detail/covariance_components.hpp"
 #include "calibration/detail/fit_record.hpp"
@@ -99,6 +100,7 @@ class Fitter {
       minimum.residuals += residuals_of_all({minimum.at}, rows_that(use), false).front();
     Fit fit;
     fit.rows = static_cast<std::size_t>(counts_.sum()) - static_cast<std::size_t>(values_.priors());
+    fit.warnings = unlikely_studies_;
     describe_values(fit, minimum);
     for (std::size_t s = 0; s < studies_.size(); ++s) {
       fit.validation.push_back(validation_rows(s, minimum.residuals));
@@ -122,11 +124,24 @@ class Fitter {
     if (values_.size() == 0)
       return {values_.start(), Eigen::VectorXd::Zero(counts_.size()), Eigen::MatrixXd::Zero(counts_.size(), 0)};
     return minimize(
-        [this](const std::vector<Eigen::VectorXd>& points) {
-          return residuals_of_all(points, rows_that(RowUse::kFitted));
+        [this, is_at_start = true](const std::vector<Eigen::VectorXd>& points) mutable {
+          auto there = residuals_of_all(points, rows_that(RowUse::kFitted));
+          if (std::exchange(is_at_start, false)) note_unlikely_studies(there.front());
+          return there;
         },
         values_.start(), counts_, values_.bounds(), options_.most_steps,
         [this](const Eigen::VectorXd& there) { progress("fit: " + describe(there)); });
+  }
+
+  /// By the profile that the fit starts from.
+  void note_unlikely_studies(const Eigen::VectorXd& of_rows) {
+    for (std::size_t s = 0; s < studies_.size(); ++s) {
+      std::vector<ValidationRow> fitted;
+      const std::vector<ValidationRow> all = validation_rows(s, of_rows);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (studies_[s].rows[i].use == RowUse::kFitted) fitted.push_back(all[i]);
+      if (const auto remark = remark_on_scale(studies_[s], fitted)) unlikely_studies_.push_back(*remark);
+    }
   }
 
   const Study& study(std::size_t i) const { return studies_[simulator_.rows()[i].study]; }
@@ -276,6 +291,14 @@ class Fitter {
         fit.values[i].by_rows = text(i, by_rows[i]);
         fit.values[i].by_folds = text(i, by_folds[i]);
       }
+    }
+    constexpr double kAtBound = 1e-6;  // of logarithms
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const auto p = static_cast<Eigen::Index>(i);
+      const double low = minimum.at[p] - bounds.low[p], high = bounds.high[p] - minimum.at[p];
+      if (std::min(low, high) > kAtBound) continue;
+      fit.warnings.push_back(values_.pointer(i) + " ends at " + values_.text(i, minimum.at[p]) + ", the " +
+                             (low < high ? "least" : "most") + " that it may be: the rows would have it beyond");
     }
     for (const Confusion& confusion : find_confusions(minimum, counts_)) {
       const std::string& first = values_.pointer(confusion.first);
@@ -544,6 +567,7 @@ class Fitter {
   Json profile_;  // from which the fit starts
   FreeValues values_;
   Eigen::VectorXd counts_;  // [rows, then priors] 1 for those that satisfy their study's fit.where, and for priors
+  std::vector<std::string> unlikely_studies_;  // as remark_on_scale() says, before the fit
   std::string stage_;
 };
 

@@ -77,6 +77,14 @@ std::string other_than_simulated(const StudyRow& row, const std::string& file_na
   } catch (const InputError&) { return {}; }  // told where the row is simulated
 }
 
+/// The column with names of GPUs: what the format says, or in a table of the user's own one that is called so.
+std::string gpu_column_of(const Study& study) {
+  if (!study.gpu_column.empty() || !study.table) return study.gpu_column;
+  for (const char* name : {"gpu", "GPU", "gpu_name", "gpu_type", "accelerator", "device"})
+    if (study.table->has_column(name)) return name;
+  return {};
+}
+
 }  // namespace
 
 bool is_same_gpu_model(std::string_view device, std::string_view accelerator) {
@@ -85,12 +93,18 @@ bool is_same_gpu_model(std::string_view device, std::string_view accelerator) {
 }
 
 std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& catalog) {
-  if (study.gpu_column.empty()) return {};
+  const std::string column = gpu_column_of(study);
+  if (column.empty()) return {};
+  const std::vector<std::string> known = catalog.accelerator_names();
+  const auto is_gpu = [&](const std::string& device) {
+    return !study.gpu_column.empty() ||
+           std::ranges::any_of(known, [&](const std::string& name) { return is_same_gpu_model(device, name); });
+  };
   std::vector<std::string> remarks;
   std::set<std::string> seen;
   for (const StudyRow& row : study.rows) {
-    const std::string device{row.row.text(study.gpu_column)};
-    if (device.empty() || row.scenario.empty() || !seen.insert(device).second) continue;
+    const std::string device{row.row.text(column)};
+    if (device.empty() || !is_gpu(device) || row.scenario.empty() || !seen.insert(device).second) continue;
     std::set<std::string> simulated;
     try {
       for (const Group& group : read_row(row, study.file_name, catalog).groups)

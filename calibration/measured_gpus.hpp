@@ -15,7 +15,8 @@ namespace rehearse {
 /// names have one with.
 bool is_same_gpu_model(std::string_view device, std::string_view accelerator);
 
-/// A line for each GPU that the study's column of devices names and the scenarios of its rows do not have.
+/// A line for each GPU that the study's column of devices names and the scenarios of its rows do not have. In a table without one
+/// a column called gpu, gpu_name, gpu_type, accelerator or device stands for it, as far as it has GPUs of the catalog.
 std::vector<std::string> other_gpu_remarks(const Study& study, const Catalog& catalog);
 
 /// Leaves out the rows of a listing of collectives (Measurements::is_of_collectives) that are of another collective, or of

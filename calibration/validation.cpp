@@ -4,11 +4,13 @@
 #include <array>
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "calibration/metric.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace rehearse {
@@ -105,6 +107,26 @@ std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Stud
                               }));
   }
   return statistics;
+}
+
+std::optional<std::string> remark_on_scale(const std::string& what, const std::string& metric,
+                                           const std::vector<double>& ratios) {
+  constexpr double kAnotherUnit = 5;  // bits for bytes are 8
+  if (ratios.empty()) return {};
+  const double ratio = percentile(ratios, 50);
+  if (ratio <= kAnotherUnit && ratio >= 1 / kAnotherUnit) return {};
+  std::array<char, 32> times{};
+  std::snprintf(times.data(), times.size(), "%.4g", ratio);
+  return what + " is in the median " + times.data() + " times " + metric +
+         " as simulated: another unit than the metric's (ms for s, bits for bytes, one GPU for all), or not of these "
+         "machines; a fit takes that up in its values";
+}
+
+std::optional<std::string> remark_on_scale(const Study& study, const std::vector<ValidationRow>& rows) {
+  std::vector<double> ratios;
+  for (const ValidationRow& row : rows)
+    if (row.simulated && *row.simulated > 0 && row.measured > 0) ratios.push_back(row.measured / *row.simulated);
+  return remark_on_scale(study.name + ": column " + in_quotes(study.target_column), study.metric, ratios);
 }
 
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed) {

@@ -89,6 +89,13 @@ ErrorStatistics error_statistics(const Study& study, const std::vector<Validatio
 std::vector<std::pair<std::string, ErrorStatistics>> group_statistics(const Study& study,
                                                                       const std::vector<ValidationRow>& rows);
 
+/// Measured values that are in the median more than five times as large as simulated ones, or less than a fifth, are hardly in
+/// the unit of the study's metric, or hardly of its scenario: says so, and by how much. None where they are nearer.
+std::optional<std::string> remark_on_scale(const Study& study, const std::vector<ValidationRow>& rows);
+/// The same of ratios of measured to simulated values of `metric`; `what` was measured: "runs.csv: samples_per_s".
+std::optional<std::string> remark_on_scale(const std::string& what, const std::string& metric,
+                                           const std::vector<double>& ratios);
+
 /// Saturation point of one curve; `x` in workers, at least one point with x <= 2. Zero if there is none.
 double saturation_workers(const std::vector<double>& x, const std::vector<double>& speed);
 

@@ -19,7 +19,8 @@ constexpr Bytes kLargest{std::int64_t{1} << 40};
 TimedLayers read_collective(const JsonReader& json) {
   const auto bytes = json.required<std::int64_t>("bytes");
   json.expect(bytes >= 1 && bytes <= kLargest.value(), "bytes", "1 to 1099511627776 bytes");
-  TimedLayers timed{.batch = 1, .layers = {{.name = "tensor", .gradient = Bytes{bytes}}}};
+  // No training: there is neither a host's work nor an update.
+  TimedLayers timed{.batch = 1, .layers = {{.name = "tensor", .gradient = Bytes{bytes}}}, .is_whole_step = true};
   if (json.has("operation")) timed.operation = read_collective_kind(json, "operation");
   return timed;
 }

@@ -37,7 +37,7 @@ TimedLayers read_timed_layers(const JsonReader& json);
 Json timed_layers_json(const TimedLayers& timed);
 
 /// { "bytes": 1048576, "operation": "all_gather" }: nothing but one tensor to exchange, as benchmarks of collectives do; one
-/// layer, whose kernels take no time. Another operation than an all-reduce has a time of its own and is in no training.
+/// layer, whose kernels take no time, and neither host nor update. Another operation than an all-reduce has a time of its own and is in no training.
 TimedLayers read_collective(const JsonReader& json);
 
 /// One kernel per layer and direction, whose durations override the kernel-time model. Throws InputError, starting with

@@ -133,7 +133,8 @@ void print(const Diagnosis& diagnosis) {
 constexpr std::array kFindings{Named{"something else slows it", Finding::kSlower},
                                Named{"the simulation explains it", Finding::kExplained},
                                Named{"the interval holds it, but it may be something else", Finding::kUndecided},
-                               Named{"the simulation is too slow", Finding::kFaster}};
+                               Named{"the simulation is too slow", Finding::kFaster},
+                               Named{"the measurement is hardly of this scenario", Finding::kImplausible}};
 
 /// What was measured beside the parts of the simulated step, what may explain the gap, and remedies with gain and cost.
 Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {

@@ -289,6 +289,11 @@ int run(const FitCommand& command) {
   for (const Predicted& one : predicted)
     for (const std::string& warning : one.warnings)
       if (said.insert(warning).second) print_warnings(std::array{warning}, command.common.is_quiet);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < runs.runs.size(); ++i)
+    if (fit.before[i] > 0) ratios.push_back(runs.runs[i].value / fit.before[i]);
+  if (const auto remark = remark_on_scale(runs.file + ": " + runs.metric, runs.metric, ratios))
+    print_warnings(std::array{*remark}, command.common.is_quiet);
   const FitResult result{runs, fit, predicted};
   if (command.common.output) write(command, scenario, catalog, fit, result);
   show(command.common, result.to_json(), [&] { result.print(); });

@@ -57,7 +57,8 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
     std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
                stdout);
     if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain)).c_str(), stdout);
-    for (const auto& remark : {remark_on_speeds(scenario), remark_on_unfinished(result), remark_on_billing(scenario, result)})
+    for (const auto& remark : {remark_on_speeds(scenario), remark_on_energy(scenario), remark_on_unfinished(result),
+                               remark_on_billing(scenario, result)})
       if (remark && !command.common.is_quiet) print_warning(*remark);
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;

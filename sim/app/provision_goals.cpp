@@ -189,6 +189,7 @@ void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machine
   Json& training = basis.scenario["training"];
   for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
     training.erase(key);
+  basis.scenario["workload"].erase("samples_per_epoch");  // the goal has the samples
   training["steps"] = 2;
   training["warmup_steps"] = 0;
   training["target"] = {{"samples", prepared.goal.samples}};

@@ -244,7 +244,7 @@ void print_verdict(const ReplayReport& report) {
     std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
   else
     std::printf(
-        "%s; good enough for those of the host, collectives, delays and all kernels alike (--scale kernels=X)\n",
+        "%s; good enough for those of the host, collectives, delays and all other kernels alike (--scale kernels=X)\n",
         warning.c_str());
 }
 

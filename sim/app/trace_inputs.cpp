@@ -68,9 +68,10 @@ std::optional<StepRange> read_steps(const std::string& text) {
 }
 
 void add_work_change(Options options, WorkChange& change) {
-  options.add_repeatable("--scale", change.factors, "WORK=X",
-                         "What if: times of this work are X times as long. WORK: host, kernels, or a class of kernels "
-                         "such as convolution or collective; repeatable");
+  options.add_repeatable(
+      "--scale", change.factors, "WORK=X",
+      "What if: times of this work are X times as long. WORK: host, kernels (all but collectives), or a "
+      "class of kernels such as convolution or collective; repeatable");
   options
       .add_option("--gpu", change.gpu,
                   "What if: the kernels run on this GPU of the catalog, each class as much faster as the memory or the "

@@ -304,7 +304,9 @@ Json ValidatedStudy::summary() const {
     if (peer.choices) errors["choices"] = to_json(*peer.choices);
     summary["peers"].push_back(std::move(errors));
   }
-  if (!study.remarks.empty()) summary["notes"] = study.remarks;
+  std::vector<std::string> remarks = study.remarks;
+  if (const auto remark = remark_on_scale(study, validation.rows)) remarks.push_back(*remark);
+  if (!remarks.empty()) summary["notes"] = remarks;
   summary["interpolates"] = accuracy.interpolates();
   return summary;
 }
@@ -414,6 +416,7 @@ int run(const ValidateCommand& command) {
   std::optional<FolderInParts> parts;  // a folder for each study, the table
   if (is_set && command.common.output) parts.emplace(*command.common.output);
   std::string notes;
+  std::vector<std::string> unlikely;
   Progress progress{"measured rows", command.common.is_quiet};
   for (const Study& study : studies) {
     if (is_set) progress.note(", " + study.name);
@@ -432,6 +435,7 @@ int run(const ValidateCommand& command) {
     if (!is_set) require_result(study, predictions, catalog);
     const ValidatedStudy validated = validate_study(study, predictions, catalog, asked, command.common);
     notes += validated.notes();
+    if (const auto remark = remark_on_scale(study, validated.validation.rows)) unlikely.push_back(*remark);
     if (command.common.output) validated.write(is_set ? *command.common.output / study.name : *command.common.output);
     if (!command.common.prints_json && !is_set) validated.print();
     summaries.push_back(validated.summary());
@@ -446,6 +450,7 @@ int run(const ValidateCommand& command) {
   }
   if (parts) parts->finish();
   progress.clear();
+  print_warnings(unlikely, command.common.is_quiet);
   if (command.common.prints_json)
     std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
   else if (is_set)

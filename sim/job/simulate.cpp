@@ -76,8 +76,8 @@ void check_rates(const Site& site) {
   const Scenario& scenario = site.scenario;
   const auto require = [&](BytesPerSecond rate, const std::string& place, const std::string& what) {
     if (!(rate >= BytesPerSecond{1} && rate <= BytesPerSecond{1e18}))
-      throw NoResultError{place + ": expected rates from 1Bps to 1e18Bps; found " + to_text(rate) + " of " + what +
-                          scenario.set_by};
+      throw InputError{place + ": expected rates from 1Bps to 1e18Bps; found " + to_text(rate) + " of " + what +
+                       scenario.set_by};
   };
   const auto place_of = [&](const TopologyLink& link) {
     return link.machine < 0 ? scenario.file_name + ": /cluster/network" : site.group(link.machine).place;

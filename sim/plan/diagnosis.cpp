@@ -82,7 +82,16 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
     case Finding::kFaster:
       return "the run is " + against_simulated(ratio) + ": profile " + in_quotes(profile) +
              " is too pessimistic for this software or hardware, and so are the parts of the step and the remedies "
-             "below; calibrate it with measurements of your own";
+             "below; calibrate it with measurements of your own, if the measurement is of this model, batch, precision "
+             "and "
+             "number of GPUs";
+    case Finding::kImplausible:
+      return "the run is " + against_simulated(ratio) + ", which is implausible: " +
+             (diagnosis.interval ? rounded(ratio / (diagnosis.interval->second / diagnosis.simulated.steps_per_s)) +
+                                       " times what the interval of 90 % allows. "
+                                 : "") +
+             "Measurement and scenario are hardly of the same training: check unit, model, size of a sample, batch, "
+             "precision and number of GPUs of both. Parts of the step and remedies below are the scenario's";
   }
   return {};
 }
@@ -420,10 +429,11 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});
   if (known) diagnosis.interval = {diagnosis.simulated.steps_per_s * low, diagnosis.simulated.steps_per_s * high};
   const bool is_near = std::abs(ratio - 1) <= kFlaggedShortfall;
-  diagnosis.finding = ratio < low    ? Finding::kSlower
-                      : ratio > high ? Finding::kFaster
-                      : is_near      ? Finding::kExplained
-                                     : Finding::kUndecided;
+  diagnosis.finding = ratio < low                         ? Finding::kSlower
+                      : ratio > kImplausiblyFaster * high ? Finding::kImplausible
+                      : ratio > high                      ? Finding::kFaster
+                      : is_near                           ? Finding::kExplained
+                                                          : Finding::kUndecided;
   if (ratio < 1 && (diagnosis.finding == Finding::kSlower || diagnosis.finding == Finding::kUndecided)) {
     Explanations search{scenario, diagnosis.simulated, ratio, knows_computation};
     total += search.most_simulations();
@@ -475,7 +485,7 @@ Json to_json(const Diagnosis& diagnosis) {
                             {"text", explanation.text},
                             {"strength", or_null(explanation.strength)},
                             {"explains", explanation.strength.has_value()}});
-  constexpr const char* kFindings[] = {"slower", "explained", "undecided", "faster"};
+  constexpr const char* kFindings[] = {"slower", "explained", "undecided", "faster", "implausible"};
   return {{"format", 1},
           {"measured_steps_per_s", diagnosis.measured},
           {"measured_samples_per_s", diagnosis.measured_samples_per_s},

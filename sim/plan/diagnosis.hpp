@@ -46,11 +46,15 @@ struct Explanation {
 };
 
 enum class Finding {
-  kSlower,     // than the simulation explains
-  kExplained,  // in the interval, and within kFlaggedShortfall of the simulated speed
-  kUndecided,  // in the interval alone: slower or faster by more than that
-  kFaster,
+  kSlower,       // than the simulation explains
+  kExplained,    // in the interval, and within kFlaggedShortfall of the simulated speed
+  kUndecided,    // in the interval alone: slower or faster by more than that
+  kFaster,       // than the interval holds
+  kImplausible,  // faster by more than kImplausiblyFaster beyond the interval
 };
+
+/// A speed so many times above the interval of 90 % is rather of another run than a fault of the profile.
+inline constexpr double kImplausiblyFaster = 2;
 
 struct Diagnosis {
   double measured = 0;  // steps/s

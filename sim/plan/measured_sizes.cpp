@@ -122,6 +122,8 @@ std::string compute_verdict_of(const SizesDiagnosis& diagnosis) {
   const auto& interval = diagnosis.compute_interval;
   if (interval && ratio >= interval->first && ratio <= interval->second)
     return text + ", which the simulation's interval of 90 % allows";
+  if (interval && ratio > kImplausiblyFaster * interval->second)
+    return text + ", which is implausible: measurement and scenario are hardly of the same model, batch and precision";
   return text + (ratio < 1 ? ": look at one GPU first (software, clock, input)" : ": the profile is too pessimistic");
 }
 
@@ -140,6 +142,10 @@ std::string scaling_verdict_of(const SizesDiagnosis& diagnosis) {
   const std::string both = of + ", simulated " + percent_text(*largest.simulated_efficiency);
   const double ratio = largest.measured_efficiency / *largest.simulated_efficiency;
   if (std::abs(ratio - 1) <= kFlaggedShortfall) return "scaling: as simulated: " + both;
+  // A GPU is not faster for being one of many.
+  if (largest.measured_efficiency > (1 + kFlaggedShortfall) * std::max(1.0, *largest.simulated_efficiency))
+    return "scaling: implausible: " + both +
+           "; the speeds are hardly of one training: check unit, model, batch, precision and number of GPUs of each";
   if (ratio > 1) return "scaling: better than simulated: " + both;
   int first = largest.measured.gpus;
   for (const SizeRow& row : rows)

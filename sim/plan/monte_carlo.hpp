@@ -104,6 +104,8 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
 /// Percentiles and the probability of a deadline are of what happens to machines; how far the speed itself may be off comes
 /// besides. None where the profile does not know.
 std::optional<std::string> remark_on_speeds(const Scenario& scenario);
+/// That energy is of one run alone. None where the power of GPUs is not known, and so no run has any.
+std::optional<std::string> remark_on_energy(const Scenario& scenario);
 
 /// That providers bill more than half of the runs for longer than they take; none if they do not.
 std::optional<std::string> remark_on_billing(const Scenario& scenario, const MonteCarlo& result);

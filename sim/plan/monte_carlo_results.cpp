@@ -15,6 +15,7 @@
 #include "sim/plan/monte_carlo.hpp"
 #include "sim/record/cost.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -167,6 +168,11 @@ std::optional<std::string> remark_on_billing(const Scenario& scenario, const Mon
   return "costs are mostly for time that is billed beyond the runs: " + billing_text(scenario);
 }
 
+std::optional<std::string> remark_on_energy(const Scenario& scenario) {
+  if (!has_gpu_power(scenario)) return {};
+  return "energy is not computed of several runs: without --runs, simulate says what one run draws";
+}
+
 double probability_by(const MonteCarlo& result, Seconds deadline) {
   const auto in_time = std::count_if(result.runs.begin(), result.runs.end(), [&](const RunOutcome& run) {
     return run.is_finished && run.time_s <= deadline.value();
@@ -248,6 +254,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   }
   json["warnings"] = scenario.warnings;
   if (const auto remark = remark_on_speeds(scenario)) json["warnings"].push_back(*remark);
+  if (const auto remark = remark_on_energy(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
   return json;
 }

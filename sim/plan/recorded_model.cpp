@@ -63,6 +63,11 @@ class StepModel {
     const std::vector<CompletedGradient> gradients = completed_gradients(model.remarks);
     step_dates_.backward = begin_of_backward(gradients.front().date);
     fill(model.layers, gradients);
+    if (gradients.back().date <= step_dates_.backward && model.layers.optimizer_time > Seconds{})
+      model.remarks.emplace_back(
+          "no backward pass is marked, as autograd does: what comes before the last exchange counts as forward pass, "
+          "what "
+          "comes after it as update, so that nothing hides the exchange in a simulation");
     remark(model.remarks);
     return model;
   }

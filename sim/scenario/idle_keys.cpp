@@ -91,6 +91,30 @@ std::vector<std::string> idle_prices(const Scenario& scenario) {
   return said;
 }
 
+/// A zone tells prices, and which machines are revoked together.
+std::vector<std::string> idle_zones(const Scenario& scenario) {
+  std::vector<std::string> said;
+  for (const Group& group : scenario.groups) {
+    if (group.zone == group.region || group.pool || group.replay || group.colocated_with >= 0) continue;
+    const bool is_spot = group.market == Market::kSpot;
+    const auto price = [&](const std::string& place) {
+      return scenario.costs.usd_per_hour(group.instance, is_spot, place, Seconds{}, Seconds{30 * 86400.0});
+    };
+    if (price(group.zone) != price(group.region)) continue;
+    said.push_back("\"zone\" of group " + in_quotes(group.name) + ", " + in_quotes(group.zone) +
+                   ", changes nothing: no price of " + in_quotes(group.instance.name) + " is that zone's own, and no " +
+                   "\"spot_pool\" takes its machines");
+  }
+  return said;
+}
+
+/// The size of the training set is for lengths in epochs.
+std::string idle_epoch(const JsonReader& root) {
+  if (!root.child("workload").has("samples_per_epoch") || root.child("training").has("epochs")) return {};
+  return "\"samples_per_epoch\" in the workload changes nothing: the length of the training is not stated in "
+         "\"epochs\"";
+}
+
 /// Energy is known where the power of every worker's GPU is.
 std::string idle_electricity(const JsonReader& root, const Scenario& scenario) {
   if (!root.child("cluster").has("electricity")) return {};
@@ -113,8 +137,9 @@ double bytes_of_servers(const Scenario& scenario) {
 std::vector<std::string> idle_keys(const JsonReader& root, const Scenario& scenario) {
   std::vector<std::string> said = idle_rules(root, scenario);
   for (std::string& sentence : idle_prices(scenario)) said.push_back(std::move(sentence));
+  for (std::string& sentence : idle_zones(scenario)) said.push_back(std::move(sentence));
   for (const std::string& sentence :
-       {idle_framework(scenario), idle_start(root, scenario), idle_electricity(root, scenario)})
+       {idle_framework(scenario), idle_start(root, scenario), idle_epoch(root), idle_electricity(root, scenario)})
     if (!sentence.empty()) said.push_back(sentence);
   return said;
 }

@@ -42,6 +42,16 @@ TEST_CASE("a fit finds the values with which its measurements were made") {
   CHECK(fitted["fit"]["values"].size() == 2);
   CHECK(fitted["fit"]["seen"]["accelerators"] == Json{"K80"});
   CHECK(fitted["host"]["dispatch"] == truth["host"]["dispatch"]);  // what is not free stays
+  for (const std::string& warning : fit.warnings) {
+    CHECK(warning.find("as simulated") == std::string::npos);
+    CHECK(warning.find("ends at") == std::string::npos);
+  }
+
+  // The same speeds in steps of a thousand seconds.
+  for (StudyRow& row : study.rows) row.measured /= 1000;
+  const Fit misread = fit_profile({study}, start, "start.json", catalog, {.most_steps = 2, .command = "test"});
+  REQUIRE_FALSE(misread.warnings.empty());
+  CHECK(misread.warnings.front().find("times steps_per_s as simulated") != std::string::npos);
 }
 
 namespace {
@@ -115,6 +125,9 @@ TEST_CASE("a fitted value stays within its limits") {
   const Fit fit = fit_profile({study}, truth, "truth.json", catalog, {});
   CHECK(fit.values[0].value == "0.55");
   CHECK(fit.values[0].interval.low == "0.55");
+  REQUIRE_FALSE(fit.warnings.empty());
+  CHECK(fit.warnings.front() ==
+        "/gpu/peak_efficiency/K80 ends at 0.55, the least that it may be: the rows would have it beyond");
 }
 
 TEST_CASE("values that the rows cannot tell apart, or do not depend on, are named") {

@@ -409,6 +409,19 @@ TEST_CASE("another GPU than the study's is said") {
                                  ": was measured on \"NVIDIA H100-SXM4-80GB\"; the study's scenario has A100 80GB"});
 }
 
+TEST_CASE("a table whose column of GPUs has others than the study's scenario says so") {
+  const test::TemporaryFolder folder;
+  const std::string study = source_folder() + "/scenarios/studies/own/step-times.json";  // of K80
+  const auto said = [&](const std::string& gpu) {
+    const auto file = folder.write(gpu + ".csv", "workers,batch,step_time_s,gpu\n1,128,0.2219," + gpu + "\n");
+    return other_gpu_remarks(load_studies(study, file).front(), test::shipped_catalog());
+  };
+  CHECK(said("Tesla K80").empty());
+  CHECK(said("first").empty());  // no GPU
+  REQUIRE(said("P100").size() == 1);
+  CHECK(said("P100").front().ends_with("was measured on \"P100\"; the study's scenario has K80"));
+}
+
 namespace {
 
 Json iperf3_run() {

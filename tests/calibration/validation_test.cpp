@@ -28,6 +28,26 @@ TEST_CASE("error statistics of known errors") {
   CHECK_FALSE(error_statistics(rows, {{}, {}, {}}).noise_floor);
 }
 
+TEST_CASE("values in another unit than the metric's are said to be, and other errors are not") {
+  Study study;
+  study.name = "own";
+  study.target_column = "step_time_s";
+  study.metric = "iteration_time_s";
+  const auto rows = [](double factor) {
+    return std::vector<ValidationRow>{{.measured = 0.2 * factor, .simulated = 0.21},
+                                      {.measured = 0.3 * factor, .simulated = 0.28},
+                                      {.measured = 0.4 * factor, .simulated = 0.4},
+                                      {.measured = 0.4, .simulated = {}, .problem = "out of memory"}};
+  };
+  CHECK(remark_on_scale(study, rows(1000))
+            ->starts_with("own: column \"step_time_s\" is in the median 1000 times iteration_time_s as simulated"));
+  CHECK(remark_on_scale(study, rows(1e-3)).has_value());
+  CHECK_FALSE(remark_on_scale(study, rows(1)).has_value());
+  CHECK(remark_on_scale(study, rows(8)).has_value());
+  CHECK_FALSE(remark_on_scale(study, rows(4)).has_value());
+  CHECK_FALSE(remark_on_scale(study, {}).has_value());
+}
+
 TEST_CASE("the saturation point is the plateau over the speed of one worker") {
   // Linear to 4 workers at 10 each, then flat at 40: 40 / 10.
   CHECK(saturation_workers({1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 30, 40, 40, 40, 40, 40}) == doctest::Approx(4));

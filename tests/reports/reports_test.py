@@ -354,6 +354,52 @@ class WordsThatAreNotLeftOut(unittest.TestCase):
         said = self.said("simulate", "../../scenarios/cm-dare-spot.json", "--runs", "20", "--deadline", "1.03h")
         self.assertRegex(said, r"of what happens to machines alone: .* 0\.\d+ to 1\.\d+ times what is simulated \(90 %\)")
 
+    def test_energy_of_several_runs(self):
+        """One run prints what it draws; many say that they do not."""
+        one, _ = simulate("spot485.json", {"/training/steps": 100})
+        self.assertGreater(one["energy_kwh"], 0)
+        many, said = simulate("spot485.json", {"/training/steps": 100}, "--runs", "2")
+        self.assertNotIn("energy_kwh", many)
+        for text in (said, json.dumps(many["warnings"])):
+            self.assertIn("energy is not computed of several runs", text)
+
+    def test_a_collective_alone_has_no_training(self):
+        """nccl-tests have neither a framework's step nor an update."""
+        times = {simulate("coll.json", {"/calibration": "kernels", **values})[0]["iteration_time_s"]
+                 for values in ({}, {"/workload/framework": "CUDA graphs"}, {"/workload/framework": "PyTorch"},
+                                {"/workload/optimizer": "adam"})}
+        self.assertEqual(len(times), 1, times)
+        summary, _ = simulate("coll.json", {"/calibration": "kernels"})
+        parts = [part["part"] for part in summary["step_parts"] if part["share"] > 1e-6]
+        self.assertNotIn("update", " ".join(parts))
+
+    def test_rates_beyond_what_can_be_are_bad_input(self):
+        for rate in ("2e18Bps", "1e19Bps", "0.5Bps"):
+            done = run("simulate", "direct.json", "--set", f"/cluster/groups/0/instance/nic={rate}")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("expected rates from 1Bps to 1e18Bps", done.stderr)
+
+    def test_milliseconds_in_a_column_of_seconds(self):
+        study = os.path.join(FOLDER, "../../scenarios/studies/own/step-times.json")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/ms.csv", "w") as file:
+                file.write("workers,batch,step_time_s\n1,128,221.9\n2,128,220.7\n")
+            done = run("validate", study, "--measurements", folder + "/ms.csv", "--json")
+        self.assertRegex(done.stderr, r"in the median 9\d\d\.?\d* times iteration_time_s as simulated: another unit")
+        self.assertIn("another unit", json.dumps(json.loads(done.stdout)["notes"]))
+
+    def test_epochs_of_a_search_need_the_size_of_the_data_set(self):
+        done = run("provision", "--model", "resnet50", "--epochs", "2", "--set", "/workload/samples_per_epoch=1000000", "--gpus", "2",
+                   "--instance", "p3.2xlarge")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("samples_per_epoch", done.stderr)
+
+    def test_own_layers_have_no_peak(self):
+        """horovod/horovod#779 with the report's own step, of 256 samples."""
+        done = run("diagnose", "hvd779_own.json", "--measured-samples-per-s", "89783", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(json.loads(done.stdout)["measured_samples_per_s"], 89783, delta=1)
+
     def test_servers_need_memory(self):
         said = self.said("simulate", "../../scenarios/cm-dare.json", "--set", "/workload/model=vgg16", "--set", "/workload/batch_per_worker=8",
                          "--set", "/cluster/groups/0/instance/memory=512MiB")

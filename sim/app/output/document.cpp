@@ -257,6 +257,10 @@ std::string short_time_text(double seconds) {
   return size >= 1e-3 ? brief(seconds * 1e3) + " ms" : brief(seconds * 1e6) + " \u00b5s";
 }
 
+std::string column_time_text(double seconds) {
+  return seconds >= 60 && seconds < 3600 ? in_two_units(seconds) : short_time_text(seconds);
+}
+
 std::string share_text(double share) {
   constexpr double kLeast = 1e-4;
   return share > 0 && share < kLeast ? "< 0.01 %" : brief(share * 100) + " %";

@@ -147,6 +147,8 @@ std::string short_text(double value);
 std::string brief(double value);
 /// A time as people say it: "93.8 ms", "12.3 s", "41 min 5 s", "2 h 6 min", "487 days 1 h".
 std::string short_time_text(double seconds);
+/// The same for a column that may have minutes and hours in it: from a minute on in two units, "4 min 34 s", not "274 s".
+std::string column_time_text(double seconds);
 /// "83 %"; what is less than can be told of a run is said to be so.
 std::string share_text(double share);
 

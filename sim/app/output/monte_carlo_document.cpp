@@ -245,6 +245,7 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   document.sections.push_back(memberships(scenario, result));
   std::vector<std::string> warnings = scenario.warnings;
   if (const auto remark = remark_on_speeds(scenario)) warnings.push_back(*remark);
+  if (const auto remark = remark_on_energy(scenario)) warnings.push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) warnings.push_back(*remark);
   if (const auto remark = remark_on_billing(scenario, result)) warnings.push_back(*remark);
   if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});

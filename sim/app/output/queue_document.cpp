@@ -120,9 +120,9 @@ Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
               .rows = {}};
   for (const QueueRun& run : runs) {
     const QueueSummary summary = summarize(setup, run);
-    table.rows.push_back({run.policy, short_time_text(summary.mean_completion_s),
-                          short_time_text(summary.median_completion_s), short_time_text(summary.p95_completion_s),
-                          short_time_text(summary.mean_wait_s), short_time_text(summary.makespan_s),
+    table.rows.push_back({run.policy, column_time_text(summary.mean_completion_s),
+                          column_time_text(summary.median_completion_s), column_time_text(summary.p95_completion_s),
+                          column_time_text(summary.mean_wait_s), column_time_text(summary.makespan_s),
                           share_text(summary.utilization), std::to_string(summary.preemptions)});
   }
   return table;
@@ -140,16 +140,17 @@ Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& ru
       .headlines = {},
       .sections = {}};
   document.verdict = "Under " + runs[best].policy + " a job is done after " +
-                     short_time_text(summaries[best].mean_completion_s) + " in the mean, of which it waits " +
-                     short_time_text(summaries[best].mean_wait_s) + " for its first GPUs";
+                     column_time_text(summaries[best].mean_completion_s) + " in the mean, of which it waits " +
+                     column_time_text(summaries[best].mean_wait_s) + " for its first GPUs";
   if (runs.size() > 1)
     document.verdict +=
-        "; under " + runs[worst].policy + " after " + short_time_text(summaries[worst].mean_completion_s);
+        "; under " + runs[worst].policy + " after " + column_time_text(summaries[worst].mean_completion_s);
   document.verdict += ".";
-  document.headlines = {{"mean completion time", short_time_text(summaries[best].mean_completion_s), runs[best].policy},
-                        {"95 % are done after", short_time_text(summaries[best].p95_completion_s), runs[best].policy},
-                        {"all are done after", short_time_text(summaries[best].makespan_s), runs[best].policy},
-                        {"GPUs busy", share_text(summaries[best].utilization), runs[best].policy}};
+  document.headlines = {
+      {"mean completion time", column_time_text(summaries[best].mean_completion_s), runs[best].policy},
+      {"95 % are done after", column_time_text(summaries[best].p95_completion_s), runs[best].policy},
+      {"all are done after", column_time_text(summaries[best].makespan_s), runs[best].policy},
+      {"GPUs busy", share_text(summaries[best].utilization), runs[best].policy}};
   Bars bars{.title = "", .unit = "h", .bars = {}};
   for (std::size_t i = 0; i < runs.size(); ++i)
     bars.bars.push_back(
@@ -177,8 +178,8 @@ Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& ru
     const JobOutcome& job = runs[best].jobs[i];
     jobs.rows.push_back({runs[best].policy, setup.jobs[i].name, std::to_string(setup.kinds[setup.jobs[i].kind].gpus),
                          display(in_hours(setup.jobs[i].arrival)),
-                         short_time_text(to_seconds(*job.start - setup.jobs[i].arrival).value()),
-                         short_time_text(to_seconds(*job.end - setup.jobs[i].arrival).value()),
+                         column_time_text(to_seconds(*job.start - setup.jobs[i].arrival).value()),
+                         column_time_text(to_seconds(*job.end - setup.jobs[i].arrival).value()),
                          display(hours(job.gpu_time)), std::to_string(job.preemptions)});
   }
   document.sections.push_back({.title = "Jobs", .paragraphs = {}, .tables = {std::move(jobs)}, .figures = {}});

@@ -151,6 +151,19 @@ TEST_CASE("a run that is slower than simulated, as fast, or faster: one verdict 
   CHECK(fast.verdict.find("slows the run") == std::string::npos);
 }
 
+TEST_CASE("a speed far above the interval is implausible, whatever the profile") {
+  const Diagnosis simulated = diagnosed({}, 30);
+  const double high =
+      simulated.interval ? simulated.interval->second : (1 + kFlaggedShortfall) * simulated.simulated.steps_per_s;
+  const Diagnosis below = diagnosed({}, 0.99 * kImplausiblyFaster * high),
+                  above = diagnosed({}, 1.01 * kImplausiblyFaster * high);
+  CHECK(below.finding == Finding::kFaster);
+  CHECK(above.finding == Finding::kImplausible);
+  CHECK(to_json(above).at("finding") == "implausible");
+  CHECK(above.verdict.find("which is implausible: 2.02 times what the interval of 90 % allows") != std::string::npos);
+  CHECK(above.verdict.find("too pessimistic") == std::string::npos);
+}
+
 namespace {
 
 /// ResNet-50 on two machines of eight V100, whose steps in fp32 profile hkbu-ddl-benchmarks has measured.

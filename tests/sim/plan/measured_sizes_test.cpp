@@ -49,6 +49,12 @@ TEST_CASE("speeds of several sizes tell computation from scaling: Horovod on 1 t
   REQUIRE(worse.largest);
   CHECK(worse.largest->finding != Finding::kExplained);
   CHECK(worse.largest->verdict.find("as fast as simulated") == std::string::npos);
+  // Eight times what sixteen GPUs can be, of one GPU's speed.
+  const SizesDiagnosis unlikely = diagnosed(p3_machines(), read_measured_sizes({"1=100", "16=12828"}));
+  CHECK(unlikely.scaling_verdict.starts_with("scaling: implausible: 16 GPUs reach 801.8 %"));
+  CHECK(unlikely.scaling_verdict.find("better") == std::string::npos);
+  REQUIRE(unlikely.largest);
+  CHECK(unlikely.largest->finding == Finding::kImplausible);
   REQUIRE(diagnosis.largest);
   for (const Explanation& explanation : diagnosis.largest->explanations) CHECK(explanation.mechanism != "gpu");
 }

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.hpp"
@@ -113,6 +115,18 @@ TEST_CASE("sizes are those of a model's variables, the last first, or of what al
   CHECK(exchanged.layers.layers[0].gradient == Bytes{1600});
   CHECK(microseconds(exchanged.compute) == doctest::Approx(microseconds(named.compute)));
   CHECK(exchanged.remarks.size() == 1);
+}
+
+TEST_CASE("a step without a marked backward pass says that its exchange hides behind nothing") {
+  TraceText trace;
+  trace.add("user_annotation", "ProfilerStep#1", 1, 0, 1000);
+  trace.launch("forward_kernel", 1, 10, 200);
+  trace.launch("ncclKernel_AllReduce", 1, 220, 300, R"(,"In msg nelems":400,"dtype":"Float")");
+  trace.launch("gemm", 1, 230, 200);
+  trace.add("cuda_runtime", "cudaDeviceSynchronize", 1, 240, 300);
+  const RecordedModel model = recorded_model(trace.job(), {.batch = 8});
+  CHECK(std::ranges::any_of(
+      model.remarks, [](const std::string& remark) { return remark.starts_with("no backward pass is marked"); }));
 }
 
 TEST_CASE("a step whose gradients have no size is refused, and so is another number of variables") {

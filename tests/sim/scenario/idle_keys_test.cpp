@@ -55,6 +55,25 @@ TEST_CASE("rules for machines that come and go are said to change nothing where 
   CHECK(is_said({{"/cluster/start", "2020-01-15T08:00:00Z"}}, "\"start\" of the cluster changes nothing"));
 }
 
+TEST_CASE("a zone without prices of its own or a pool, and a data set without epochs, are said to change nothing") {
+  const std::string words = "\"zone\" of group \"w\", \"us-east-1c\", changes nothing";
+  const Changes in_zone = with(kKernels, "/cluster/groups/0/zone", "us-east-1c");
+  CHECK_FALSE(is_said(kKernels, "\"zone\""));
+  CHECK_FALSE(is_said(with(kKernels, "/cluster/groups/0/zone", "us-east-1"), "\"zone\""));
+  CHECK(is_said(in_zone, words));
+  const Changes priced =
+      with(with(in_zone, "/cluster/prices", "aws-2019-12"), "/cluster/start", "2020-01-15T08:00:00Z");
+  CHECK(is_said(priced, words));  // on demand
+  CHECK_FALSE(is_said(with(priced, "/cluster/groups/0/market", "spot"), words));
+  CHECK_FALSE(is_said(
+      with(with(in_zone, "/cluster/groups/0/market", "spot"), "/cluster/groups/0/spot_pool", "bamboo/p3"), words));
+
+  const Changes sized = with(kKernels, "/workload/samples_per_epoch", "50000");
+  CHECK(is_said(sized, "\"samples_per_epoch\" in the workload changes nothing"));
+  const std::string training = R"({"strategy": {"kind": "all_reduce"}, "epochs": 1})";
+  CHECK_FALSE(is_said(with(sized, "/training", training), "samples_per_epoch"));
+}
+
 TEST_CASE("an interval by Young and Daly without losses is said to write no checkpoint") {
   const std::string rule = R"({"interval": "young_daly", "fixed_time": "1s", "rate": "1GBps"})";
   CHECK(is_said({{"/training/checkpoint", rule}}, "no checkpoint is written"));

@@ -60,6 +60,10 @@ TEST_CASE("short texts have three digits and the prefix or the unit of their siz
   CHECK(short_time_text(699) == "11 min 39 s");
   CHECK(short_time_text(2460) == "41 min");
   CHECK(short_time_text(0) == "0 s");
+  CHECK(column_time_text(274) == "4 min 34 s");
+  CHECK(column_time_text(699) == short_time_text(699));
+  CHECK(column_time_text(42.3) == "42.3 s");
+  CHECK(column_time_text(7588) == "2 h 6 min");
   CHECK(share_text(0.7091) == "70.9 %");
   CHECK(share_text(1e-5) == "< 0.01 %");
 }
