@@ -14,7 +14,6 @@ namespace rehearse {
 namespace {
 
 std::string or_never(double value) { return std::isfinite(value) ? display(value) : "never"; }
-std::string time_or_never(double seconds) { return std::isfinite(seconds) ? time_text(seconds) : "never"; }
 
 /// A mean over all runs, of which some may have been given up.
 std::string mean_text(double mean, bool is_lower_bound) { return (is_lower_bound ? ">= " : "") + display(mean); }
