@@ -360,6 +360,10 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
   if (!without_value.lines.empty()) study.excluded.push_back(std::move(without_value));
   if (study.rows.empty())
     json.fail("exclude", "expected at least one row that is left; all of " + study.measurements_file + " are excluded");
+  for (const std::string& remark : changes.remarks(study.rows)) {
+    const std::string said = study.measurements_file + ": " + remark;
+    if (std::ranges::find(study.remarks, said) == study.remarks.end()) study.remarks.push_back(said);
+  }
 
   read_only_by_step_times(json, study);
   study.predicted_framework = json.optional<std::string>("predicted_framework", "");

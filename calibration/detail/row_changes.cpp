@@ -203,4 +203,17 @@ std::string RowChanges::scenario(const Json& base, const std::string& row_place,
   return row.problem.empty() ? to_json_text(scenario) : std::string{};
 }
 
+std::vector<std::string> RowChanges::remarks(const std::vector<StudyRow>& rows) const {
+  std::vector<std::string> said;
+  for (const ColumnMapping& mapping : rules_->mappings) {
+    if (mapping.pointers.empty()) continue;
+    const auto empty =
+        std::ranges::count_if(rows, [&](const StudyRow& row) { return row.row.text(mapping.column).empty(); });
+    if (empty > 0 && empty < std::ssize(rows))
+      said.push_back("column " + in_quotes(mapping.column) + " is empty in " + std::to_string(empty) + " of " +
+                     std::to_string(rows.size()) + " rows, which keep the scenario's " + joined(mapping.pointers));
+  }
+  return said;
+}
+
 }  // namespace rehearse

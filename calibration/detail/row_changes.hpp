@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "calibration/study.hpp"
 #include "sim/base/csv.hpp"
@@ -19,6 +20,10 @@ class RowChanges {
 
   /// The scenario of a row, whose place is `row_place`; sets its problem if a value is not mapped.
   std::string scenario(const Json& base, const std::string& row_place, StudyRow& row) const;
+
+  /// Of each column whose value goes to a pointer and that some rows leave empty, but not all: how many of them keep what the
+  /// scenario has there.
+  std::vector<std::string> remarks(const std::vector<StudyRow>& rows) const;
 
  private:
   struct Rules;

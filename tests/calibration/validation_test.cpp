@@ -262,6 +262,25 @@ TEST_CASE("a column's value goes to each pointer of a list") {
   CHECK_THROWS_WITH_AS(load_studies(with("[]")), doctest::Contains("/columns/nic"), InputError);
 }
 
+TEST_CASE("cells that are empty in some rows are said to keep the scenario's value") {
+  const test::TemporaryFolder folder;
+  const auto remarks_of = [&](const std::string& rows) {
+    folder.write("data.csv", "batch,speed\n" + rows);
+    return load_studies(folder.write("study.json", R"({"format": 1, "scenario": ")" + source_folder() +
+                                                       R"(/scenarios/cm-dare.json", "measurements": "data.csv",)" +
+                                                       R"( "columns": {"batch": "/workload/batch_per_worker"},)" +
+                                                       R"( "target": {"column": "speed", "metric": "steps_per_s"}})"))
+        .front()
+        .remarks;
+  };
+  const std::vector<std::string> said = remarks_of("32,1\n,2\n64,3\n");
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].ends_with(
+      "column \"batch\" is empty in 1 of 3 rows, which keep the scenario's /workload/batch_per_worker"));
+  CHECK(remarks_of("32,1\n64,2\n").empty());
+  CHECK(remarks_of(",1\n,2\n").empty());
+}
+
 TEST_CASE("a study derives values, filters rows by conditions, reads lists, and has a study for each of its targets") {
   const test::TemporaryFolder folder;
   folder.write("data.csv",

@@ -158,7 +158,7 @@ TEST_CASE("--where and --top choose rows on stdout; --json prints them; sweep.cs
   CHECK(slowest["rows"][0]["parameters"]["/cluster/groups/1/count"] == 1);
   const Outcome text = rehearse_with(kSweep + grid + "--where 'steps_per_s > 1e6' -o " + folder.path.string());
   CHECK(text.exit_code == 0);
-  CHECK(text.out == "4 combinations, 0 fulfil steps_per_s > 1e6; 3 carry warnings, which simulate prints\n");
+  CHECK(text.out == "4 combinations, 0 fulfil steps_per_s > 1e6; 4 carry warnings, which simulate prints\n");
   CHECK(load_csv_file(folder / "sweep.csv").row_count() == 4);
 }
 

@@ -109,7 +109,10 @@ TEST_CASE("steps, samples and epochs state the same job") {
     REQUIRE_MESSAGE(!by_steps.contains("error"), by_steps.dump());
     CHECK(by_steps["samples"] == 40 * per_step);
     CHECK(run(sized(scenario, "samples", 40 * per_step)) == by_steps);
-    CHECK(run(sized(scenario, "epochs", 40 * per_step / 48.0)) == by_steps);
+    Json by_epochs = run(sized(scenario, "epochs", 40 * per_step / 48.0));
+    CHECK(by_epochs["warnings"].empty());
+    by_epochs["warnings"] = by_steps["warnings"];  // that nothing reads the size of the data set
+    CHECK(by_epochs == by_steps);
   }
 }
 
