@@ -11,6 +11,7 @@
 #include "sim/app/output/run_pictures.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/record/efficiency.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -155,14 +156,16 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
   };
   const auto usd = [](double value) { return short_text(value) + " USD"; };
   const auto usd_range = [](const std::optional<Cost>& cost) {
+    if (cost && cost->is_mostly_rounding()) return short_text(cost->usd_by_the_moment) + " by the moment";
     return cost && cost->interval ? range_text(short_text(cost->interval->first), short_text(cost->interval->second))
                                   : std::string{};
   };
   const double step = summary.iteration_time.value();
+  const std::optional<double> mfu = efficiency_of(scenario, summary).mfu;
   std::vector<KeyNumber> headlines{
       {"speed", short_text(summary.samples_per_s) + " samples/s", range(summary.samples_per_s, true, short_text)},
       {"step", short_time_text(step), range(step, false, short_time_text)},
-      {"GPUs busy", share_text(summary.gpu_utilization), "in the steady state"},
+      {"GPUs busy", share_text(summary.gpu_utilization), mfu ? "MFU " + share_text(*mfu) : "in the steady state"},
       {"waiting in a step", short_time_text(summary.exposed_communication.value()),
        scenario.training.strategy.is_synchronous()
            ? short_time_text(summary.wait_for_slowest.value()) + " for the slowest"

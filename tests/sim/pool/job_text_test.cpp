@@ -65,7 +65,7 @@ TEST_CASE("a shipped scenario's job gives its summary, warnings included") {
 TEST_CASE("a warning that only names in catalogs give is part of the job") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/calibration", "auto"}}));
   REQUIRE(scenario.warnings.front().starts_with("calibration \"auto\" takes"));
-  CHECK(Json::parse(outcome_of(kSimulate.job(scenario)))["warnings"] == Json(scenario.warnings));
+  CHECK(Json::parse(outcome_of(kSimulate.job(scenario)))["warnings"][0] == scenario.warnings.at(0));
 }
 
 TEST_CASE("options change what the scenario says") {
