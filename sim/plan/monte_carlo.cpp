@@ -327,7 +327,8 @@ ControlRules rules_of(const Scenario& scenario, const Json& replan_problem) {
 /// their outcomes, and the memberships that came besides. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
 /// rules are asked.
 const Verb kTrajectories{
-    "trajectories", [](Scenario scenario, const JsonReader& options) {
+    "trajectories", [](Scenario asked, const JsonReader& options) {
+      const Scenario scenario = std::move(asked);  // which rules refer to
       Speeds speeds{scenario};
       speeds.missing().clear();
       for (const JsonReader& membership : options.children("memberships"))

@@ -267,7 +267,7 @@ std::string runs_csv(const MonteCarlo& result) {
                                   "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
                                   "waiting_s",    "restarting_s"};
   if (result.is_controlled) header.emplace_back("decisions");
-  CsvWriter csv{std::move(header)};
+  CsvWriter csv{header};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
     const RunOutcome& run = result.runs[i];
     const Interruptions& what = run.interruptions;
