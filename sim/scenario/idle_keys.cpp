@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "platforms/board_power.hpp"
 #include "sim/base/names.hpp"
