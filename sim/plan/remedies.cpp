@@ -6,6 +6,7 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/record/cost.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -175,8 +176,7 @@ class Remedies {
 }  // namespace
 
 std::optional<double> ClusterSpeed::usd_per_million_samples() const {
-  if (!usd_per_hour || samples_per_s <= 0) return {};
-  return *usd_per_hour / 3600 / samples_per_s * 1e6;
+  return rehearse::usd_per_million_samples(usd_per_hour, samples_per_s);
 }
 
 std::vector<Variant> list_remedies(const Scenario& scenario, const Json& effective, const Catalog& catalog) {

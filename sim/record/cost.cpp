@@ -114,6 +114,11 @@ std::optional<double> rent_usd_per_hour(const Scenario& scenario) {
   return sum;
 }
 
+std::optional<double> usd_per_million_samples(const std::optional<double>& usd_per_hour, double samples_per_s) {
+  if (!usd_per_hour || samples_per_s <= 0) return {};
+  return *usd_per_hour / kHour.value() / samples_per_s * 1e6;
+}
+
 std::string billing_text(const Scenario& scenario) {
   std::set<std::string> rules;
   for (const Group& group : scenario.groups)

@@ -43,6 +43,9 @@ std::optional<Cost> training_cost(const Scenario& scenario, const std::vector<Ma
 /// Rent of all machines that are there from the start, spares and disks included, at the prices of that moment; none if one is unknown.
 std::optional<double> rent_usd_per_hour(const Scenario& scenario);
 
+/// USD for a million samples at this rent and speed:  usd_per_hour / 3600 s / samples_per_s * 1e6; none if either is unknown.
+std::optional<double> usd_per_million_samples(const std::optional<double>& usd_per_hour, double samples_per_s);
+
 /// "aws bills at least 60 s", of each provider that bills more than the time itself; empty if there is none.
 std::string billing_text(const Scenario& scenario);
 

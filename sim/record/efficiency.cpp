@@ -11,8 +11,7 @@ Efficiency efficiency_of(const Scenario& scenario, const Summary& summary) {
     efficiency.tokens_per_s = summary.samples_per_s * tokens;
   const double peak = peak_flops_per_s(scenario), flops = model_flops_of_sample(scenario);
   if (peak > 0 && flops > 0) efficiency.mfu = summary.samples_per_s * flops / peak;
-  if (const auto rent = rent_usd_per_hour(scenario); rent && summary.samples_per_s > 0)
-    efficiency.usd_per_million_samples = *rent / kHour.value() / summary.samples_per_s * 1e6;
+  efficiency.usd_per_million_samples = usd_per_million_samples(rent_usd_per_hour(scenario), summary.samples_per_s);
   return efficiency;
 }
 

@@ -16,7 +16,7 @@ struct Efficiency {
   /// Model FLOPs utilization (Chowdhery et al., PaLM, 2022): samples/s * model_flops_of_sample() / peak_flops_per_s(), so with
   /// causal attention counted half; others count it in full. None if layers have stated times.
   std::optional<double> mfu;
-  /// Rent by the moment, rent_usd_per_hour() / 3600 / samples/s * 1e6: what providers bill at least and round up is left out, which a
+  /// usd_per_million_samples() at rent_usd_per_hour(), by the moment: what providers bill at least and round up is left out, which a
   /// training of hours does not notice. None if a price is unknown.
   std::optional<double> usd_per_million_samples;
 };

@@ -107,6 +107,15 @@ inline std::string problem_with(Json scenario, const std::vector<std::pair<std::
   return problem_of(scenario);
 }
 
+/// summary.json of a scenario that has a result.
+inline Json summary_with_result(const Json& scenario) {
+  Json summary = simulated(scenario);
+  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+  return summary;
+}
+
+inline double number_at(const Json& summary, const char* key) { return summary.at(key).get<double>(); }
+
 /// time_s of a run, by default and exact.
 struct Times {
   double by_default = 0, exact = 0;

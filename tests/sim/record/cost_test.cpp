@@ -14,6 +14,8 @@ namespace rehearse {
 
 namespace {
 
+using test::number_at;
+using test::summary_with_result;
 using test::timed_scenario;
 
 /// Steps of 3 ms on a machine of 36 USD/h, a cent a second, whose provider has a rule.
@@ -23,17 +25,6 @@ Json rented(int steps, const Json& provider) {
   scenario["training"]["steps"] = steps;
   return scenario;
 }
-
-Json summarized(const Json& scenario) {
-  const Json summary = test::in_child([&] {
-    const Scenario resolved = test::resolved(scenario);
-    return to_json(resolved, summarize(resolved, simulate(resolved, {})));
-  });
-  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
-  return summary;
-}
-
-double figure(const Json& summary, const char* key) { return summary.at(key).get<double>(); }
 
 bool warns_of_billing(const Json& summary) {
   return summary["warnings"].dump().find("billed beyond the run") != std::string::npos;
@@ -45,19 +36,19 @@ const Json kHourly{{"name", "rack"}, {"granularity", "1h"}, {"source", "test"}};
 
 TEST_CASE("a run below what a provider bills at least says so, and what its time is worth") {
   for (const auto& [provider, billed_s] : {std::pair{Json("aws"), 60.0}, {kHourly, 3600.0}}) {
-    const Json summary = summarized(rented(1000, provider));  // 3 s
-    CHECK(figure(summary, "cost_usd") == doctest::Approx(billed_s / 100));
-    CHECK(figure(summary, "cost_usd_by_the_moment") == doctest::Approx(0.03));
-    CHECK(figure(summary, "usd_per_million_samples") == doctest::Approx(0.01 * 3e-3 * 1e6));
+    const Json summary = summary_with_result(rented(1000, provider));  // 3 s
+    CHECK(number_at(summary, "cost_usd") == doctest::Approx(billed_s / 100));
+    CHECK(number_at(summary, "cost_usd_by_the_moment") == doctest::Approx(0.03));
+    CHECK(number_at(summary, "usd_per_million_samples") == doctest::Approx(0.01 * 3e-3 * 1e6));
     CHECK(warns_of_billing(summary));
   }
 }
 
 TEST_CASE("a run of hours, and one that is billed by the moment, have one cost") {
   for (const auto& [steps, provider] : {std::pair{1'200'000, Json("aws")}, {1'200'000, kHourly}, {1000, Json("own")}}) {
-    const Json summary = summarized(rented(steps, provider));
-    CHECK(figure(summary, "cost_usd") == doctest::Approx(steps * 3e-5));
-    CHECK(figure(summary, "cost_usd_by_the_moment") == doctest::Approx(steps * 3e-5));
+    const Json summary = summary_with_result(rented(steps, provider));
+    CHECK(number_at(summary, "cost_usd") == doctest::Approx(steps * 3e-5));
+    CHECK(number_at(summary, "cost_usd_by_the_moment") == doctest::Approx(steps * 3e-5));
     CHECK(!warns_of_billing(summary));
   }
 }
@@ -77,18 +68,18 @@ TEST_CASE("the ends of a cost's interval are what is billed, never less than the
 
 TEST_CASE("tokens per second and utilization follow from the samples, those of stated layers do not") {
   const Json net = test::small_training(2, 1, {{"kind", "all_reduce"}});
-  const Json summary = summarized(net);
+  const Json summary = summary_with_result(net);
   const Json& structure = net["workload"]["model"]["structure"];
   CHECK(summary["gpus"] == 2);
-  CHECK(figure(summary, "tokens_per_s") ==
-        doctest::Approx(figure(summary, "samples_per_s") * structure["sequence_length"].get<double>()));
+  CHECK(number_at(summary, "tokens_per_s") ==
+        doctest::Approx(number_at(summary, "samples_per_s") * structure["sequence_length"].get<double>()));
   // Half as many tokens of a sample are fewer than half of its FLOPs, as attention goes by their square.
-  CHECK(figure(summary, "mfu") > 0);
-  CHECK(figure(summary, "mfu") < 1);
+  CHECK(number_at(summary, "mfu") > 0);
+  CHECK(number_at(summary, "mfu") < 1);
   Json of_a_batch = timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}});
   of_a_batch["workload"]["model"]["structure"]["batch"] = 32;
   of_a_batch["workload"]["batch_per_worker"] = 32;
-  const Json stated = summarized(of_a_batch);
+  const Json stated = summary_with_result(of_a_batch);
   CHECK(stated["tokens_per_s"].is_null());
   CHECK(stated["mfu"].is_null());
   CHECK(stated["usd_per_million_samples"].is_null());

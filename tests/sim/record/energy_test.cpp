@@ -11,6 +11,8 @@ namespace rehearse {
 
 namespace {
 
+using test::number_at;
+using test::summary_with_result;
 using test::timed_scenario;
 
 const BoardPowerValues kPowerValues;
@@ -28,17 +30,6 @@ Json with_boards(Json scenario, const std::vector<std::pair<std::string, Json>>&
   return scenario;
 }
 
-Json energy_summary(const Json& scenario) {
-  const Json summary = test::in_child([&] {
-    const Scenario resolved = test::resolved(scenario);
-    return to_json(resolved, summarize(resolved, simulate(resolved, {})));
-  });
-  REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
-  return summary;
-}
-
-double number_at(const Json& summary, const char* key) { return summary.at(key).get<double>(); }
-
 const double kRestWatts = 500 * kPowerValues.rest_soldered, kActiveWatts = 10 * kPowerValues.active;
 
 }  // namespace
@@ -47,7 +38,7 @@ TEST_CASE("a GPU draws its rest all the time and the rest of it while kernels ru
   // One worker, 4 steps of 3 ms, nothing exchanged.
   Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
   scenario["training"]["steps"] = 4;
-  const Json summary = energy_summary(scenario);
+  const Json summary = summary_with_result(scenario);
   CHECK(number_at(summary, "gpu_power_w") == doctest::Approx(kRestWatts + kActiveWatts));
   CHECK(number_at(summary, "gpu_energy_kwh") * kJoulesPerKwh == doctest::Approx((kRestWatts + kActiveWatts) * 12e-3));
   CHECK(number_at(summary, "gpu_energy_per_sample_j") == doctest::Approx((kRestWatts + kActiveWatts) * 3e-3));
@@ -60,7 +51,7 @@ TEST_CASE("waiting for a collective draws what its kernels need to poll") {
   // Ring of two: 2 rounds of 1 MB / 1 GB/s + 10 us after 3 ms of kernels.
   Json scenario = with_boards(timed_scenario(2, {{"2000000B"}}, {{"kind", "all_reduce"}}));
   scenario["training"]["steps"] = 8;
-  const Json summary = energy_summary(scenario);
+  const Json summary = summary_with_result(scenario);
   const double wait = 2 * (10e-6 + 1e-3), step = 3e-3 + wait;
   CHECK(number_at(summary, "gpu_power_w") ==
         doctest::Approx(kRestWatts + (kActiveWatts * 3e-3 + kBoardWatts * kPowerValues.polling * wait) / step)
@@ -81,10 +72,10 @@ TEST_CASE("a machine that has left draws nothing") {
   Json leaver = scenario["cluster"]["groups"][0];
   leaver["name"] = "leaver";
   scenario["cluster"]["groups"].push_back(leaver);
-  const double both = number_at(energy_summary(scenario), "gpu_energy_kwh") * kJoulesPerKwh;
-  const double time = number_at(energy_summary(scenario), "time_s");
+  const double both = number_at(summary_with_result(scenario), "gpu_energy_kwh") * kJoulesPerKwh;
+  const double time = number_at(summary_with_result(scenario), "time_s");
   scenario["cluster"]["groups"].back()["leaves_at"] = "30ms";
-  const Json left = energy_summary(scenario);
+  const Json left = summary_with_result(scenario);
   CHECK(number_at(left, "time_s") > 1.8 * time);
   // The same steps in all; at rest for the time of one machine and 30 ms of the other.
   const double busy = both - kRestWatts * 2 * time;
@@ -98,7 +89,7 @@ TEST_CASE("a pipeline's bubble is at rest") {
   for (Json& layer : scenario["workload"]["model"]["structure"]["layers"]) layer["output"] = "4B";
   scenario["training"]["steps"] = 5;
   scenario["cluster"]["network"]["links"][0]["latency"] = "0us";
-  const Json summary = energy_summary(scenario);
+  const Json summary = summary_with_result(scenario);
   // Each stage computes 2 x 3 ms of a step of (2 + 1) x 3 ms.
   CHECK(number_at(summary, "iteration_time_s") == doctest::Approx(9e-3).epsilon(0.01));
   CHECK(number_at(summary, "gpu_power_w") == doctest::Approx(kRestWatts + kActiveWatts * 2 / 3).epsilon(0.01));
@@ -108,22 +99,22 @@ TEST_CASE("under a limit kernels take longer and draw it") {
   Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}),
                               {{"/cluster/groups/0/power_limit", "100W"}});
   scenario["training"]["steps"] = 4;
-  const Json limited = energy_summary(scenario);
+  const Json limited = summary_with_result(scenario);
   CHECK(number_at(limited, "gpu_power_w") == doctest::Approx(100).epsilon(1e-6));
   CHECK(number_at(limited, "iteration_time_s") > 3e-3);
   // The same step measured under the limit: its time is kept.
   scenario["cluster"]["groups"][0]["step_time"] = {{"time", "3ms"}, {"power_limit", "100W"}};
-  const Json measured = energy_summary(scenario);
+  const Json measured = summary_with_result(scenario);
   CHECK(number_at(measured, "iteration_time_s") == doctest::Approx(3e-3));
   CHECK(number_at(measured, "gpu_power_w") == doctest::Approx(100).epsilon(1e-6));
 }
 
 TEST_CASE("electricity has a price, an intensity and what the site adds") {
   Json scenario = with_boards(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
-  const double plain = number_at(energy_summary(scenario), "energy_kwh");
+  const double plain = number_at(summary_with_result(scenario), "energy_kwh");
   scenario["cluster"]["electricity"] = {{"usd_per_kwh", 0.1}, {"gco2_per_kwh", 400}, {"pue", 1.25}};
   scenario["training"]["target"] = {{"samples", 1000}};
-  const Json summary = energy_summary(scenario);
+  const Json summary = summary_with_result(scenario);
   CHECK(number_at(summary, "energy_kwh") == doctest::Approx(1.25 * plain));
   CHECK(number_at(summary, "usd_energy") == doctest::Approx(0.125 * plain));
   CHECK(number_at(summary, "co2_kg") == doctest::Approx(0.5 * plain));
@@ -132,7 +123,7 @@ TEST_CASE("electricity has a price, an intensity and what the site adds") {
 }
 
 TEST_CASE("what a board draws that states no power is not known") {
-  const Json summary = energy_summary(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
+  const Json summary = summary_with_result(timed_scenario(1, {{"1000B"}}, {{"kind", "all_reduce"}}));
   for (const char* key : {"gpu_power_w", "node_power_w", "energy_kwh", "gpu_energy_kwh", "energy_per_step_j", "co2_kg"})
     CHECK(summary.at(key).is_null());
 }
