@@ -8,6 +8,8 @@
 
 In a page a block ```json title="NAME"``` is a file of the reader's folder, a block ```sh``` runs there, from top to bottom, beginning with an empty
 folder. What it prints stands behind it between two comments (OUTPUT). What depends on the machine is masked (MASKS, LEFT_OUT); long lines are folded.
+Commands within sentences and tables run after the blocks of their page, with names in capitals replaced (STAND_INS); what they print is not shown, that
+they end well is checked.
 <!-- include FILE TEXT --> becomes, in the site, the part TEXT of a README that cmake/refresh_readmes.sh writes, or the comment of a header that has TEXT.
 """
 import argparse
@@ -39,6 +41,22 @@ LEFT_OUT = [re.compile(rule) for rule in (
 MASKS = [(re.compile(rule), text) for rule, text in (
     (r"the simulation takes about [0-9.]+ m?s", "the simulation takes about ... s"),)]
 WIDTH = 98
+SPOKEN = re.compile(r"`(rehearse [a-z][^`]*)`")
+SERVES = re.compile(r"rehearse view ")  # until Ctrl-C; tests/view tries it
+STAND_INS = (  # of what a reader has of his own, the special before the general, and of what takes minutes
+    ("SCENARIO --grid /training/checkpoint", "scenarios/faults/bloom-176b.json --grid /training/checkpoint"), ("--runs 200", "--runs 3"),
+    ("SCENARIO --measured 1=", "scenarios/dgx.json --measured 1="), ("fit SCENARIO runs.csv", "fit scenarios/dlperf.json runs.csv"),
+    ("--runs 3 --deadline", "--runs 3 --set /training/steps=200 --deadline"), ("simulate SCENARIO --runs", "simulate scenarios/cm-dare-spot.json --runs"),
+    ("SCENARIO --grid /cluster/groups/1/count", "SCENARIO --set /training/steps=50 --grid /cluster/groups/1/count"), ("SCENARIO", "scenarios/cm-dare.json"),
+    ("MODEL --tokens 1T --max-gpus 64", "bert_base --tokens 1B --gpu A100 --simulated 2 --max-gpus 2"),
+    ("MODEL --tokens 1T --gpus 512", "bert_base --tokens 1B --simulated 2 --gpus 4"), ("--step N", "--step 100"),
+    ("--model llama3_8b --tokens 100B --gpus 64", "--model bert_base --tokens 1B --simulated 2 --gpus 4"),
+    ("RUN_A RUN_B", "run run"), ("traffic RUN", "traffic run"), ("CAPTURE.pcap", os.path.join(ROOT, "tests/sim/traffic/tshark/conversations.pcap")),
+    ("replay TRACE", "replay calibration/data/pytorch-kineto-traces/dlrm_v100_8gpu/kineto_rank1.json.gz"), ("STUDY -o PROFILE", "scenarios/studies/own/step-times.json -o profile.json"),
+    ("validate STUDY", "validate scenarios/studies/cm-dare-single-worker.json"), ("scenarios/studies/all.json", "scenarios/studies/cm-dare-single-worker.json"),
+    ("NAME.json -o NAME", "scenarios/cm-dare.json -o named --set /training/steps=50"), ("list KIND", "list gpus"))
+STAND_IN_FILES = {"runs.csv": lambda: "gpus,step_time_s\n1,0.2\n2,0.21\n4,0.22\n",
+                  "resnet50.torch.json": lambda: read(os.path.join(ROOT, "tests/workloads/importers/data/resnet50.torch.json"))}
 
 
 def write(path, text):
@@ -56,7 +74,7 @@ def read(path):
 def pages_with_commands():
     found = [os.path.relpath(os.path.join(folder, name), ROOT)
              for folder, _, names in os.walk(os.path.join(ROOT, "docs")) for name in sorted(names) if name.endswith(".md")]
-    return [page for page in sorted(found) if "```sh\n" in read(os.path.join(ROOT, page))]
+    return [page for page in sorted(found) if "```sh\n" in read(os.path.join(ROOT, page)) or spoken(read(os.path.join(ROOT, page)))]
 
 
 def shown(line):
@@ -86,6 +104,42 @@ def run_block(program, text, folder):
     return [part for line in lines for part in shown(line)], code
 
 
+def spoken(text):
+    """The commands within sentences and tables of a page, as they are tried; a verb alone is asked for its help."""
+    commands = []
+    for command in SPOKEN.findall(BLOCK.sub("", text)):
+        if SERVES.match(command):
+            continue
+        for name, stand_in in STAND_INS:
+            command = command.replace(name, stand_in)
+        commands.append(command if " " in command.removeprefix("rehearse ") else f"{command} --help")
+    return list(dict.fromkeys(commands))
+
+
+def give_stand_ins(program, command, folder):
+    """Puts what a command of `spoken` names into the folder, unless it is there."""
+    def lacks(name):
+        return re.search(rf"\b{re.escape(name)}\b", command) and not os.path.exists(os.path.join(folder, name))
+
+    if lacks("scenarios"):
+        for name in ("scenarios", "calibration"):
+            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+    if lacks("run"):
+        run_block(program, f"rehearse simulate {ROOT}/scenarios/cm-dare.json --set /training/steps=50 -o run", folder)
+    for name, text in STAND_IN_FILES.items():
+        if lacks(name):
+            write(os.path.join(folder, name), text())
+
+
+def try_spoken(program, page, text, folder):
+    """Throws ValueError where a command within a sentence of the page does not end well, tried in the folder of its blocks."""
+    for command in spoken(text):
+        give_stand_ins(program, command, folder)
+        lines, code = run_block(program, command, folder)
+        if code:
+            raise ValueError(f"{page}: exit code {code} of {command}, within a sentence\n" + "\n".join(lines))
+
+
 def refreshed(program, page, text):
     """The page with what its commands print now. Throws ValueError where one does not end as the page says."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,6 +157,7 @@ def refreshed(program, page, text):
                 comment = re.search(BEGIN, block["output"])[0]
                 parts += [text[at:begin], "\n".join(["", comment, "", "```text", *lines, "```", "", END, ""])]
                 at = end
+        try_spoken(program, page, text, folder)
         return "".join([*parts, text[at:]])
 
 

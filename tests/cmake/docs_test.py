@@ -54,6 +54,14 @@ class Docs(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "exit code 0"):
             self.refreshed(page("rehearse x y 0", code=3))
 
+    def test_commands_within_sentences_are_tried(self):
+        self.assertEqual(docs.spoken("As `rehearse list KIND` and `rehearse diff` say, not `rehearse view results`.\n```sh\nrehearse x `rehearse y`\n```\n"),
+                         ["rehearse list gpus", "rehearse diff --help"])
+        text = page("rehearse x") + "\nOr `rehearse x y 0`."
+        self.assertIn("Or `rehearse x y 0`.", self.refreshed(text))
+        with self.assertRaisesRegex(ValueError, "exit code 4 of rehearse x y 4, within a sentence"):
+            self.refreshed(text + " Or `rehearse x y 4`.")
+
     def test_long_lines_are_folded_rows_of_tables_are_not(self):
         self.assertEqual(len(docs.shown("word " * 50)), 3)
         self.assertEqual(len(docs.shown("cell      " * 15)), 1)
