@@ -112,9 +112,9 @@ function(rehearse_add_parts name parts files)
 endfunction()
 
 # What the longest tests take on two idle cores, in seconds. They begin first, so that no processor is left alone with one of them.
-set(rehearse_long_tests app_4=110 app_slow=80 app_1=45 app_3=40 app_2=40 python_wheel=60 gnn=60 slurm=55 recorded=50 plan=45 reports=45 microbench=40
-                        job_slow=40 faulty_slurm=40 training=35 package=30 tidy=30 calibration_slow=30 gnn_slow=30 driple_files=30
-                        calibration=25 structure_fuzzer=25 docs=40 docs_site=15 kineto=15)
+set(rehearse_long_tests app_4=110 app_slow=80 gallery=60 python_wheel=60 gnn=60 readme_tables=55 slurm=55 recorded=50 app_1=45 plan=45 reports=45 app_2=40 app_3=40
+                        docs=40 faulty_slurm=40 job_slow=40 microbench=40 pages=40 training=35 calibration_slow=30 driple_files=30 gnn_slow=30 package=30 pool=30
+                        scenario=30 tidy=30 traffic_tshark=30 view_server=30 calibration=25 kineto=25 structure_fuzzer=25 resources=20 critical_path=15 docs_site=15)
 
 # A test may take ten times as long, on a machine that does other work, and whatever is not among the longest 10 minutes; with
 # sanitizers an hour.
