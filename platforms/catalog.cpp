@@ -367,6 +367,17 @@ const Profile* Catalog::readable_profile(const std::string& name) const {
   return found->second.get();
 }
 
+const Accelerator* Catalog::known_accelerator(const std::string& name) const {
+  const auto found = known_accelerators_.find(name);
+  if (found != known_accelerators_.end()) return found->second.get();
+  const std::vector<std::string> names = accelerator_names();
+  std::shared_ptr<const Accelerator> gpu;
+  const Json nobody;
+  if (std::ranges::find(names, name) != names.end())
+    gpu = std::make_shared<const Accelerator>(read_accelerator(name, accelerator(name, JsonReader{nobody, name})));
+  return known_accelerators_.emplace(name, std::move(gpu)).first->second.get();
+}
+
 const RegionLink* Catalog::region_link(const std::string& from, const std::string& to) const {
   const auto found = links_.find(std::minmax(from, to));
   return found == links_.end() ? nullptr : &found->second;

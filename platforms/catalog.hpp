@@ -61,6 +61,8 @@ class Catalog {
   /// The profile of that name as read_profile() reads it, once for all who ask; null if its file is wrong, which profile()
   /// and read_profile() say.
   const Profile* readable_profile(const std::string& name) const;
+  /// The GPU of that name, read once for all who ask; null if the catalogs have none. Throws InputError for a wrong entry.
+  const Accelerator* known_accelerator(const std::string& name) const;
   StoragePrice storage(const std::string& name, const JsonReader& asked_by) const;
   Messaging messaging(const std::string& name, const JsonReader& asked_by) const;
   /// Reads the file, which may be large. Throws InputError for an unknown name or a malformed file.
@@ -114,6 +116,7 @@ class Catalog {
   std::map<std::pair<std::string, std::string>, RegionLink> links_;
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;       // models and profiles read so far
   mutable std::map<std::string, std::shared_ptr<const Profile>> readable_profiles_;  // asked for so far
+  mutable std::map<std::string, std::shared_ptr<const Accelerator>> known_accelerators_;  // likewise
 };
 
 }  // namespace rehearse

@@ -12,15 +12,13 @@ double distance(const Accelerator& a, const Accelerator& b) {
 }
 
 NearestGpu nearest_gpu(const Accelerator& gpu, const std::set<std::string>& names, const Catalog& catalog) {
-  const std::vector<std::string> known = catalog.accelerator_names();
-  const Json nobody;
   NearestGpu nearest;
   for (const std::string& name : names) {
     double far = 0;
-    if (name != gpu.name)
-      far = std::ranges::find(known, name) == known.end()
-                ? kFarAway
-                : distance(read_accelerator(name, catalog.accelerator(name, JsonReader{nobody, name})), gpu);
+    if (name != gpu.name) {
+      const Accelerator* known = catalog.known_accelerator(name);
+      far = known == nullptr ? kFarAway : distance(*known, gpu);
+    }
     if (far < nearest.distance) nearest = {name, far};
   }
   return nearest;

@@ -90,8 +90,9 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
 
 Json RowSimulator::completed(Prepared& prepared, const Json& profile) const {
   Json complete = profile;
+  const JsonReader place{profile, "fitted profile"};
   if (!prepared.is_complete.value_or(false))
-    set_profile(prepared.scenario, JsonReader{profile, "fitted profile"}, complete, catalog_);
+    set_profile(prepared.scenario, read_profile(place), place, complete, catalog_);
   return complete;
 }
 

@@ -100,7 +100,7 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
 /// 0 to 1; a round of simulations divides the interval of t in which the speed passes the measured one.
 class Explanations {
  public:
-  using Simulate = std::function<bool(std::size_t count, const TextOf& job, std::vector<PooledRun>& runs)>;
+  using Simulate = std::function<bool(std::size_t count, const JobOf& job, std::vector<PooledRun>& runs)>;
 
   Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio, bool knows_computation)
       : scenario_{scenario}, simulated_{simulated}, ratio_{ratio} {
@@ -395,7 +395,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   const Clusters clusters = list_clusters(scenario, parse_json(scenario.effective, file_name), catalog);
 
   std::size_t done = 0, total = clusters.scenarios.size();
-  const Explanations::Simulate simulate_all = [&](std::size_t count, const TextOf& job, std::vector<PooledRun>& runs) {
+  const Explanations::Simulate simulate_all = [&](std::size_t count, const JobOf& job, std::vector<PooledRun>& runs) {
     runs.resize(count);
     const auto keep = [&](std::size_t i, PooledRun run) {
       runs[i] = std::move(run);

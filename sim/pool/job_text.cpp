@@ -61,7 +61,9 @@ std::string run_one(const Json& json) {
 
 }  // namespace
 
-Verb::Verb(const char* name, Function function) : name_{name} { functions().emplace(name, function); }
+Verb::Verb(const char* name, Function function) : name_{name}, function_{function} {
+  functions().emplace(name, function);
+}
 
 std::string Verb::job(const Scenario& scenario) const { return job(scenario, Json::object()); }
 
@@ -80,6 +82,25 @@ std::string Verb::job(const Scenario& scenario, const Json& options) const {
 
 std::string Verb::job(const Json& effective, const std::string& file_name, const Json& options) const {
   return job_text({{"verb", name_}, {"options", options}, {"file", file_name}}, effective.dump());
+}
+
+PoolJob Verb::job(Scenario&& scenario, Json options) const { return PoolJob{*this, std::move(scenario), std::move(options)}; }
+
+PoolJob Verb::job(Scenario&& scenario) const { return job(std::move(scenario), Json::object()); }
+
+PoolJob::PoolJob(const Verb& verb, Scenario&& scenario, Json&& options)
+    : what_{Read{&verb, std::make_shared<Scenario>(std::move(scenario)), std::make_shared<const Json>(std::move(options))}} {}
+
+std::string PoolJob::text() const {
+  if (const auto* text = std::get_if<std::string>(&what_)) return *text;
+  const Read& read = std::get<Read>(what_);
+  return read.verb->job(std::as_const(*read.scenario), *read.options);
+}
+
+std::string PoolJob::run() && {
+  if (const auto* text = std::get_if<std::string>(&what_)) return run_job(*text);
+  Read& read = std::get<Read>(what_);
+  return read.verb->function_(std::move(*read.scenario), JsonReader{*read.options, "job", "/options"});
 }
 
 std::string batch_of(const std::vector<std::string>& jobs) {

@@ -2,13 +2,18 @@
 // A simulation as a text: everything that its result depends on, so that whoever has this program can run it, in
 // another process or on another machine, and gets the same bytes.
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "sim/base/json.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
+
+class PoolJob;
 
 /// What a job does with its scenario. Known to run_job() by its name, so it is a constant of a source file:
 ///   const Verb kSimulate{"simulate", [](Scenario scenario, const JsonReader& options) { ...; return result; }};
@@ -25,9 +30,34 @@ class Verb {
   std::string job(const Scenario& scenario) const;
   /// The job of an effective scenario that was changed, as if it were read from the file.
   std::string job(const Json& effective, const std::string& file_name, const Json& options) const;
+  /// The job of a scenario that has been read and not changed since: as a text only where it has to travel.
+  PoolJob job(Scenario&& scenario, Json options) const;
+  PoolJob job(Scenario&& scenario) const;
 
  private:
+  friend class PoolJob;
   std::string name_;
+  Function function_;
+};
+
+/// A simulation that has not run: its text, or what the text would be read to.
+class PoolJob {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): most jobs are texts from the beginning
+  PoolJob(std::string text) : what_{std::move(text)} {}
+  PoolJob(const Verb& verb, Scenario&& scenario, Json&& options);
+
+  std::string text() const;
+  /// What run_job() says of the text, without making it.
+  std::string run() &&;
+
+ private:
+  struct Read {
+    const Verb* verb;
+    std::shared_ptr<Scenario> scenario;  // run once
+    std::shared_ptr<const Json> options;
+  };
+  std::variant<std::string, Read> what_;
 };
 
 /// Jobs of a verb that may run more than once in a process, as one job. Its result is a JSON array of what each gave:

@@ -10,14 +10,14 @@
 
 namespace rehearse {
 
-bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
                       const JobLimits& limits) {
   constexpr double kBrief = 0.1;  // begins no more jobs, whose process costs about a millisecond each
-  return for_each_isolated(count, parallel, [&](std::size_t index) { return run_job(text(index)); }, on_run, limits,
+  return for_each_isolated(count, parallel, [&](std::size_t index) { return job(index).run(); }, on_run, limits,
                            {.most_s = kBrief, .ahead = Pool{parallel}.ahead()});
 }
 
-bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits) {
+bool run_brief_here(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits& limits) {
   constexpr double kBrief = 0.01;
   const WallClock::time_point start = WallClock::now();
   std::size_t done = 0;
@@ -26,18 +26,18 @@ bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const O
     const WallClock::time_point begin = WallClock::now();
     PooledRun run;
     try {
-      run.text = run_job(text(done));
+      run.text = job(done).run();
       run.has_succeeded = true;
     } catch (const std::exception& error) { run.text = error.what(); }
     run.wall_s = seconds_since(begin);
     on_run(done, std::move(run));
   }
   return run_in_processes(
-      count - done, parallel, [&](std::size_t index) { return text(done + index); },
+      count - done, parallel, [&](std::size_t index) { return job(done + index); },
       [&](std::size_t index, PooledRun run) { on_run(done + index, std::move(run)); }, limits);
 }
 
-std::vector<PooledRun> Pool::run_all(std::size_t count, const TextOf& text,
+std::vector<PooledRun> Pool::run_all(std::size_t count, const JobOf& job,
                                      const std::function<void(std::size_t, std::size_t)>& on_done,
                                      const Budget& budget) const {
   std::vector<PooledRun> runs(count);
@@ -46,7 +46,7 @@ std::vector<PooledRun> Pool::run_all(std::size_t count, const TextOf& text,
     runs[index] = std::move(result);
     if (on_done) on_done(++finished, count);
   };
-  if (!run(count, text, keep, {.is_stopped = budget.asked(), .job_wall_s = {}})) budget.stop();
+  if (!run(count, job, keep, {.is_stopped = budget.asked(), .job_wall_s = {}})) budget.stop();
   return runs;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Many simulations, each a job that is stated as a text. Start here to read sim/pool/; job_text.hpp says what such a
+// Many simulations, each a job that can be stated as a text. Start here to read sim/pool/; job_text.hpp says what such a
 // text is, result_store.hpp is a file that keeps what jobs gave.
 
 #include <cstddef>
@@ -33,25 +33,25 @@ struct JobLimits {
   std::optional<double> job_wall_s;  // a job that runs longer is killed: a result that has_died
 };
 
-using TextOf = std::function<std::string(std::size_t index)>;
+using JobOf = std::function<PoolJob(std::size_t index)>;
 using OnRun = std::function<void(std::size_t index, PooledRun run)>;
 
-/// Where jobs run: does what run_job() does with text(0) .. text(count - 1), at most `parallel` at a time, elsewhere.
-/// `text` has no side effects; it is called, in order and perhaps in another process, no earlier than Pool::ahead() allows,
+/// Where jobs run: does what PoolJob::run() does with job(0) .. job(count - 1), at most `parallel` at a time, elsewhere.
+/// `job` has no side effects; it is called, in order and perhaps in another process, no earlier than Pool::ahead() allows,
 /// and what it throws is the error of that job. Each result is handed over in this process as soon as it is there; a
 /// job that fails disturbs no other. Returns whether every job has ended: false after `is_stopped` has said true, which
 /// kills those under way, as exceptions of `on_run` do.
 using JobExecutor =
-    std::function<bool(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits&)>;
+    std::function<bool(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits&)>;
 
 /// Runs jobs in processes of this machine, which are forked, so that they inherit what this one has loaded. Brief jobs
 /// run one after another in a process: verbs may run more than once in it.
-bool run_in_processes(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
                       const JobLimits& limits);
 
 /// Runs jobs one after another in this process until they have taken 10 ms together, and the others in processes.
 /// Nothing but what they throw may go wrong in them.
-bool run_brief_here(std::size_t count, int parallel, const TextOf& text, const OnRun& on_run, const JobLimits& limits);
+bool run_brief_here(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits& limits);
 
 /// Who simulates more than once does it here. Results depend neither on how many run at a time nor on the executor.
 class Pool {
@@ -68,13 +68,13 @@ class Pool {
   std::size_t ahead() const { return ahead_; }
 
   /// See JobExecutor.
-  bool run(std::size_t count, const TextOf& text, const OnRun& on_run, const JobLimits& limits = {}) const {
-    return executor_(count, parallel_, text, on_run, limits);
+  bool run(std::size_t count, const JobOf& job, const OnRun& on_run, const JobLimits& limits = {}) const {
+    return executor_(count, parallel_, job, on_run, limits);
   }
 
   /// The same, but returns what the jobs gave, in their order. `on_done(finished, count)` is called after each of them,
   /// and once `budget` is over its stop() ends the call.
-  std::vector<PooledRun> run_all(std::size_t count, const TextOf& text,
+  std::vector<PooledRun> run_all(std::size_t count, const JobOf& job,
                                  const std::function<void(std::size_t, std::size_t)>& on_done,
                                  const Budget& budget) const;
 

@@ -19,7 +19,7 @@ std::string counted(std::size_t count, std::size_t total) {
 }
 
 /// Runs the jobs of the shard that have no result. Returns false once `limits.is_stopped` has said true.
-bool run_shard(const JobFolder& folder, Shard shard, const KnownJobs& jobs, int parallel, const TextOf& text,
+bool run_shard(const JobFolder& folder, Shard shard, const KnownJobs& jobs, int parallel, const JobOf& job,
                const JobLimits& limits) {
   std::vector<std::pair<RunKey, std::size_t>> own;
   const auto count = static_cast<std::size_t>(shard.count);
@@ -28,7 +28,7 @@ bool run_shard(const JobFolder& folder, Shard shard, const KnownJobs& jobs, int 
   if (own.empty()) return true;
   ResultWriter results{folder, "shard-" + std::to_string(shard.number) + "-of-" + std::to_string(shard.count)};
   return run_in_processes(
-      own.size(), parallel, [&](std::size_t i) { return text(own[i].second); },
+      own.size(), parallel, [&](std::size_t i) { return job(own[i].second); },
       [&](std::size_t i, const PooledRun& run) { results.append(own[i].first, run); }, limits);
 }
 
@@ -45,11 +45,11 @@ Shard read_shard(const std::string& text) {
 }
 
 JobExecutor shard_executor(const std::shared_ptr<const JobFolder>& folder, Shard shard) {
-  return [folder, shard](std::size_t count, int parallel, const TextOf& text, const OnRun& on_run,
+  return [folder, shard](std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
                          const JobLimits& limits) {
-    KnownJobs jobs{*folder, count, text, on_run};
+    KnownJobs jobs{*folder, count, job, on_run};
     jobs.take_results(true);
-    if (!run_shard(*folder, shard, jobs, parallel, text, limits)) return false;
+    if (!run_shard(*folder, shard, jobs, parallel, job, limits)) return false;
     jobs.take_results();
     if (jobs.waiting() > 0)
       throw ShardFinished{"shard " + std::to_string(shard.number) + " of " + std::to_string(shard.count) +
@@ -61,9 +61,9 @@ JobExecutor shard_executor(const std::shared_ptr<const JobFolder>& folder, Shard
 }
 
 JobExecutor merging_executor(const std::shared_ptr<const JobFolder>& folder) {
-  return [folder](std::size_t count, int /*parallel*/, const TextOf& text, const OnRun& on_run,
+  return [folder](std::size_t count, int /*parallel*/, const JobOf& job, const OnRun& on_run,
                   const JobLimits& /*limits*/) {
-    KnownJobs jobs{*folder, count, text, on_run};
+    KnownJobs jobs{*folder, count, job, on_run};
     jobs.take_results();
     if (jobs.waiting() > 0)
       throw InputError{folder->path().string() + ": " + counted(jobs.waiting(), jobs.distinct().size()) +

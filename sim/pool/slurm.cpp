@@ -45,9 +45,9 @@ struct Task {
 
 class SlurmRun {
  public:
-  SlurmRun(const JobFolder& folder, const SlurmOptions& options, int parallel, const TextOf& text,
+  SlurmRun(const JobFolder& folder, const SlurmOptions& options, int parallel, const JobOf& job,
            const JobLimits& limits)
-      : folder_{folder}, options_{options}, queue_{folder.path()}, parallel_{parallel}, text_{text}, limits_{limits} {}
+      : folder_{folder}, options_{options}, queue_{folder.path()}, parallel_{parallel}, job_{job}, limits_{limits} {}
 
   /// Returns false once it is to stop.
   bool run(KnownJobs& jobs) {
@@ -95,7 +95,7 @@ class SlurmRun {
       JobLimits limits = limits_;
       limits.job_wall_s = std::min(limits_.job_wall_s.value_or(kPilotSeconds), kPilotSeconds);
       if (!run_in_processes(
-              1, 1, [&](std::size_t) { return text_(left[i].second); },
+              1, 1, [&](std::size_t) { return job_(left[i].second); },
               [&](std::size_t, PooledRun result) { run = std::move(result); }, limits))
         return false;
       job_s_ = std::max(job_s_, 0.0) + (run->wall_s - std::max(job_s_, 0.0)) / static_cast<double>(i + 1);
@@ -124,7 +124,7 @@ class SlurmRun {
       std::vector<std::string> texts;
       for (std::size_t i = start; i < std::min(start + size, left.size()); ++i) {
         task.missing.insert(left[i].first);
-        texts.push_back(text_(left[i].second));
+        texts.push_back(job_(left[i].second).text());
       }
       folder_.add_task(++last_task_, texts);
       tasks_.emplace(last_task_, std::move(task));
@@ -248,7 +248,7 @@ class SlurmRun {
   const SlurmOptions& options_;
   SlurmQueue queue_;
   int parallel_;
-  const TextOf& text_;
+  const JobOf& job_;
   const JobLimits& limits_;
   std::map<int, Task> tasks_;  // with results to come, by number
   std::set<RunKey> in_task_;
@@ -280,10 +280,10 @@ std::size_t jobs_of_task(std::size_t count, double job_s, int processors) {
 }
 
 JobExecutor slurm_executor(std::shared_ptr<const JobFolder> folder, SlurmOptions options) {
-  return [folder = std::move(folder), options = std::move(options)](std::size_t count, int parallel, const TextOf& text,
+  return [folder = std::move(folder), options = std::move(options)](std::size_t count, int parallel, const JobOf& job,
                                                                     const OnRun& on_run, const JobLimits& limits) {
-    KnownJobs jobs{*folder, count, text, on_run};
-    return SlurmRun{*folder, options, parallel, text, limits}.run(jobs);
+    KnownJobs jobs{*folder, count, job, on_run};
+    return SlurmRun{*folder, options, parallel, job, limits}.run(jobs);
   };
 }
 

@@ -53,7 +53,7 @@ std::string PlacementSpeeds::job_of(std::size_t kind, const Shape& shape) const 
     first = next;
   }
   scenario["cluster"]["groups"] = std::move(placed);
-  return kSimulate.job(read_scenario(scenario, file, catalog_));
+  return kSimulate.job(read_scenario(scenario, file, catalog_)).text();
 }
 
 void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,

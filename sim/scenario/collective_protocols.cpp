@@ -76,8 +76,9 @@ void overrule(Json& entry, const Json& part) {
 
 Json library_on(const Json& library, const std::string& interconnect, const std::string& generation,
                 const Accelerator& gpu) {
-  Json entry = library;
-  for (const char* part : {"by_interconnect", "by_generation"}) entry.erase(part);
+  Json entry = Json::object();
+  for (const auto& [key, value] : library.items())
+    if (key != "by_interconnect" && key != "by_generation") entry[key] = value;
   if (library.contains("by_interconnect") && library["by_interconnect"].contains(interconnect))
     overrule(entry, library["by_interconnect"][interconnect]);
   else if (library.contains("by_generation") && library["by_generation"].contains(generation))

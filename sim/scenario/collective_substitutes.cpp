@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -194,14 +196,18 @@ class CollectiveCompletion {
     Json& entry = completion.entry;
     completion.pointer = "/collectives";
     if (!name.empty()) completion.pointer = extend_json_pointer(completion.pointer + "/by_interconnect", name);
-    const std::vector<Candidate> all = candidates(*group.accelerator, group.interconnect);
+    std::vector<Candidate> all;  // most profiles need none
+    const NearestFirst nearest = [&] {
+      if (all.empty()) all = candidates(*group.accelerator, group.interconnect);
+      return nearest_first(all, need);
+    };
     if (!need.spans && entry.contains("protocols")) drop_trees(entry["protocols"]);
     completion.has_own = entry.contains("protocols") && any_works(entry["protocols"], need);
-    if (!completion.has_own) take_link_efficiencies(entry, nearest_first(all, need));
+    if (!completion.has_own) take_link_efficiencies(entry, nearest());
     if (wanted.size() > 1) tell_algorithms_apart(completion, wanted, need);
     for (const CollectiveAlgorithm algorithm : wanted) {
       need.algorithm = algorithm;
-      complete(completion, nearest_first(all, need), need, wanted.size() > 1);
+      complete(completion, nearest, need, wanted.size() > 1);
     }
     note_completion(completion, need);
   }
@@ -258,8 +264,10 @@ class CollectiveCompletion {
     return {};
   }
 
+  using NearestFirst = std::function<std::vector<Candidate>()>;
+
   /// The algorithm's protocols, from the nearest where there are none, and what they do not state.
-  void complete(Completion& completion, const std::vector<Candidate>& list, const Need& need, bool has_others) {
+  void complete(Completion& completion, const NearestFirst& nearest, const Need& need, bool has_others) {
     Json& entry = completion.entry;
     if (!entry.contains("protocols")) entry["protocols"] = Json::object();
     Json& protocols = entry["protocols"];
@@ -268,13 +276,16 @@ class CollectiveCompletion {
     };
     bool is_known = false;
     for (const auto& [label, protocol] : protocols.items()) is_known = is_known || is_meant(label, protocol);
+    std::optional<std::vector<Candidate>> known;
+    const auto others = [&]() -> const std::vector<Candidate>& { return known ? *known : known.emplace(nearest()); };
     if (!is_known) {
-      if (list.empty()) return;
-      take_protocols(completion, list, need, has_others);
+      if (others().empty()) return;
+      take_protocols(completion, others(), need, has_others);
     }
     for (const std::string& key : need.keys)
       for (auto& [label, protocol] : protocols.items()) {
         if (protocol.contains(key) || !is_meant(label, protocol)) continue;
+        const std::vector<Candidate>& list = others();
         const auto [candidate, value] = first_that_states(list, label, key);
         if (candidate == nullptr) continue;
         protocol[key] = *value;

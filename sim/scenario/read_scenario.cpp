@@ -14,6 +14,12 @@ namespace rehearse {
 
 namespace {
 
+/// The profile of that name, at `place`, or the one that stands there without one.
+Profile profile_at(const JsonReader& place, const std::string& name, const Catalog& catalog) {
+  const Profile* known = name.empty() ? nullptr : catalog.readable_profile(name);
+  return known != nullptr ? *known : read_profile(place);
+}
+
 /// Profiles that would do nearly as well as the one that `others` were left for, with what they do not state themselves.
 Json complete_profiles(const std::vector<std::string>& others, const Catalog& catalog, const JsonReader& asked_by,
                        const Scenario& scenario) {
@@ -24,7 +30,7 @@ Json complete_profiles(const std::vector<std::string>& others, const Catalog& ca
     const JsonReader stated = catalog.profile(name, asked_by);
     Json profile = stated.value();
     Scenario other = scenario;
-    set_profile(other, stated, profile, catalog);
+    set_profile(other, profile_at(stated, name, catalog), stated, profile, catalog);
     for (const char* record : {"fit", "substitutes"}) profile.erase(record);
     complete[name] = std::move(profile);
   }
@@ -54,20 +60,23 @@ void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& 
   static const Json automatic = kAutomaticProfile;
   const JsonReader asked =
       root.has("calibration") ? root.child("calibration") : JsonReader{automatic, root.file_name()};
-  std::string name;
+  std::string name, of_catalog;
   std::vector<std::string> others;
-  const JsonReader profile = resolve(asked, effective, name, [&](const std::string& n, const JsonReader& by) {
+  const JsonReader place = resolve(asked, effective, name, [&](const std::string& n, const JsonReader& by) {
+    of_catalog = n;
     if (n != kAutomaticProfile) return catalog.profile(n, by);
     const ProfileChoice choice = choose_profile(facts_of(scenario), catalog, by);
     scenario.warnings.push_back("calibration \"auto\" takes profile " + in_quotes(choice.name) + ": " + choice.reason);
     others = choice.others;
+    of_catalog = choice.name;
     return catalog.profile(choice.name, by);
   });
-  if (Json prediction = prediction_by(read_profile(profile), catalog, scenario); !prediction.is_null()) {
+  Profile stated = profile_at(place, of_catalog, catalog);
+  if (Json prediction = prediction_by(stated, catalog, scenario); !prediction.is_null()) {
     if (!others.empty()) prediction["others"] = complete_profiles(others, catalog, asked, scenario);
     effective["prediction"] = std::move(prediction);
   }
-  set_profile(scenario, profile, effective, catalog);
+  set_profile(scenario, std::move(stated), place, effective, catalog);
   for (const Substitute& substitute : scenario.profile.substitutes) scenario.warnings.push_back(substitute.text);
   if (scenario.training.checkpoint && !checkpoint_time(scenario))
     root.child("training")

@@ -151,10 +151,10 @@ class Substitution {
 
 }  // namespace
 
-void set_profile(Scenario& scenario, const JsonReader& stated, Json& profile, const Catalog& catalog) {
-  scenario.profile = read_profile(stated);
+void set_profile(Scenario& scenario, Profile stated, const JsonReader& place, Json& profile, const Catalog& catalog) {
+  scenario.profile = std::move(stated);
   if (profile.value("unstated", "") != "ideal") Substitution{scenario, profile, catalog}.run();
-  scenario.profile = read_profile(JsonReader{profile, stated.file_name(), stated.pointer()});
+  scenario.profile = read_profile(JsonReader{profile, place.file_name(), place.pointer()});
 }
 
 }  // namespace rehearse

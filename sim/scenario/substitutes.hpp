@@ -6,8 +6,8 @@
 
 namespace rehearse {
 
-/// Gives `scenario`, which is complete but for its profile, what the profile file's object `stated` says. `profile`, a
-/// copy of that object, gets besides what the scenario needs and the profile does not state, and lists it under
+/// Gives `scenario`, which is complete but for its profile, the profile `stated`. `profile`, a copy of the object `place`
+/// that it was read from, gets besides what the scenario needs and the profile does not state, and lists it under
 /// "substitutes" with how far it may be off, which widens the intervals of predictions:
 /// - host and GPU: a section that is missing is that of the profile with a step time of this model, or else of the
 ///   nearest GPU. A GPU without efficiency, step times or default gets the efficiency of the nearest one.
@@ -21,6 +21,6 @@ namespace rehearse {
 /// Which values are filled in depends on which are stated, not on how large these are.
 ///
 /// A profile with "unstated": "ideal" is left as it is. Throws InputError.
-void set_profile(Scenario& scenario, const JsonReader& stated, Json& profile, const Catalog& catalog);
+void set_profile(Scenario& scenario, Profile stated, const JsonReader& place, Json& profile, const Catalog& catalog);
 
 }  // namespace rehearse

@@ -5,17 +5,17 @@
 
 namespace rehearse {
 
-KnownJobs::KnownJobs(const JobFolder& folder, std::size_t count, const TextOf& text, const OnRun& on_run)
+KnownJobs::KnownJobs(const JobFolder& folder, std::size_t count, const JobOf& job, const OnRun& on_run)
     : results_{folder}, on_run_{on_run} {
   for (std::size_t index = 0; index < count; ++index) {
-    std::string job;
+    std::string text;
     try {
-      job = text(index);
+      text = job(index).text();
     } catch (const std::exception& error) {
       on_run_(index, {.has_succeeded = false, .text = error.what()});
       continue;
     }
-    const RunKey key = folder.key(job);
+    const RunKey key = folder.key(text);
     std::vector<std::size_t>& indices = waiting_[key];
     if (indices.empty()) distinct_.emplace_back(key, index);
     indices.push_back(index);

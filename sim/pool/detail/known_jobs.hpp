@@ -14,7 +14,7 @@ namespace rehearse {
 class KnownJobs {
  public:
   /// Names jobs 0 .. count - 1 by their texts. A job that has none, but an error, is handed over at once.
-  KnownJobs(const JobFolder& folder, std::size_t count, const TextOf& text, const OnRun& on_run);
+  KnownJobs(const JobFolder& folder, std::size_t count, const JobOf& job, const OnRun& on_run);
 
   /// Hands over what the folder has got since the last call. With `tries_again`, what has died is passed over.
   void take_results(bool tries_again = false);

@@ -50,14 +50,18 @@ TEST_CASE("a shipped scenario's job gives its summary, warnings included") {
     scenarios.push_back(read_scenario(json, file.string(), catalog));
     warnings += scenarios.back().warnings.size();
   }
-  const auto results = run_isolated(2 * scenarios.size(), 2, [&](std::size_t i) {
-    const Scenario& scenario = scenarios[i / 2];
-    return i % 2 == 0 ? summary_text(scenario) : run_job(kSimulate.job(scenario));
+  const auto results = run_isolated(3 * scenarios.size(), 2, [&](std::size_t i) {
+    const Scenario& scenario = scenarios[i / 3];
+    if (i % 3 == 0) return summary_text(scenario);
+    PoolJob job = kSimulate.job(Scenario{scenario});
+    CHECK(job.text() == kSimulate.job(scenario));
+    return i % 3 == 1 ? std::move(job).run() : run_job(job.text());
   });
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
     CAPTURE(scenarios[i].file_name);
-    CHECK(results[2 * i].text.starts_with("{\"format\":1,"));
-    CHECK(results[2 * i + 1].text == results[2 * i].text);
+    CHECK(results[3 * i].text.starts_with("{\"format\":1,"));
+    CHECK(results[3 * i + 1].text == results[3 * i].text);
+    CHECK(results[3 * i + 2].text == results[3 * i].text);
   }
   CHECK(warnings > 0);
 }
@@ -102,7 +106,7 @@ TEST_CASE("a malformed job is one clear error") {
   CHECK(problem_of(R"({"verb": "simulat"})") == "job: /verb: unknown verb \"simulat\"; did you mean \"simulate\"?");
   CHECK(problem_of(R"({"verb": "simulate"})") == "job: expected the key \"options\"; found none");
 
-  Json job = Json::parse(kSimulate.job(test::resolved(test::shipped_scenario())));
+  Json job = Json::parse(kSimulate.job(test::resolved(test::shipped_scenario())).text());
   job["options"]["stepps"] = 4;
   CHECK(problem_of(job.dump()) == "job: /options: unknown key \"stepps\"; did you mean \"steps\"?");
   job["places"] = {"one"};
