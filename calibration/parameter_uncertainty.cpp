@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "calibration/detail/free_values.hpp"
 #include "calibration/metric.hpp"
@@ -82,7 +83,7 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
         Json options = shortening(scenario);
         options["metric"] = "steps_per_s";
         if (i < profiles.size()) options["profile"] = profiles[i];
-        return kMeasure.job(scenario, options);
+        return kMeasure.job(Scenario{scenario}, std::move(options));
       },
       on_done, budget);
   const auto speed_of = [](const PooledRun& result) {

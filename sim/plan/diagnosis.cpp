@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "calibration/predicted_computation.hpp"
@@ -132,7 +133,7 @@ class Explanations {
                 options["mechanism"] = search->mechanism.name;
                 options["strength"] = search->strength(t);
                 options["step_s"] = simulated_.iteration_time_s;
-                return kSimulateWorse.job(scenario_, options);
+                return kSimulateWorse.job(Scenario{scenario_}, std::move(options));
               },
               runs))
         return {};
@@ -404,13 +405,13 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     return pool.run(count, job, keep, {.is_stopped = is_stopped, .job_wall_s = {}});
   };
   const auto steady_state = [&, &file = file_name](std::size_t i) {
-    const Scenario cluster = read_scenario(clusters.scenarios[i], file, catalog);
+    Scenario cluster = read_scenario(clusters.scenarios[i], file, catalog);
     Json options = shortening(cluster);
-    if (clusters.mechanisms[i].empty()) return kSimulate.job(cluster, options);
+    if (clusters.mechanisms[i].empty()) return kSimulate.job(std::move(cluster), std::move(options));
     options["mechanism"] = clusters.mechanisms[i];
     options["strength"] = kTwiceAsFast;
     options["step_s"] = 0;
-    return kSimulateWorse.job(cluster, options);
+    return kSimulateWorse.job(std::move(cluster), std::move(options));
   };
   std::vector<PooledRun> runs;
   if (!simulate_all(clusters.scenarios.size(), steady_state, runs)) return std::nullopt;

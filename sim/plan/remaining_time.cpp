@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "platforms/fleet_trace.hpp"
@@ -238,8 +239,9 @@ bool simulate_all(std::span<SteadyCluster> clusters, const std::string& file_nam
   const bool is_complete = pool.run(
       clusters.size(),
       [&](std::size_t i) {
-        const Scenario cluster = read_scenario(clusters[i].scenario, file_name, catalog);
-        return kSimulate.job(cluster, shortening(cluster));
+        Scenario cluster = read_scenario(clusters[i].scenario, file_name, catalog);
+        Json options = shortening(cluster);
+        return kSimulate.job(std::move(cluster), std::move(options));
       },
       [&](std::size_t i, const PooledRun& run) {
         if (!run.has_succeeded) return void(problem = run.error_in(file_name));

@@ -84,12 +84,15 @@ std::string Verb::job(const Json& effective, const std::string& file_name, const
   return job_text({{"verb", name_}, {"options", options}, {"file", file_name}}, effective.dump());
 }
 
-PoolJob Verb::job(Scenario&& scenario, Json options) const { return PoolJob{*this, std::move(scenario), std::move(options)}; }
+PoolJob Verb::job(Scenario&& scenario, Json options) const {
+  return PoolJob{*this, std::move(scenario), std::move(options)};
+}
 
 PoolJob Verb::job(Scenario&& scenario) const { return job(std::move(scenario), Json::object()); }
 
 PoolJob::PoolJob(const Verb& verb, Scenario&& scenario, Json&& options)
-    : what_{Read{&verb, std::make_shared<Scenario>(std::move(scenario)), std::make_shared<const Json>(std::move(options))}} {}
+    : what_{Read{&verb, std::make_shared<Scenario>(std::move(scenario)),
+                 std::make_shared<const Json>(std::move(options))}} {}
 
 std::string PoolJob::text() const {
   if (const auto* text = std::get_if<std::string>(&what_)) return *text;

@@ -10,8 +10,7 @@
 
 namespace rehearse {
 
-bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
-                      const JobLimits& limits) {
+bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits& limits) {
   constexpr double kBrief = 0.1;  // begins no more jobs, whose process costs about a millisecond each
   return for_each_isolated(count, parallel, [&](std::size_t index) { return job(index).run(); }, on_run, limits,
                            {.most_s = kBrief, .ahead = Pool{parallel}.ahead()});

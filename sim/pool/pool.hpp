@@ -46,8 +46,7 @@ using JobExecutor =
 
 /// Runs jobs in processes of this machine, which are forked, so that they inherit what this one has loaded. Brief jobs
 /// run one after another in a process: verbs may run more than once in it.
-bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
-                      const JobLimits& limits);
+bool run_in_processes(std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits& limits);
 
 /// Runs jobs one after another in this process until they have taken 10 ms together, and the others in processes.
 /// Nothing but what they throw may go wrong in them.

@@ -45,19 +45,19 @@ Shard read_shard(const std::string& text) {
 }
 
 JobExecutor shard_executor(const std::shared_ptr<const JobFolder>& folder, Shard shard) {
-  return [folder, shard](std::size_t count, int parallel, const JobOf& job, const OnRun& on_run,
-                         const JobLimits& limits) {
-    KnownJobs jobs{*folder, count, job, on_run};
-    jobs.take_results(true);
-    if (!run_shard(*folder, shard, jobs, parallel, job, limits)) return false;
-    jobs.take_results();
-    if (jobs.waiting() > 0)
-      throw ShardFinished{"shard " + std::to_string(shard.number) + " of " + std::to_string(shard.count) +
-                          " has finished; " + counted(jobs.waiting(), jobs.distinct().size()) +
-                          " wait for other shards; when these have finished: rehearse merge " +
-                          folder->path().string()};
-    return true;
-  };
+  return
+      [folder, shard](std::size_t count, int parallel, const JobOf& job, const OnRun& on_run, const JobLimits& limits) {
+        KnownJobs jobs{*folder, count, job, on_run};
+        jobs.take_results(true);
+        if (!run_shard(*folder, shard, jobs, parallel, job, limits)) return false;
+        jobs.take_results();
+        if (jobs.waiting() > 0)
+          throw ShardFinished{"shard " + std::to_string(shard.number) + " of " + std::to_string(shard.count) +
+                              " has finished; " + counted(jobs.waiting(), jobs.distinct().size()) +
+                              " wait for other shards; when these have finished: rehearse merge " +
+                              folder->path().string()};
+        return true;
+      };
 }
 
 JobExecutor merging_executor(const std::shared_ptr<const JobFolder>& folder) {
