@@ -44,6 +44,10 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   require_described(base, setting.file);
   if (!base.copies_input.value_or(true))
     throw InputError{setting.file + ": /workload/copies_input: expected samples that are copied, for random workloads"};
+  if (base.precision != Precision::kFp32)
+    throw InputError{setting.file +
+                     ": /workload/precision: expected \"fp32\", in which random workloads compute; found " +
+                     in_quotes(to_text(base.precision))};
   // Both depend on the scenario's own model, and the descriptor holds them as one value: random workloads have none.
   base.profile.step_times.clear();
   base.profile.kernels.reset();

@@ -9,7 +9,9 @@
 #include "predictor/dataset.hpp"
 #include "predictor/run_labels.hpp"
 #include "predictor/undescribed.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/record/repeated_steps.hpp"
 #include "sim/record/resource_profile.hpp"
@@ -361,6 +363,9 @@ std::vector<double> simulate_labels(const Scenario& scenario) {
   const RunRecord record = record_of(scenario, options);
   const ResourceProfile profile = resource_profile(scenario, record, traffic);
   const BurstMetrics& bursts = profile.bursts.front();
+  if (bursts.gpu.gaps + bursts.gpu.bursts == 0)
+    throw NoResultError{"no sample of " + to_text(scenario.output.sampling_period) +
+                        " lies within the steps: a shorter sampling_period, or more steps"};
   const auto labels_of = [](const Bursts& of) { return BurstLabels{of.idle.value(), of.active.value(), of.peak}; };
   return values_of({.memory = labels_of(bursts.memory),
                     .gpu = labels_of(bursts.gpu),

@@ -51,7 +51,8 @@ std::vector<float> node_features_of(const Scenario& scenario);
 /// Simulates the scenario. Its labels, in the order of label_names(), are those of the chief's machine, the first one
 /// with workers. The twelve burst metrics and the mean rates are those of resource_profile(), step_time_s is
 /// Summary::iteration_time. In a cluster of one machine, whose NIC carries nothing, received is what the GPUs receive
-/// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws NoResultError.
+/// over their links (variables, samples, other GPUs' gradients), transmitted what they send. Throws
+/// NoResultError, also if the steps are over before a sample of the series is.
 ///
 /// Synchronous steps are simulated until two cycles of them have done the same, and then extended
 /// (sim/record/repeated_steps.hpp).

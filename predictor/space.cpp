@@ -155,6 +155,17 @@ struct Change {
 };
 using Changes = std::vector<Change>;
 
+/// What random workloads have of their own, or the space says: set here it would change nothing.
+std::string_view who_says(const std::string& pointer) {
+  const bool is_kept = pointer == "/workload/framework" || pointer == "/workload/copies_input";
+  if (pointer == "/workload" || (pointer.starts_with("/workload/") && !is_kept))
+    return "a space's own \"workloads\", in fp32";
+  for (const char* key : kJobSizes)
+    if (pointer == std::string{"/training/"} + key) return "\"iterations\" of the space";
+  if (pointer == "/training/warmup_steps") return "\"warmup_steps\" of the space";
+  return {};
+}
+
 Changes read_changes(const JsonReader& json) {
   Changes changes;
   if (!json.has("set")) return changes;
@@ -162,6 +173,8 @@ Changes read_changes(const JsonReader& json) {
     if (pointer.empty() || pointer.front() != '/')
       json.fail("set",
                 "expected JSON pointers such as \"/training/strategy/synchronization\"; found " + in_quotes(pointer));
+    if (const std::string_view says = who_says(pointer); !says.empty())
+      json.fail("set", "expected no " + in_quotes(pointer) + ", which is said by " + std::string{says});
     changes.push_back({pointer, value.value(), value.place()});
   }
   return changes;
@@ -393,7 +406,7 @@ std::string space_schema() {
       "additionalProperties": false,
       "properties": {
         "name": { "type": "string" },
-        "scenario": { "type": "string", "description": "scenario file, relative to this one; of its workload the model and the batch do not matter, to which groups with a batch of their own keep their ratio, nor does its number of steps" },
+        "scenario": { "type": "string", "description": "scenario file, relative to this one, in fp32; of its workload the model and the batch do not matter, to which groups with a batch of their own keep their ratio, nor does its number of steps" },
         "count": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "as often it is there, named NAME 1, NAME 2, ...; then values of 'set' may be drawn, each time anew" },
         "let": { "type": "object", "description": "values for 'set' that are drawn first, by name", "additionalProperties": { "$ref": "#/$defs/drawn" } },
         "set": { "$ref": "#/$defs/set" } } } },

@@ -450,6 +450,17 @@ void GraphBuilder::keep_last_gradients() {
   }
 }
 
+void GraphBuilder::count_again_for_weights() {
+  std::set<int> counted;
+  for (const Layer& layer : layers_) {
+    const bool reads_value = layer.type == Layer::Type::kMatrix && layer.cast < 0 && layer.inputs[0].id >= 0;
+    if (!reads_value || trained({layer.variables[0]}).empty()) continue;
+    const int source = value_of(layer.inputs[0]).source, id = source < 0 ? layer.inputs[0].id : source;
+    if (const Value& value = values_[static_cast<std::size_t>(id)]; value.part >= 0 && counted.insert(id).second)
+      again_for_weights_[layer.forward] += value.kept_again;
+  }
+}
+
 Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_loss, bool has_composed_loss) {
   constexpr std::int64_t kComposedNumbers = 3, kBytesOfNumber = 4;  // logarithms, their gradient, the copy's
   for (const Tensor& output : outputs) {
@@ -489,6 +500,11 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_lo
   }
   backward_of_ = -1;
   keep_last_gradients();
+  count_again_for_weights();
+  for (std::size_t vertex = 0; vertex < workload_.graph.size(); ++vertex)
+    if (Operator& op = workload_.graph[vertex]; op.phase == Phase::kBackwardWeights && op.matrix.reduction > 0)
+      if (const auto again = again_for_weights_.find(op.backward_of); again != again_for_weights_.end())
+        op.kept_again = std::exchange(again->second, Bytes{});
 
   // Where each gradient comes from, then the updates in creation order.
   std::vector<int> produced_by(workload_.variables.size(), -1);

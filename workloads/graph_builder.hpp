@@ -479,6 +479,8 @@ class GraphBuilder {
   void append_backward_of_recurrent(const Layer& layer, int gradient);
   /// Where the backward pass finds what the vertex gives: of a part that is computed again the operators are added before.
   int source_of(int vertex);
+  /// Adds values that are computed again to again_for_weights_, each for the first product that reads it.
+  void count_again_for_weights();
   std::vector<int> reads_of(std::size_t vertex) const;
   /// All of the part, or where it has kept results the vertex that is wanted and what it depends on, as far as it is not there.
   std::set<int> to_run_again(const Part& part, int wanted) const;
@@ -511,6 +513,8 @@ class GraphBuilder {
   Fp8 fp8_ = Fp8::kNone;
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;
+  std::map<int, Bytes>
+      again_for_weights_;  // by forward product: of kept_again of parts, what its weight's gradient reads
   int open_parts_ = 0;     // begun and not ended
   int part_depth_ = 0;     // of those the one that is computed again; 0: none is
   std::size_t layer_ = 0;  // whose backward pass is appended

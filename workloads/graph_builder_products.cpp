@@ -156,8 +156,11 @@ std::vector<int> GraphBuilder::cast_factors(Layer& layer, Operator& product) {
     layer.cast = input;
     Tensor kept = x;  // of what is gathered again, this GPU's part
     if (is_gathered) kept.height /= split_.degree;
-    if (!is_gathered || !std::exchange(value_of(x).keeps_cast, true))
-      keep(cast_over_positions(layer.fp8, kept), workload_.graph.size());
+    if (!is_gathered || !std::exchange(value_of(x).keeps_cast, true)) {
+      const Bytes bytes = cast_over_positions(layer.fp8, kept);
+      keep(bytes, workload_.graph.size());
+      if (part_depth_ > 0 && !keeps_results_) again_for_weights_[static_cast<int>(workload_.graph.size())] += bytes;
+    }
   }
   product.bytes_read = cast_over_channels(layer.fp8, x) + weight_cast_bytes(layer.fp8, variable_at(weights), true);
   return {input, cast};

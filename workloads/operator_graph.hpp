@@ -108,7 +108,7 @@ struct Operator {
   int backward_of = -1;                 // vertex of the forward operator of the same layer
   Bytes output{};                       // forward: what later layers read of it; 0 within a layer, or if not stated
   Bytes kept{};                         // forward: for the backward pass; they add up to Workload::activation_bytes
-  Bytes kept_again{};  // of a part that is computed again, at its first operator: Workload::recomputed_bytes
+  Bytes kept_again{};  // of a part run again, at its first operator: recomputed_bytes; that a weight's gradient reads
 
   bool is_of_forward_pass() const { return phase == Phase::kForward && !is_again; }
 };

@@ -71,6 +71,7 @@ void print(const Generated& generated, bool has_labels) {
       "cannot be built\n",
       static_cast<long long>(redrawn.duplicates), static_cast<long long>(redrawn.exceeding_memory),
       static_cast<long long>(redrawn.other_sizes), static_cast<long long>(redrawn.unbuildable));
+  if (!redrawn.last_reason.empty()) std::printf("the last that cannot be built: %s\n", redrawn.last_reason.c_str());
   if (generated.without_result > 0)
     std::printf("%lld samples without result, the last one: %s\n", static_cast<long long>(generated.without_result),
                 generated.last_failure.c_str());

@@ -23,9 +23,13 @@ class ChunkChanges {
         backward_{operators[1]},
         of_weights_{operators[2]},
         changes_{changes} {
+    const auto find_last = [this](std::map<int, int>& last) {
+      for (const int v : backward_)
+        if (graph_[at(v)].backward_of >= 0 && !graph_[at(v)].is_again) last[graph_[at(v)].backward_of] = v;
+    };
+    find_last(last_before_weights_);
     backward_.insert(backward_.end(), of_weights_.begin(), of_weights_.end());
-    for (const int v : backward_)
-      if (graph_[at(v)].backward_of >= 0 && !graph_[at(v)].is_again) last_[graph_[at(v)].backward_of] = v;
+    find_last(last_);
     end_ = backward_.empty() ? (forward_.empty() ? -1 : forward_.back()) : backward_.back();
   }
 
@@ -49,9 +53,13 @@ class ChunkChanges {
 
   /// What gradients of weights read besides, once the backward pass has given it.
   void add_output_gradients() {
-    for (const int v : of_weights_)
-      if (const int of = graph_[at(v)].backward_of; of >= 0 && graph_[at(v)].matrix.reduction > 0)
-        add(backward_[backward_.size() - of_weights_.size() - 1], v, {.activations = graph_[at(of)].output});
+    for (const int v : of_weights_) {
+      const int of = graph_[at(v)].backward_of;
+      if (of < 0 || graph_[at(v)].matrix.reduction == 0) continue;
+      const Bytes given = graph_[at(of)].output;  // 0 where the layer goes on behind its product, such as by a bias
+      add(backward_[backward_.size() - of_weights_.size() - 1], v,
+          {.activations = given > Bytes{} ? given : graph_[at(of)].bytes_written});
+    }
   }
 
   void add_gradient_temporaries(const Workload& workload, double bytes) {
@@ -64,19 +72,31 @@ class ChunkChanges {
 
   void add_parts() {
     std::vector<int> parts;
+    std::map<int, Bytes> kept;
     for (const int v : forward_)
-      if (graph_[at(v)].kept_again > Bytes{}) parts.push_back(v);
+      if (graph_[at(v)].kept_again > Bytes{}) {
+        parts.push_back(v);
+        kept[v] = graph_[at(v)].kept_again;
+      }
     std::map<int, std::pair<int, int>> ran;  // by part: its first and its last operator
     for (const int v : backward_) {
       const int of = graph_[at(v)].backward_of;
       if (!graph_[at(v)].is_again) continue;
       const auto behind = std::ranges::upper_bound(parts, of);
       if (behind == parts.begin()) continue;
-      const auto own = last_.find(of);
+      const auto own = last_before_weights_.find(of);
       int& last = ran.try_emplace(*std::prev(behind), v, v).first->second.second;
-      last = later(last, later(v, own == last_.end() ? v : own->second));
+      last = std::max({last, v, own == last_before_weights_.end() ? v : own->second});
     }
-    for (const auto& [part, span] : ran) add(span.first, span.second, {.activations = graph_[at(part)].kept_again});
+    for (const int v : of_weights_) {
+      const auto behind = std::ranges::upper_bound(parts, graph_[at(v)].backward_of);
+      const auto part = behind == parts.begin() ? ran.end() : ran.find(*std::prev(behind));
+      if (part == ran.end()) continue;
+      const Bytes bytes = std::min(graph_[at(v)].kept_again, kept[part->first]);
+      kept[part->first] -= bytes;
+      add(part->second.first, v, {.activations = bytes});
+    }
+    for (const auto& [part, span] : ran) add(span.first, span.second, {.activations = kept[part]});
   }
 
   void add_logits(Bytes bytes, bool is_in_place, const std::vector<int>& readers_of_loss) {
@@ -87,8 +107,10 @@ class ChunkChanges {
       for (const int v : forward_)
         if (is_loss(v)) bytes -= graph_[at(v)].bytes_written;
     int last = forward_.back();
-    for (const int reader : readers_of_loss)
-      if (std::ranges::find(backward_, reader) != backward_.end()) last = later(last, reader);
+    for (const int reader : readers_of_loss) {  // a weight's gradient reads what add_output_gradients() counts
+      const bool is_before_weights = !std::ranges::binary_search(of_weights_, reader);
+      if (is_before_weights && std::ranges::find(backward_, reader) != backward_.end()) last = later(last, reader);
+    }
     add(*first, last, {.logits = bytes});
   }
 
@@ -109,8 +131,8 @@ class ChunkChanges {
   std::vector<int> backward_;           // in the order in which it runs
   const std::vector<int>& of_weights_;  // at its end
   KeptChanges& changes_;
-  std::map<int, int> last_;  // by forward operator, of its backward pass
-  int end_ = -1;             // of both passes
+  std::map<int, int> last_, last_before_weights_;  // by forward operator, of its backward pass
+  int end_ = -1;                                   // of both passes
 };
 
 }  // namespace

@@ -41,10 +41,10 @@ std::vector<bool> are_of_weights(const OperatorGraph& graph);
 /// [vertices] of a workload's graph: what each operator needs for the first time as it begins, and what is of no use any more
 /// when it has ended. Of the two passes of a chunk all that is taken is given back:
 ///   activations        from the forward operator that keeps them to the last one of its backward pass
-///   what is computed   from the first operator of its part that runs again to the last one of the part's backward pass
-///     again
-///   logits             from the first loss to the last operator that reads a loss; without their gradient where it is written
-///                      over them
+///   what is computed   from the first operator of its part that runs again to the last one of the part's backward pass;
+///     again            where that is split, to the last one before gradients of weights, and what one reads to that
+///   logits             from the first loss to the last operator that reads a loss, before gradients of weights where these are
+///                      split off; without their gradient where it is written over them
 struct KeptChanges {
   std::vector<KeptBytes> taken, given_back;
 };

@@ -9,8 +9,9 @@
 namespace rehearse {
 
 /// FLOPs of one sample's forward and backward pass through the whole model, whatever is computed again and however it is split;
-/// attention counts as its kernels compute it, half of it where a causal mask hides the rest. 0 where layers have stated times,
-/// or where the whole is larger than one GPU's graph may be.
+/// attention counts as its kernels compute it, half of it where a causal mask hides the rest, but without the scores that one
+/// kernel computes again in its backward pass: that is twice the forward pass. 0 where layers have stated times, or where the whole
+/// is larger than one GPU's graph may be.
 double model_flops_of_sample(const Scenario& scenario);
 
 /// Dense FLOP/s of all GPUs of workers that are not standby, at their data sheets' peak in the precision of the products.

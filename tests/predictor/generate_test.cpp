@@ -151,6 +151,26 @@ TEST_CASE("a space without further graphs says why") {
       NoResultError);
 }
 
+TEST_CASE("what a dataset would not hold as it is said is refused or has no labels") {
+  Json json = load_json_file(source_folder() + "/scenarios/spaces/small.json");
+  const std::string file = source_folder() + "/scenarios/spaces/x.json";
+  json["sampling_period"] = "10s";
+  const test::TemporaryFolder folder;
+  const Generated slow = generate_dataset(read_space(json, file), test::shipped_catalog(), request(folder / "a", 4, 2));
+  CHECK(slow.without_result == 4);
+  CHECK(
+      slow.last_failure.ends_with("no sample of 10s lies within the steps: a shorter sampling_period, or more steps"));
+
+  Json half = load_json_file(source_folder() + "/scenarios/driple/01-v100-ps1-w2.json");
+  half["workload"]["precision"] = "fp16";
+  folder.write("half.json", half.dump());
+  json["clusters"] = Json::array({Json{{"name", "half"}, {"scenario", "half.json"}}});
+  CHECK_THROWS_WITH_AS(
+      generate_dataset(read_space(json, folder / "space.json"), test::shipped_catalog(), request(folder / "b", 4, 2)),
+      doctest::Contains("/workload/precision: expected \"fp32\", in which random workloads compute; found \"fp16\""),
+      InputError);
+}
+
 TEST_CASE("groups with their own batch keep its ratio, and machines join and leave") {
   Json scenario = load_json_file(source_folder() + "/scenarios/driple/07-2080ti-ps2-w2.json");
   Json& groups = scenario["cluster"]["groups"];

@@ -159,6 +159,13 @@ TEST_CASE("each mistake in a space file is one line") {
         "/workloads/0/optimizer: expected \"sgd\", \"momentum\" or \"adam\"; found \"lion\"");
   CHECK(problem_with("/clusters/0/set", R"({"training": 1})") ==
         "/clusters/0/set: expected JSON pointers such as \"/training/strategy/synchronization\"; found \"training\"");
+  for (const auto& [pointer, by] : {std::pair{"/workload/precision", "a space's own \"workloads\", in fp32"},
+                                    std::pair{"/workload/batch_per_worker", "a space's own \"workloads\", in fp32"},
+                                    std::pair{"/training/steps", "\"iterations\" of the space"},
+                                    std::pair{"/training/warmup_steps", "\"warmup_steps\" of the space"}})
+    CHECK(problem_with("/clusters/0/set", std::string{"{\""} + pointer + "\": 5}") ==
+          "/clusters/0/set: expected no \"" + std::string{pointer} + "\", which is said by " + by);
+  CHECK(problem_with("/clusters/0/set", R"({"/workload/framework": "PyTorch"})").empty());
   CHECK(problem_with("/clusters/0/count", "0") == "/clusters/0/count: expected 1 to 1000 settings; found 0");
   CHECK(problem_with("/clusters/0/count", "1001") ==
         "/clusters: expected 1 to 1000 settings: clusters, each as often as its count, times variants; found an array "

@@ -170,6 +170,44 @@ TEST_CASE("the fullest moment is the loss, or the backward pass of a layer that 
   CHECK(wide.logits > Bytes{});
 }
 
+TEST_CASE("gradients of weights that are put off keep what they read, whatever of a layer is computed again") {
+  const auto put_off = [](const Json& recompute) {
+    Json json = transformer("none");
+    json["workload"]["recompute"] = recompute;
+    const Workload workload = test::resolved(json).workload;
+    PassOperators operators = pass_operators(workload.graph);
+    const std::vector<bool> are = are_of_weights(workload.graph);
+    std::vector<int>& backward = operators.front()[1];
+    for (const int v : backward)
+      if (are[static_cast<std::size_t>(v)]) operators.front()[2].push_back(v);
+    std::erase_if(backward, [&](int v) { return are[static_cast<std::size_t>(v)]; });
+    const KeptChanges changes = kept_changes(workload, operators);
+    KeptBytes kept;
+    const auto walk = [&](const std::vector<int>& vertices) {
+      for (const int v : vertices) {
+        kept += changes.taken[static_cast<std::size_t>(v)];
+        kept -= changes.given_back[static_cast<std::size_t>(v)];
+      }
+    };
+    walk(operators.front()[0]);
+    walk(operators.front()[1]);
+    const std::int64_t between = kept.total().value();
+    walk(operators.front()[2]);
+    CHECK(kept == KeptBytes{});
+    return between;
+  };
+  // Bytes of a position and layer, in fp32: what products read (h twice, h of attention, f = 4 h) and gradients of what they give
+  // (3 h of queries, keys and values, h, f, h); of logits what is read and the gradient.
+  const std::int64_t each = test::resolved(transformer("none")).workload.batch * std::int64_t{64} * 4, h = 64;
+  const std::int64_t layers = 4 * (7 * h + 9 * h), logits = h + 256;
+  CHECK(put_off("none") == each * (layers + logits));
+  for (const Json& recompute : {Json("full"), Json::array({"feed_forward"}), Json::array({"norms", "activations"}),
+                                Json::array({"core_attention"})}) {
+    CAPTURE(recompute.dump());
+    CHECK(put_off(recompute) == put_off("none"));
+  }
+}
+
 TEST_CASE("a pass that has ended keeps nothing, one on its way what it has come to") {
   // One chunk of two operators forward and two backward: 5 and 3 bytes, 7 more in the last backward operator.
   KeptChanges changes{std::vector<KeptBytes>(4), std::vector<KeptBytes>(4)};
