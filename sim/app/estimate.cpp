@@ -7,8 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <variant>
 
 #include "calibration/parameter_uncertainty.hpp"
+#include "sim/app/progress.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/program/reductions.hpp"
 #include "sim/scenario/work.hpp"
@@ -115,6 +117,26 @@ Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) 
   }
   constexpr double kMost = 1e18;  // B
   return Bytes{static_cast<std::int64_t>(std::min(kMost, steps * static_cast<double>(sizeof(StepSpan))))};
+}
+
+std::string warning_of_long_run(const Scenario& scenario, const SimulateOptions& options) {
+  constexpr int kFew = 500;     // whose step takes no minute, and no time to be counted in
+  constexpr double kLong = 20;  // s
+  const int workers = scenario.count(Role::kWorker);
+  const Reductions reductions = plan_reductions(scenario, options.is_exact, options.keeps_activity);
+  if (options.is_exact || workers < kFew || workers_per_model(scenario) == 1 || reductions.fold ||
+      is_nonblocking(scenario.fabric))
+    return {};
+  const Seconds takes = expected_duration(scenario, options);
+  if (takes < Seconds{kLong}) return {};
+  std::string text = "this run takes about " + duration_text(takes.value()) + ": each of its " +
+                     std::to_string(workers) + " workers is simulated, as links between machines tell them apart";
+  if (const auto* tree = std::get_if<FatTree>(&scenario.fabric))
+    text +=
+        "; workers run for one another if the machines of a stage, or of a group that shares states, fill whole leaf "
+        "switches, here of " +
+        std::to_string(tree->machines_per_leaf);
+  return text;
 }
 
 void require_memory(const Scenario& scenario, const SimulateOptions& options) {

@@ -1,6 +1,8 @@
 #pragma once
 // What a simulation takes, before it is run: for `simulate --dry-run` and `sweep --dry-run`.
 
+#include <string>
+
 #include "sim/job/simulate.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -17,6 +19,10 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 /// Memory that simulate() takes at least: what it records of each step of each worker. Kernels and messages, of which it
 /// keeps a limited number, are left out.
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options = {});
+
+/// What to know before a run of a large cluster of which each worker is simulated, as links between machines tell them apart: how
+/// long it takes at least, and what would let workers run for one another. Empty below 20 s.
+std::string warning_of_long_run(const Scenario& scenario, const SimulateOptions& options = {});
 
 /// Throws NoResultError if expected_memory() is more than this machine has, or than a process may have.
 void require_memory(const Scenario& scenario, const SimulateOptions& options = {});

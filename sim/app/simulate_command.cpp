@@ -216,6 +216,8 @@ int run(const SimulateCommand& command) {
     print_warnings(scenario.warnings);
     const std::string of_captures = command.pcap ? rdma_warning(scenario) : "";
     if (!of_captures.empty()) print_warning(of_captures);
+    const std::string of_time = command.is_dry_run || command.runs ? "" : warning_of_long_run(scenario, options);
+    if (!of_time.empty()) print_warning(of_time);
   }
   const std::string program = command.prints_program ? program_text(scenario) : "";
   if (command.explains) std::fputs(explain(scenario).c_str(), stdout);

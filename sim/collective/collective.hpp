@@ -129,8 +129,8 @@ inline int times_of(const CollectivePhase& phase, std::size_t edge) {
 /// Bytes of one message: messaging.on_wire(ceil(pieces * payload / parts)).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
-/// Whether all phases are the same again if machines are counted a block further in their circles, and cross no links but those
-/// of the machines, and such as never bind. Then keep_folded() leaves what starts at machines that stand for others.
+/// Whether all phases are the same again if machines are counted a block further in their circles. Then keep_folded() leaves what
+/// starts at machines that stand for others.
 bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold);
 void keep_folded(CollectivePlan& plan, const Network& network);
 

@@ -35,8 +35,7 @@ std::vector<int> links_of(const CollectivePhase& phase, const Network& network) 
 
 std::vector<double> capacities_of(const std::vector<int>& links, const Network& network) {
   std::vector<double> capacities;
-  for (const int link : links)
-    capacities.push_back(network.topology().links()[static_cast<std::size_t>(link)].rate.value());
+  for (const int link : links) capacities.push_back(network.rate(link).value());
   return capacities;
 }
 
@@ -235,13 +234,9 @@ void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
 
 bool repeats_in_blocks(const CollectivePlan& plan, const Network& network, const MachineFold& fold) {
   using Edge = std::array<int, 4>;
-  const std::vector<TopologyLink>& links = network.topology().links();
   return std::all_of(plan.begin(), plan.end(), [&](const CollectivePhase& phase) {
     std::vector<Edge> edges, shifted;
     for (const PathIndex edge : phase.edges) {
-      for (const int link : network.path(edge).links)
-        if (links[static_cast<std::size_t>(link)].machine < 0 && !links[static_cast<std::size_t>(link)].never_binds)
-          return false;
       const Endpoint from = network.source(edge), to = network.destination(edge);
       edges.push_back({from.machine, from.gpu, to.machine, to.gpu});
       shifted.push_back(

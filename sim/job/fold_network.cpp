@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "sim/job/fold_links.hpp"
 #include "sim/program/collective_methods.hpp"
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/training/cluster_step.hpp"
@@ -27,18 +30,24 @@ class Folding {
         experts_{expert_grid(scenario_)} {}
 
   MachineFold run() {
-    MachineFold fold = fold_of_machines();
-    if (fold) cluster_.network.fold(fold);
-    const ClusterStep step = step_of_all();
-    if (joins_gpus(step)) {
-      fold.alike = cluster_.site.machines.front().workers;
-      fold.joins_gpus = true;
-      cluster_.network.fold(fold);
-    } else if (folds_split(fold, step)) {
-      fold.alike = grid_.degree(Axis::kTensor);
-      cluster_.network.fold(fold);
+    if (cluster_.network.fold()) cluster_.network.fold({});  // by an earlier session
+    const MachineFold of_machines = fold_of_machines();
+    const ClusterStep step = step_of_all(of_machines);
+    const int split = folds_split(of_machines, step) ? grid_.degree(Axis::kTensor) : 1;
+    std::vector<MachineFold> folds{of_machines, {}};
+    if (split > 1) folds = {{of_machines.block, of_machines.span, split}, of_machines, {.alike = split}, {}};
+    for (MachineFold fold : folds) {
+      std::optional<LinkFold> links =
+          fold ? fold_links(fold, grid_, compiler_, step, cluster_) : std::optional{LinkFold{}};
+      if (!links) continue;
+      if (reductions_.joins_gpus && !*links && joins_gpus({.block = fold.block, .span = fold.span}, step)) {
+        fold.alike = cluster_.site.machines.front().workers;
+        fold.joins_gpus = true;
+      }
+      if (fold || cluster_.network.fold()) cluster_.network.fold(fold, std::move(*links));
+      return fold;
     }
-    return fold;
+    return {};
   }
 
  private:
@@ -57,18 +66,11 @@ class Folding {
            collective_methods(cluster_.site, cluster_.site.gpus_of(group.workers), cluster_.network))
         if (!repeats_in_blocks(method.plan, cluster_.network, fold)) return {};
     }
-    for (const Worker& worker : workers_)
-      if (fold.stands(worker.gpu.machine))
-        for (const PathIndex path : compiler_.paths(worker.index, cluster_.network))
-          for (const int link : cluster_.network.path(path).links)
-            if (const TopologyLink& crossed = cluster_.network.topology().links()[static_cast<std::size_t>(link)];
-                crossed.machine < 0 && !crossed.never_binds)
-              return {};
     return fold;
   }
 
   /// Of workers that hold each layer together, whether one may run for all of them: they are on one machine, and no link of what
-  /// another one sends to its data-parallel likes, or to the next stage, is a link of its own.
+  /// another one sends to its data-parallel likes, or to the next stage, is a machine's link of its own.
   bool folds_split(const MachineFold& fold, const ClusterStep& step) {
     if (!reductions_.folds_split) return false;
     for (const Machine& machine : cluster_.site.machines)
@@ -77,7 +79,7 @@ class Folding {
     const auto cross = [&](PathIndex path, int worker) {
       const int coordinate = grid_.coordinate(worker, Axis::kTensor);
       return std::ranges::all_of(cluster_.network.path(path).links, [&](int link) {
-        if (cluster_.network.topology().links()[static_cast<std::size_t>(link)].never_binds) return true;
+        if (cluster_.network.topology().links()[static_cast<std::size_t>(link)].machine < 0) return true;
         return users.try_emplace(link, coordinate).first->second == coordinate;
       });
     };
@@ -106,16 +108,19 @@ class Folding {
   }
 
   /// A step of all workers, if a reduction asks what they exchange in it; or of none.
-  ClusterStep step_of_all() {
-    if (!reductions_.joins_gpus && !reductions_.folds_split) return {};
+  ClusterStep step_of_all(const MachineFold& of_machines) {
+    if (!reductions_.joins_gpus && !reductions_.folds_split &&
+        !(of_machines && has_binding_links(cluster_.network.topology())))
+      return {};
     std::vector<int> all;
     for (const Worker& worker : workers_) all.push_back(worker.index);
     return compiler_.step(all);
   }
 
-  /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each.
-  bool joins_gpus(const ClusterStep& step) {
-    if (!reductions_.joins_gpus) return false;
+  /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each. Folds
+  /// the network by machines.
+  bool joins_gpus(const MachineFold& of_machines, const ClusterStep& step) {
+    if (of_machines) cluster_.network.fold(of_machines);
     for (std::size_t m = 0; m < cluster_.site.machines.size(); ++m) {
       const auto links = cluster_.network.topology().links_by_gpu(static_cast<MachineIndex>(m));
       const int workers = cluster_.site.machines[m].workers;

@@ -105,7 +105,7 @@ LinkUse SteadyWindow::busiest_link(const std::vector<Bytes>& carried, Seconds ti
     for (const int nic : network.topology().nic_links(static_cast<int>(m))) of_link[static_cast<std::size_t>(nic)] = {};
   for (std::size_t i = 0; i < links.size(); ++i) {
     if (links[i].never_binds) continue;
-    const double utilization = as_double(of_link[i]) / (links[i].rate.value() * time.value());
+    const double utilization = as_double(of_link[i]) / (network.rate(static_cast<int>(i)).value() * time.value());
     if (utilization > busiest.utilization) busiest = {links[i].name, false, utilization};
   }
   busiest.utilization = std::min(1.0, busiest.utilization);  // messages count as a whole when they start

@@ -11,10 +11,12 @@ namespace rehearse {
 namespace {
 
 /// Blocks of the fewest machines that hold what there are likes of: the whole model, or all that share its states where groups of them
-/// do; or a stage of it, if all workers of a stage come before those of the next. None if not all machines can be counted in such
-/// blocks, or if there is one, or if there is more between them than their NICs, or rails that need not meet.
+/// do; or a stage of it, if all workers of a stage come before those of the next. Where leaf switches may hold up what their
+/// machines send, a block is of whole leaves, unless a circle is within one. None if not all machines can be counted in such
+/// blocks, or if there is one, or if not all ways between machines are alike.
 MachineFold blocks_of_likes(const Scenario& scenario) {
-  const bool may_fold = is_nonblocking(scenario.fabric) || std::holds_alternative<Rail>(scenario.fabric);
+  const auto* tree = std::get_if<FatTree>(&scenario.fabric);
+  const bool may_fold = is_nonblocking(scenario.fabric) || tree || std::holds_alternative<Rail>(scenario.fabric);
   if (scenario.groups.size() != 1 || scenario.has_changing_membership() || !may_fold || scenario.hop_latency) return {};
   const Group& group = scenario.groups.front();
   if (group.machines_per_domain > 1) return {};
@@ -31,7 +33,9 @@ MachineFold blocks_of_likes(const Scenario& scenario) {
   const int likes = std::lcm(replicas > 1 ? sharing : of_model, with_experts);
   const int workers = sharing * replicas;  // of a circle
   if (workers % on_machine != 0) return {};
-  const MachineFold fold{likes / std::gcd(likes, on_machine), workers / on_machine};
+  MachineFold fold{likes / std::gcd(likes, on_machine), workers / on_machine};
+  if (tree && !is_nonblocking(scenario.fabric) && tree->machines_per_leaf % fold.span != 0)
+    fold.block = std::lcm(fold.block, std::lcm(tree->machines_per_leaf, tree->uplinks));
   return fold.span % fold.block == 0 && fold.span > fold.block ? fold : MachineFold{};
 }
 

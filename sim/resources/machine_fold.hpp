@@ -1,5 +1,10 @@
 #pragma once
-// Machines of which some stand for all others, as these do the same at the same time.
+// Machines of which some stand for all others, as these do the same at the same time; and the links between them.
+
+#include <map>
+#include <vector>
+
+#include "sim/base/units.hpp"
 
 namespace rehearse {
 
@@ -22,6 +27,15 @@ struct MachineFold {
   bool stands(int machine) const { return standing_for(machine) == machine; }
   /// That of the same circle, so many further.
   int shifted(int machine, int by) const { return machine - machine % span + (machine % span + by) % span; }
+};
+
+/// Links between machines of which one stands for others: where messages of machines that stand for others cross any of them, they
+/// cross this one, at a rate of which as much is left for each of these messages as there is for one of all.
+struct LinkFold {
+  std::vector<int> like;  // [links] the one that stands for it, those of machines included; empty: each for itself
+  std::map<int, BytesPerSecond> rates;  // of those that stand for others, or for a share of what crosses them
+
+  explicit operator bool() const { return !like.empty(); }
 };
 
 }  // namespace rehearse

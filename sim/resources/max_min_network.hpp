@@ -68,6 +68,8 @@ class MaxMinNetwork : public Network {
     return rates;
   }
 
+  void set_rate(int link, BytesPerSecond rate) final { flows_.set_capacity(link, rate.value()); }
+
   FlowId start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, double weight,
                std::function<void()> on_sent) final {
     const Path& way = path(index);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 namespace rehearse {
@@ -35,12 +36,27 @@ Path Network::find(Endpoint from, Endpoint to) const {
 
 Path Network::find_way(Endpoint from, Endpoint to) const {
   if (from == to) return {};
+  if (folded_links_ && fold_.stands(from.machine)) {
+    Path way = topology_.path(from, to);
+    for (int& link : way.links) link = folded_links_.like[static_cast<std::size_t>(link)];
+    return way;
+  }
   if (fold_.stands(from.machine) && !fold_.stands(to.machine))
     return topology_.path_over_nics(from, {fold_.standing_for(to.machine), to.gpu});
   return topology_.path(from, to);
 }
 
-void Network::fold(const MachineFold& fold) {
+BytesPerSecond Network::rate(int link) const {
+  const auto folded = folded_links_.rates.find(link);
+  return folded != folded_links_.rates.end() ? folded->second : topology_.links()[static_cast<std::size_t>(link)].rate;
+}
+
+void Network::set_rate(int, BytesPerSecond) { throw std::logic_error{"links of this network are not folded"}; }
+
+void Network::fold(const MachineFold& fold, LinkFold links) {
+  const LinkFold before = std::exchange(folded_links_, std::move(links));
+  for (const auto& [link, rate] : before.rates) set_rate(link, this->rate(link));
+  for (const auto& [link, rate] : folded_links_.rates) set_rate(link, rate);
   fold_ = fold;
   first_like_.clear();
   if (fold_.joins_gpus) {

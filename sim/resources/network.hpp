@@ -34,11 +34,14 @@ class Network : private Pinned {
   Endpoint destination(PathIndex index) const { return known_[static_cast<std::size_t>(index)].to; }
   const Topology& topology() const { return topology_; }
   /// Folds the network, before any flow: what some machines do, those for which they stand do at the same time. A path from one
-  /// of them to a machine for which another stands then crosses the links of that other one.
-  void fold(const MachineFold& fold);
+  /// of them to a machine for which another stands then crosses the links of that other one, and of `links` those that stand for
+  /// the ones of its way. Without either each is for itself again.
+  void fold(const MachineFold& fold, LinkFold links = {});
   const MachineFold& fold() const { return fold_; }
   /// Whether what this end sends is sent for others, too, or for itself alone; else another one sends it.
   bool stands(Endpoint end) const { return fold_.stands(end.machine) && (!fold_.joins_gpus || end.gpu <= 0); }
+  /// Of a link, for all messages that are simulated: the topology's, or what of it the fold leaves for these.
+  BytesPerSecond rate(int link) const;
   /// `action` is called with the number of paths known, after each new one; it may throw.
   void on_path(std::function<void(std::size_t)> action) { on_path_ = std::move(action); }
   std::uint64_t started_flows() const { return started_flows_; }
@@ -65,6 +68,8 @@ class Network : private Pinned {
   virtual void watch(const std::vector<int>& links, OnRate on_rate) = 0;
 
  protected:
+  /// Changes the rate of a link, before any flow. Throws std::logic_error where flows do not share links max-min fairly.
+  virtual void set_rate(int link, BytesPerSecond rate);
   virtual FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double weight,
                        std::function<void()> on_sent) = 0;
 
@@ -79,6 +84,7 @@ class Network : private Pinned {
 
   const Topology& topology_;
   MachineFold fold_;
+  LinkFold folded_links_;
   std::vector<int> first_like_;  // [links] of the GPU that runs for all of its machine; empty: each runs
   std::vector<KnownPath> known_;
   std::vector<Bytes> carried_;                            // [paths]

@@ -183,6 +183,8 @@ class SimgridNetwork final : public Network {
     sg::Link* limit;
   };
 
+  void set_rate(int link, BytesPerSecond rate) override { zone_->link(link)->set_bandwidth(rate.value()); }
+
   /// SimGrid shares evenly: the weight counts for nothing.
   FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double,
                std::function<void()> on_sent) override {

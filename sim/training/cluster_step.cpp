@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/program/collective_methods.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -215,8 +216,13 @@ bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
   std::map<int, int> users;  // by link that may bind: groups, and connections of workers
   const auto may_bind = [&](int link) { return !network.topology().links()[at(link)].never_binds; };
-  // Those for which others stand have links of their own, as these have.
-  const auto stands = [&](int worker) { return network.stands(site_.workers[at(worker)].front()); };
+  // Those for which others stand have links of their own, as these have, or a share of them.
+  const RankGrid grid = rank_grid(scenario());
+  const MachineFold& fold = network.fold();
+  const auto stands = [&](int worker) {
+    return network.stands(site_.workers[at(worker)].front()) &&
+           (fold.alike == 1 || fold.joins_gpus || grid.coordinate(worker, Axis::kTensor) == 0);
+  };
   for (const WorkerStep& worker : step.workers)
     if (stands(worker.worker))
       for (const PathIndex path : paths(worker.worker, network))

@@ -107,6 +107,22 @@ TEST_CASE("a message among many workers and servers takes longer than one to a s
   CHECK(of_servers(32, 32) > 5 * of_servers(32, 1));
 }
 
+TEST_CASE("a long run in which leaf switches tell all workers apart is warned of") {
+  const auto warning = [](int machines_per_leaf, bool is_exact) {
+    Json scenario =
+        test::small_training(512, 2, {{"tensor", {{"degree", 2}}}, {"pipeline", {{"stages", 2}, {"microbatches", 2}}}});
+    scenario["cluster"]["network"].update(
+        {{"topology", "fat_tree"}, {"machines_per_leaf", machines_per_leaf}, {"oversubscription", 2}});
+    scenario["training"]["steps"] = 3;
+    return warning_of_long_run(test::resolved(scenario), {.is_exact = is_exact});
+  };
+  CHECK(warning(5, false).find("each of its 1024 workers is simulated") != std::string::npos);
+  CHECK(warning(5, false).ends_with("whole leaf switches, here of 5"));
+  CHECK(warning(4, false).empty());
+  CHECK(warning(512, false).empty());
+  CHECK(warning(5, true).empty());  // which is asked for
+}
+
 TEST_CASE("what a run has to remember is estimated, and refused if no memory is that large") {
   Json scenario = of_model(128, 8, {{"kind", "all_reduce"}});
   scenario["training"]["steps"] = 10'000'000;

@@ -78,7 +78,8 @@ TEST_CASE("a degree of one, and an order of axes of which one alone is longer th
 TEST_CASE("runs with folded workers and timed collectives are exact: degrees, orders, stages, sharding at random") {
   Rng rng{20, "split layers"}, of_messages{20, "messages between stages of split layers"},
       of_others{20, "adapters, unlike GPUs and groups over machines of split layers"},
-      of_exchanges{20, "exchanges beside products of split layers"};
+      of_exchanges{20, "exchanges beside products of split layers"},
+      of_fabrics{20, "fabrics that hold messages between stages up"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -113,6 +114,19 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}},
                                  {{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}},
                                  {{"topology", "rail"}}}));
+    if (of_fabrics.below(2) == 0) {
+      const std::vector<Json> fabrics{
+          {{"topology", "fat_tree"}, {"machines_per_leaf", 1}, {"oversubscription", 4}},
+          {{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}, {"uplinks", 2}},
+          {{"topology", "fat_tree"}, {"machines_per_leaf", 3}, {"oversubscription", 3}},
+          {{"topology", "fat_tree"}, {"machines_per_leaf", 4}, {"uplinks", 3}},
+          {{"topology", "rail"}, {"oversubscription", 4}}};
+      Json& network = scenario["cluster"]["network"];
+      network.erase("oversubscription");
+      network.update(fabrics[of_fabrics.below(fabrics.size())]);
+      if (network["topology"] == "rail") network.erase("machines_per_leaf");
+      scenario["cluster"]["groups"][0]["instance"]["nic"] = "0.2GBps";
+    }
     scenario["workload"]["recompute"] =
         one_of(std::vector<Json>{"none", "full", "every_second_product", Json{"core_attention", "norms"}});
     scenario["training"]["steps"] = 3;
@@ -132,6 +146,28 @@ TEST_CASE("runs with folded workers and timed collectives are exact: degrees, or
     ++runs;
     const test::Times times = test::times_of(scenario);
     CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("machines of leaf switches that hold all of them up alike run once, as do those that share one") {
+  const auto run = [](int machines_per_leaf, bool is_exact) {
+    Json scenario =
+        small_training(32, 2, {{"tensor", {{"degree", 2}}}, {"pipeline", {{"stages", 2}, {"microbatches", 2}}}});
+    scenario["cluster"]["network"].update(
+        {{"topology", "fat_tree"}, {"machines_per_leaf", machines_per_leaf}, {"oversubscription", 4}});
+    scenario["cluster"]["groups"][0]["instance"].update({{"nics", 2}, {"nic", "0.1GBps"}});
+    return test::in_child([&] {
+      const RunRecord record = simulate(test::resolved(scenario), {.is_exact = is_exact});
+      return Json{
+          {"time", record.end.value()}, {"events", record.events}, {"utilization", record.busiest_link.utilization}};
+    });
+  };
+  const double unfolded = run(5, false)["events"];
+  for (const int machines_per_leaf : {4, 16, 32}) {  // of a circle's 16 a quarter, all, all of two
+    const Json folded = run(machines_per_leaf, false), exact = run(machines_per_leaf, true);
+    CHECK(folded["events"].get<double>() < unfolded / 3);
+    for (const char* key : {"time", "utilization"})
+      CHECK(folded[key].get<double>() == doctest::Approx(exact[key].get<double>()).epsilon(1e-6));
   }
 }
 
