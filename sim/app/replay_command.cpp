@@ -287,6 +287,7 @@ int run(const ReplayCommand& command) {
       throw InputError{job.ranks.front().file_name + ": " + refusal + "; --force answers all the same"};
     add_changed(report, job, machines ? replay_on(*machines, job, work.change) : replay(job, work.change));
     report.remarks.insert(report.remarks.end(), work.remarks.begin(), work.remarks.end());
+    for (std::string& remark : idle_factors(command.work, report)) report.remarks.push_back(std::move(remark));
     report.unscaled = work.unscaled.value_or(report.unscaled);
     if (machines) {
       remark_on_gpus(report.remarks, *machines, work.gpu);

@@ -1,5 +1,6 @@
 #include "sim/app/trace_inputs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -10,7 +11,6 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/plan/recorded_model.hpp"
-#include "sim/plan/replay_report.hpp"
 #include "workloads/model_zoo.hpp"
 #include "workloads/traces/trace_file.hpp"
 
@@ -110,6 +110,18 @@ ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, c
   return changed;
 }
 
+std::vector<std::string> idle_factors(const WorkChange& change, const ReplayReport& report) {
+  std::vector<std::string> remarks;
+  for (const std::string& text : change.factors) {
+    const std::string work = split_setting("--scale", text).first;
+    const bool is_class = work != "host" && work != "kernels";
+    if (is_class &&
+        std::ranges::none_of(report.classes, [&](const ReplayedClass& c) { return to_text(c.kernel) == work; }))
+      remarks.push_back("--scale " + text + " changes nothing: no work of class " + in_quotes(work) + " was recorded");
+  }
+  return remarks;
+}
+
 void add_trace_import(Options options, TraceImport& import) {
   options.add_option("--batch", import.batch, "Of a trace: samples of a worker and step, which it does not say")
       .range(1, 65536)
@@ -146,6 +158,7 @@ ImportedModel import_traces(const std::vector<std::filesystem::path>& files, con
   for (const std::string& remark : job.ranks.front().remarks) remarks.push_back(remark);
   remarks.insert(remarks.end(), model.remarks.begin(), model.remarks.end());
   remarks.insert(remarks.end(), changed.remarks.begin(), changed.remarks.end());
+  for (std::string& remark : idle_factors(import.change, report)) remarks.push_back(std::move(remark));
   if (const std::string warning = report.unscaled_warning(); !warning.empty() && !import.change.is_empty())
     remarks.push_back("the trace is " + warning);
   remarks.push_back(model.step + " took " + in_milliseconds(model.measured) + "; the model takes " +

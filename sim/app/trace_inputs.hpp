@@ -10,6 +10,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/plan/recorded_gpu.hpp"
+#include "sim/plan/replay_report.hpp"
 #include "sim/training/compile_recorded.hpp"
 #include "workloads/importers/importer.hpp"
 #include "workloads/traces/kineto.hpp"
@@ -37,6 +38,9 @@ struct ChangedWork {
 };
 /// Throws InputError.
 ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, const Catalog& catalog);
+
+/// Of each factor for a class of kernels of which the traces have none, that it changes nothing.
+std::vector<std::string> idle_factors(const WorkChange& change, const ReplayReport& report);
 
 /// "NAME=VALUE" in its parts. Throws InputError.
 std::pair<std::string, std::string> split_setting(const std::string& option, const std::string& text);

@@ -263,13 +263,16 @@ void show_result(const TrainCommand& command, const TrainingState& state, const 
                     {"epochs", state.epochs.size()},
                     {"best_epoch", state.best + 1},
                     {"training_loss", kept.train_loss},
-                    {"validation_loss", kept.validation_loss}};
+                    {"validation_loss", samples.validation.empty() ? Json{} : Json(kept.validation_loss)}};
   show(command.common, result, [&] {
     std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
                 samples.validation.size());
     std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(parameters));
     std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
-    std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
+    if (samples.validation.empty())
+      std::printf("%-24s %.6g, none of validation\n", "loss", kept.train_loss);
+    else
+      std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
   });
 }
 

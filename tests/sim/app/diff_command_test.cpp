@@ -57,6 +57,21 @@ TEST_CASE("diff of two replays of a trace: what was asked, and what came of it")
   check_refused("diff " + a + " " + kScenario, 2, "is a replay; expected another one beside it, found a simulation");
 }
 
+TEST_CASE("a factor on work that was not recorded is said to change nothing") {
+  const std::string trace = kRoot + "/calibration/data/pytorch-kineto-traces/alexnet_a100_1gpu.json.gz --force ";
+  const Outcome replayed = rehearse_with("replay " + trace + "--scale embedding=0.5 --scale convolution=2");
+  CHECK(replayed.out.find("note: --scale embedding=0.5 changes nothing: no work of class \"embedding\" was recorded") !=
+        std::string::npos);
+  CHECK(replayed.out.find("convolution=2 changes nothing") == std::string::npos);
+  const TemporaryFolder folder;
+  const Outcome imported =
+      rehearse_with("import " + trace + "--batch 32 --variables alexnet --scale embedding=0.5 -o " +
+                    (folder / "model.json").string());
+  CAPTURE(imported.err);
+  CHECK(imported.exit_code == 0);
+  CHECK((imported.out + imported.err).find("embedding=0.5 changes nothing") != std::string::npos);
+}
+
 TEST_CASE("what cannot be compared is refused with one line") {
   const TemporaryFolder folder;
   check_refused("diff " + kScenario, 2, "RUN_B");
