@@ -58,15 +58,16 @@ TEST_CASE("diff of two replays of a trace: what was asked, and what came of it")
 }
 
 TEST_CASE("a factor on work that was not recorded is said to change nothing") {
-  const std::string trace = kRoot + "/calibration/data/pytorch-kineto-traces/alexnet_a100_1gpu.json.gz --force ";
-  const Outcome replayed = rehearse_with("replay " + trace + "--scale embedding=0.5 --scale convolution=2");
+  const std::string traces = kRoot + "/calibration/data/pytorch-kineto-traces/";
+  const Outcome replayed = rehearse_with(
+      "replay " + traces + "alexnet_a100_1gpu.json.gz --force --scale embedding=0.5 --scale convolution=2");
   CHECK(replayed.out.find("note: --scale embedding=0.5 changes nothing: no work of class \"embedding\" was recorded") !=
         std::string::npos);
   CHECK(replayed.out.find("convolution=2 changes nothing") == std::string::npos);
   const TemporaryFolder folder;
-  const Outcome imported =
-      rehearse_with("import " + trace + "--batch 32 --variables alexnet --scale embedding=0.5 -o " +
-                    (folder / "model.json").string());
+  const Outcome imported = rehearse_with(
+      "import " + traces + "ddp_a100_2gpu_rank0.json.gz --batch 32 --variables resnet50 --scale embedding=0.5 -o " +
+      (folder / "model.json").string());
   CAPTURE(imported.err);
   CHECK(imported.exit_code == 0);
   CHECK((imported.out + imported.err).find("embedding=0.5 changes nothing") != std::string::npos);
