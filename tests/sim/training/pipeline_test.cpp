@@ -433,7 +433,7 @@ TEST_CASE("of alike pipelines those of a block of machines run, for all") {
   for (const auto& [machines, gpus, stages, workers_that_run, algorithm, topology, oversubscription] :
        {Case{8, 1, 4, 4}, Case{4, 2, 4, 4}, Case{6, 4, 2, 4}, Case{6, 2, 3, 6}, Case{4, 1, 2, 2, "clique"},
         Case{4, 2, 8, 8}, Case{4, 1, 2, 4, "binary_tree"}, Case{4, 1, 2, 2, "ring", "fat_tree"},
-        Case{4, 1, 2, 4, "ring", "fat_tree", 2}}) {
+        Case{4, 1, 2, 2, "ring", "fat_tree", 2}}) {
     CAPTURE(machines);
     CAPTURE(stages);
     Json scenario = pipelined(
