@@ -82,9 +82,10 @@ function(rehearse_precompile target)
     set(source ${PROJECT_BINARY_DIR}/${headers}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "")
     add_library(rehearse_${headers} OBJECT ${source})
-    target_link_libraries(rehearse_${headers} PRIVATE nlohmann_json::nlohmann_json)
+    target_link_libraries(rehearse_${headers} PRIVATE nlohmann_json::nlohmann_json Eigen3::Eigen)
     target_precompile_headers(rehearse_${headers} PRIVATE <algorithm> <array> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional>
-                              <ranges> <set> <span> <sstream> <string> <variant> <vector> <nlohmann/json.hpp>)
+                              <ranges> <set> <span> <sstream> <string> <variant> <vector> <Eigen/Cholesky> <Eigen/QR>
+                              <nlohmann/json.hpp>)
     if(target MATCHES "^test_")
       target_link_libraries(rehearse_${headers} PRIVATE doctest::doctest)
       target_precompile_headers(rehearse_${headers} PRIVATE <doctest/doctest.h>)
