@@ -368,12 +368,10 @@ const Profile* Catalog::readable_profile(const std::string& name) const {
 }
 
 const Accelerator* Catalog::known_accelerator(const std::string& name) const {
-  const auto found = known_accelerators_.find(name);
-  if (found != known_accelerators_.end()) return found->second.get();
-  const std::vector<std::string> names = accelerator_names();
-  std::shared_ptr<const Accelerator> gpu;
+  if (const auto found = known_accelerators_.find(name); found != known_accelerators_.end()) return found->second.get();
   const Json nobody;
-  if (std::ranges::find(names, name) != names.end())
+  std::shared_ptr<const Accelerator> gpu;
+  if (const std::vector<std::string> names = accelerator_names(); std::ranges::find(names, name) != names.end())
     gpu = std::make_shared<const Accelerator>(read_accelerator(name, accelerator(name, JsonReader{nobody, name})));
   return known_accelerators_.emplace(name, std::move(gpu)).first->second.get();
 }

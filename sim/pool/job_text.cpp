@@ -103,7 +103,7 @@ std::string PoolJob::text() const {
 std::string PoolJob::run() && {
   if (const auto* text = std::get_if<std::string>(&what_)) return run_job(*text);
   Read& read = std::get<Read>(what_);
-  return read.verb->function_(std::move(*read.scenario), JsonReader{*read.options, "job", "/options"});
+  return read.verb->run(std::move(*read.scenario), JsonReader{*read.options, "job", "/options"});
 }
 
 std::string batch_of(const std::vector<std::string>& jobs) {

@@ -34,8 +34,12 @@ class Verb {
   PoolJob job(Scenario&& scenario, Json options) const;
   PoolJob job(Scenario&& scenario) const;
 
+  /// Does it, in this process.
+  std::string run(Scenario scenario, const JsonReader& options) const {
+    return function_(std::move(scenario), options);
+  }
+
  private:
-  friend class PoolJob;
   std::string name_;
   Function function_;
 };

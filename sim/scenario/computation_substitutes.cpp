@@ -140,8 +140,9 @@ class ComputationCompletion {
     on.gpus_per_worker = 1;
     try {
       if (series.accelerator != group.accelerator->name) {
-        on.accelerator =
-            read_accelerator(series.accelerator, catalog_.accelerator(series.accelerator, target_.asked_by()));
+        const Accelerator* known = catalog_.known_accelerator(series.accelerator);
+        if (known == nullptr) return {};
+        on.accelerator = *known;
         on.interconnect.pcie = on.accelerator->host_link;
       }
       other.framework = series.framework;
