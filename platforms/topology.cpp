@@ -135,6 +135,7 @@ std::string Topology::name_of(std::size_t machine) const {
 
 int Topology::add_link(std::string name, BytesPerSecond rate) {
   check_room_for(1);
+  largest_rate_ = std::max(largest_rate_, rate);
   links_.push_back({.name = std::move(name), .rate = rate});
   return static_cast<int>(links_.size()) - 1;
 }

@@ -71,6 +71,8 @@ class Topology {
   /// What passes a path at once if all its links are idle: the least burst of those that have one.
   Bytes burst(const Path& path) const;
   const std::vector<TopologyLink>& links() const { return links_; }
+  /// Of all links; 0 without one.
+  BytesPerSecond largest_rate() const { return largest_rate_; }
   const std::vector<TopologyMachine>& machines() const { return machines_; }
   const std::vector<RegionLink>& region_links() const { return region_links_; }
   /// The path between two different ends of this topology. Two GPUs of one machine, or of one NVLink domain, are joined by NVLink
@@ -153,6 +155,7 @@ class Topology {
   std::vector<RegionLink> region_links_;
   std::optional<Seconds> hop_latency_;
   std::vector<TopologyLink> links_;
+  BytesPerSecond largest_rate_{};
   std::vector<MachineLinks> machine_links_;
   std::map<std::string, int> region_of_name_;
   std::vector<RegionLinks> regions_;

@@ -103,6 +103,11 @@ ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, c
   if (from.empty())
     throw InputError{job.ranks.front().file_name + ": --gpu: the catalog does not know " +
                      (recorded.empty() ? "the GPU, which is not named" : in_quotes(recorded)) + ": name it, OLD=NEW"};
+  const bool is_other =
+      !changed.gpu.empty() && catalog_name(recorded, {from}).empty() && catalog_name(from, {changed.gpu}).empty();
+  if (is_other)
+    throw InputError{"--gpu " + in_quotes(change.gpu) + ": " + job.ranks.front().file_name + " was recorded on " +
+                     in_quotes(recorded) + ", which is " + changed.gpu + " in the catalog, not " + from};
   changed.gpu = equals == std::string::npos ? change.gpu : change.gpu.substr(equals + 1);
   const Accelerator old_gpu = read_gpu(catalog, from), new_gpu = read_gpu(catalog, changed.gpu);
   changed.remarks = move_to_gpu(changed.change, job, old_gpu, new_gpu);

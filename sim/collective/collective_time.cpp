@@ -152,13 +152,12 @@ double fill_per_byte_of(const CollectivePhase& phase, const std::vector<double>&
 
 CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& network,
                                      const std::vector<int>& watched) {
-  double unit = 0;
-  for (const TopologyLink& link : network.topology().links()) unit = std::max(unit, link.rate.value());
-  if (network.topology().links().empty()) unit = 1;
+  const Topology& topology = network.topology();
+  const double unit = topology.links().empty() ? 1 : topology.largest_rate().value();
   for (const CollectivePhase& phase : plan) {
     if (&phase == plan.data())
       for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-        const Bytes passes = network.topology().burst(network.path(phase.edges[e]));
+        const Bytes passes = topology.burst(network.path(phase.edges[e]));
         burst = e == 0 ? passes : std::min(burst, passes);
       }
     PhaseRates rates{phase, network, unit, watched};

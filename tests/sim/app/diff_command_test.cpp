@@ -73,6 +73,16 @@ TEST_CASE("a factor on work that was not recorded is said to change nothing") {
   CHECK((imported.out + imported.err).find("embedding=0.5 changes nothing") != std::string::npos);
 }
 
+TEST_CASE("kernels move from the GPU of which they were recorded, not from another one") {
+  const std::string replay =
+      "replay " + kRoot + "/calibration/data/pytorch-kineto-traces/alexnet_a100_1gpu.json.gz --force --gpu ";
+  check_refused(replay + "T4=H100", 2,
+                "--gpu \"T4=H100\": " + kRoot +
+                    "/calibration/data/pytorch-kineto-traces/alexnet_a100_1gpu.json.gz was recorded on \"NVIDIA "
+                    "A100-PG509-200\", which is A100 in the catalog, not T4");
+  CHECK(rehearse_with(replay + "A100=H100").exit_code == 0);
+}
+
 TEST_CASE("what cannot be compared is refused with one line") {
   const TemporaryFolder folder;
   check_refused("diff " + kScenario, 2, "RUN_B");
