@@ -22,6 +22,9 @@ struct PipelineSlot {
   /// With messages that block: nothing is exchanged between the pass before and this one. What both receive has come before
   /// the first of them, and what both send goes after the last.
   bool is_joined = false;
+  /// One with the pass before: it waits for what both receive, and sends what both send when it has ended. A forward and a backward
+  /// pass that are one run in turns, each while what the other exchanges between workers that hold layers together is on its way.
+  bool is_merged = false;
 
   bool operator==(const PipelineSlot&) const = default;
 };
@@ -34,20 +37,35 @@ struct PipelineSlot {
 /// forward and backward ones in turns, then the backward ones that are left:
 ///   gpipe         w = m
 ///   1f1b          w = min(m, p - 1 - r)
-///   interleaved   w = min(m v, 2 (p - 1 - r) + (v - 1) G)
+///   interleaved   w = min(m v, 2 (p - 1 - r) + (v - 1) G), one more if a forward and a backward pass that are in turns are merged
 ///   zb1p          w = min(m, p - 1 - r); the i-th gradients of weights, from 0, follow the (i + r)-th backward pass, and the last r
 ///                 ones the last backward pass, so that every stage keeps p micro-batches of what they read
 /// Every stage comes to the end of its list, with each pass waiting for what it receives, if each group has at least p
 /// micro-batches; with shorter ones between others it may not.
+///
+/// Where the model is folded (Pipeline::part_of()), F0 is a forward pass of the first chunk, B1 a backward one of the second, W their
+/// gradients of weights. Of each kind micro-batches come in order. r' = p - r.
+///   zbv           (2 r' - 1) F0, r (F1 F0), r' (F1 B1 W1), then (F0 B0 W0 F1 B1 W1) as long as there are forward passes, without F0
+///                 in the end, r (B0 B1), r' (B0 W0), and the gradients of weights that are left. Fewer than 2 p - 1
+///                 micro-batches are those of so many, without the others.
+///   dualpipev     2 (r' - 1) F0, r + 1 (F0 F1), r' - 1 (B1 W F1), m - 2 p + r + 1 (F0B1 F1B0), r' - 1 (B1 F1B0), r + 1 (B1 B0),
+///                 r' - 1 (W B0), r + 1 W. F0B1 is one pass, but for the first one of the last stage. Backward passes are one with
+///                 their gradients of weights, but for those before a W and, from the middle of (B1 B0) on, all; these are put off,
+///                 and a W takes the oldest.
+/// With passes of chunks that take F = B = W, and free messages, a step takes (p - 1) F more than its passes with zbv, for which the
+/// last stage waits for its first micro-batch, and 2 (p - 1) F with dualpipev. They keep 2 p and 2 p + 1 chunks.
 /// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
 /// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between;
-/// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1).
+/// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1), and with PyTorch's ScheduleZBVZeroBubble
+/// (torch.distributed.pipelining) for zbv; DeepSeek-AI, DualPipe (github.com/deepseek-ai/DualPipe), for dualpipev.
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
 
 /// Whether a step can have so many micro-batches: no group of an interleaved pipeline, the last one neither, has fewer than stages,
-/// as in Megatron-LM.
+/// as in Megatron-LM; dualpipev has at least 2 p.
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches);
 
-inline bool splits_backward(const Pipeline& pipeline) { return pipeline.schedule == PipelineSchedule::kZeroBubble; }
+inline bool splits_backward(const Pipeline& pipeline) {
+  return pipeline.schedule == PipelineSchedule::kZeroBubble || pipeline.is_folded();
+}
 
 }  // namespace rehearse

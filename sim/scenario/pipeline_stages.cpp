@@ -123,16 +123,19 @@ std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector
   const auto parts = static_cast<std::size_t>(pipeline.parts());
   std::vector<std::size_t> places = list_places(cuts, forward, parts);
   if (const int most = static_cast<int>(places.size()) + 1; most < pipeline.parts()) {
-    const bool has_chunks = pipeline.chunks > 1, fits_stages = most >= pipeline.stages;
+    const bool is_of_chunks = pipeline.chunks > 1 && !pipeline.is_folded() && most >= pipeline.stages;
     throw UncutModel{
-        has_chunks && fits_stages ? "chunks" : "stages",
-        "expected at most " + std::to_string(has_chunks && fits_stages ? most / pipeline.stages : most) +
-            (has_chunks && fits_stages ? " in each of " + std::to_string(pipeline.stages) + " stages" : "") +
-            " for model " + in_quotes(scenario.model.name) +
+        is_of_chunks ? "chunks" : "stages",
+        "expected at most " +
+            std::to_string(is_of_chunks           ? most / pipeline.stages
+                           : pipeline.is_folded() ? most / pipeline.chunks
+                                                  : most) +
+            (is_of_chunks ? " in each of " + std::to_string(pipeline.stages) + " stages" : "") + " for model " +
+            in_quotes(scenario.model.name) +
             ", which can be cut after layers with an output of known size (\"output\" of timed layers) that a later "
             "one "
             "reads; found " +
-            std::to_string(has_chunks && fits_stages ? pipeline.chunks : pipeline.stages)};
+            std::to_string(is_of_chunks ? pipeline.chunks : pipeline.stages)};
   }
   return balanced_begins(scenario, std::move(places), forward, parts);
 }
@@ -196,8 +199,9 @@ std::string nearest_stages(const Scenario& scenario, const Condition& is_valid) 
     const int stages = stages_with(chunks);
     return stages >= 2 && places % stages == 0 && is_valid(stages, chunks);
   };
-  const int chunks =
-      is_found(pipeline.chunks) ? pipeline.chunks : nearest(pipeline.chunks, 1, pipeline.chunks, is_found);
+  const int chunks = is_found(pipeline.chunks) || pipeline.is_folded()
+                         ? pipeline.chunks
+                         : nearest(pipeline.chunks, 1, pipeline.chunks, is_found);
   if (!is_found(chunks)) return "";
   return ", such as " + std::to_string(stages_with(chunks)) +
          (chunks == pipeline.chunks ? "" : " with " + std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks"));
@@ -231,7 +235,8 @@ std::vector<int> layers_of_parts(const Scenario& scenario, int layers) {
     per_part.back() -= cut.counts_loss ? 1 : 0;
     return per_part;
   }
-  if (const int of_stage = counted / pipeline.stages; pipeline.chunks > 1 && counted % pipeline.stages == 0)
+  if (const int of_stage = counted / pipeline.stages;
+      pipeline.chunks > 1 && !pipeline.is_folded() && counted % pipeline.stages == 0)
     throw UncutModel{"chunks", "expected a divisor of the " + std::to_string(of_stage) + " that each stage has of " +
                                    all + ", such as " +
                                    std::to_string(nearest(pipeline.chunks, std::min(2, of_stage), of_stage,
@@ -282,7 +287,7 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
     const bool is_by_weights = pipeline.layers->rule == LayerRule::kWeights;
     std::erase_if(places, [&](std::size_t place) { return cuts[place].unknown > 0; });
     const int most = static_cast<int>(places.size()) + 1;
-    if (pipeline.stages <= most && most < pipeline.parts())
+    if (!pipeline.is_folded() && pipeline.stages <= most && most < pipeline.parts())
       throw UncutModel{"chunks", "expected at most " + std::to_string(most / pipeline.stages) +
                                      " of whole layers in each of " + std::to_string(pipeline.stages) + " stages" +
                                      model + "; found " + std::to_string(pipeline.chunks)};
@@ -348,8 +353,10 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .updated = std::vector<double>(count),
                         .passed = {},
                         .gathers_passed = pipeline.scatters && split.degree > 1 && !split.has_sequence_parts,
+                        .of_part = {},
                         .kept = std::vector<Bytes>(parts)};
   const int senders = stages.gathers_passed ? split.degree : 1;
+  for (int part = 0; part < pipeline.parts(); ++part) stages.of_part.push_back(pipeline.stage_of(part));
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begins[part], end = part + 1 < parts ? begins[part + 1] : forward;
     if (part > 0) stages.passed.emplace_back((cuts[begin].bytes.value() + senders - 1) / senders);
@@ -452,7 +459,8 @@ GradientUnits plan_stage_units(const Scenario& scenario, const PipelineStages& s
       for (const int unit : units.of_variable[v]) all.of_variable[v].push_back(before + unit);
   };
   GradientUnits all = none(), gathered = none();
-  for (int part = stage; part < stages.parts(); part += stages.stages()) {
+  for (int part = 0; part < stages.parts(); ++part) {
+    if (stages.stage_of(part) != stage) continue;
     const auto is_first_of_stage = [&](const std::vector<int>& parts) {
       const auto first = std::ranges::find(parts, stage, [&](int of) { return stages.stage_of(of); });
       return first != parts.end() && *first == part;

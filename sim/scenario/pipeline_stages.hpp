@@ -12,7 +12,7 @@
 
 namespace rehearse {
 
-/// Part j p + r of the model is chunk j of stage r of p; without chunks a stage has one part.
+/// Without chunks a stage has one part of the model, with them those of Pipeline::part_of().
 struct PipelineStages {
   std::vector<int> of_operator;                     // [operators] part; -1: of the update
   std::vector<std::vector<int>> of_variable;        // [variables] in order: each stage that uses it holds it
@@ -23,11 +23,12 @@ struct PipelineStages {
   /// [parts - 1] of a micro-batch to the next part, by each worker, and as many of gradients back.
   std::vector<Bytes> passed;
   bool gathers_passed = false;  // those that receive it gather it from their parts, Pipeline::scatters
+  std::vector<int> of_part;     // [parts] the stage that has it
   std::vector<Bytes> kept;  // [parts] of a micro-batch for its backward pass, by what first keeps it; without logits
 
   int stages() const { return static_cast<int>(variables.size()); }
   int parts() const { return static_cast<int>(kept.size()); }
-  int stage_of(int part) const { return part % stages(); }
+  int stage_of(int part) const { return of_part[static_cast<std::size_t>(part)]; }
 };
 
 /// A model that cannot be cut as the pipeline says.

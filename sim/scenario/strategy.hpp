@@ -60,7 +60,7 @@ struct ServerRules {
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
 /// In which order a stage of a pipeline takes the micro-batches of a step: pipeline_schedule.hpp.
-enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble };
+enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kZeroBubbleV, kDualPipeV };
 
 /// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
 enum class PipelineMessages { kOverlapped, kBlocking };
@@ -91,9 +91,10 @@ struct LayerCut {
 struct Pipeline {
   int stages = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  int chunks = 1;  // parts of the model that a stage has: more than one if interleaved
+  int chunks = 1;  // parts of the model that a stage has: more than one if interleaved, 2 if folded
   int microbatch_group =
       0;  // interleaved: micro-batches that a chunk takes before the next one does; 0: as many as stages
+  bool merges_passes = false;  // interleaved: a forward pass runs in turns with a backward one, PipelineSlot::is_merged
   PipelineMessages messages = PipelineMessages::kOverlapped;
   /// Of workers that hold each layer together and have the same activations each sends its part, and the receivers gather it among
   /// themselves. Source: Narayanan et al., SC 2021, section 4.1; DeepSpeed's PipelineEngine partitions alike.
@@ -101,6 +102,18 @@ struct Pipeline {
   std::optional<LayerCut> layers{};  // none: cut by time
 
   int parts() const { return stages * chunks; }
+  /// Whether the second half of the model goes back over the stages, from the last one to the first.
+  bool is_folded() const {
+    return schedule == PipelineSchedule::kZeroBubbleV || schedule == PipelineSchedule::kDualPipeV;
+  }
+  /// Chunk j of stage r of p is part j p + r of the model, or (j + 1) p - 1 - r where the model is folded and j is odd.
+  int part_of(int stage, int chunk) const {
+    return chunk * stages + (is_folded() && chunk % 2 == 1 ? stages - 1 - stage : stage);
+  }
+  int chunk_of(int part) const { return part / stages; }
+  int stage_of(int part) const {
+    return is_folded() && chunk_of(part) % 2 == 1 ? stages - 1 - part % stages : part % stages;
+  }
   int group() const { return microbatch_group > 0 ? microbatch_group : stages; }
 };
 

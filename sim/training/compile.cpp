@@ -10,42 +10,66 @@ namespace rehearse {
 
 namespace {
 
+/// Adds kernels and exchanges, one after the other.
+class KernelWriter {
+ public:
+  KernelWriter(ProgramBuilder& builder, int stream, const GroupNumbers& groups, std::int64_t repeat = 1)
+      : builder_{builder}, stream_{stream}, groups_{groups}, repeat_{repeat}, stretch_{builder.next()} {}
+
+  OperationIndex exchange(const PlannedKernel& kernel, int label) {
+    end_stretch();
+    const OperationIndex added = builder_.add(Collective{.kind = kernel.exchange->kind,
+                                                         .group = groups_.of(kernel.exchange->among),
+                                                         .label = label,
+                                                         .bytes = kernel.exchange->bytes});
+    stretch_ = builder_.next();
+    host_ += kernel.dispatch;
+    if (kernel_before_ >= 0) builder_.order(kernel_before_, added);
+    wait_for_exchanges(kernel.vertex, added);
+    for (const int vertex : kernel.exchange->read_by) awaited_[vertex].push_back(added);
+    return added;
+  }
+
+  OperationIndex kernel(const PlannedKernel& kernel) {
+    kernel_before_ = builder_.add(Compute{.stream = stream_,
+                                          .is_dispatched_ahead = awaited_.contains(kernel.vertex),
+                                          .label = kernel.vertex,
+                                          .host = std::exchange(host_, {}) + kernel.dispatch,
+                                          .time = kernel.time.total,
+                                          .memory = kernel.time.memory});
+    wait_for_exchanges(kernel.vertex, kernel_before_);
+    return kernel_before_;
+  }
+
+  void end_stretch() {
+    if (builder_.next() > stretch_) builder_.add_stretch(stream_, stretch_, repeat_);
+  }
+
+ private:
+  void wait_for_exchanges(int vertex, OperationIndex waiting) {
+    const auto its = awaited_.find(vertex);
+    if (its == awaited_.end()) return;
+    for (const OperationIndex exchange : its->second) builder_.order(exchange, waiting);
+  }
+
+  ProgramBuilder& builder_;
+  int stream_;
+  const GroupNumbers& groups_;
+  std::int64_t repeat_;
+  OperationIndex stretch_, kernel_before_ = -1;
+  std::map<int, std::vector<OperationIndex>> awaited_;  // by vertex, by which it waits for them
+  Seconds host_{};
+};
+
 /// The kernels and exchanges of a pass; without exchanges of as many as `repeat`.
 std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
                                          const GroupNumbers& groups, int first_label, std::int64_t repeat = 1) {
+  KernelWriter writer{builder, stream, groups, repeat};
   std::vector<OperationIndex> added;
-  std::map<int, std::vector<OperationIndex>> awaited;  // by vertex, by which it waits for them
-  OperationIndex stretch = builder.next(), kernel_before = -1;
-  Seconds host{};
-  const auto end_stretch = [&] {
-    if (builder.next() > stretch || plan.kernels.empty()) builder.add_stretch(stream, stretch, repeat);
-  };
-  for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.exchange) {
-      end_stretch();
-      added.push_back(builder.add(Collective{.kind = kernel.exchange->kind,
-                                             .group = groups.of(kernel.exchange->among),
-                                             .label = first_label++,
-                                             .bytes = kernel.exchange->bytes}));
-      stretch = builder.next();
-      host += kernel.dispatch;
-      if (kernel_before >= 0) builder.order(kernel_before, added.back());
-    } else {
-      kernel_before = builder.add(Compute{.stream = stream,
-                                          .is_dispatched_ahead = awaited.contains(kernel.vertex),
-                                          .label = kernel.vertex,
-                                          .host = std::exchange(host, {}) + kernel.dispatch,
-                                          .time = kernel.time.total,
-                                          .memory = kernel.time.memory});
-      added.push_back(kernel_before);
-    }
-    const auto its = awaited.find(kernel.vertex);
-    for (const OperationIndex exchange : its == awaited.end() ? std::vector<OperationIndex>{} : its->second)
-      builder.order(exchange, added.back());
-    if (kernel.exchange)
-      for (const int vertex : kernel.exchange->read_by) awaited[vertex].push_back(added.back());
-  }
-  end_stretch();
+  for (const PlannedKernel& kernel : plan.kernels)
+    added.push_back(kernel.exchange ? writer.exchange(kernel, first_label++) : writer.kernel(kernel));
+  if (plan.kernels.empty()) builder.add_stretch(stream, builder.next(), repeat);
+  writer.end_stretch();
   return added;
 }
 
@@ -106,6 +130,30 @@ std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std
   for (const int group : groups)
     reduced = add_behind(builder, {.group = group, .label = label++, .bytes = kSquares}, std::move(reduced), last);
   return reduced;
+}
+
+std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builder,
+                                                          const std::vector<PassKernels>& passes, int stream,
+                                                          const GroupNumbers& groups) {
+  KernelWriter writer{builder, stream, groups};
+  std::vector<std::vector<OperationIndex>> added(passes.size());
+  std::vector<int> labels;
+  for (const PassKernels& pass : passes) labels.push_back(pass.first_label);
+  /// Those up to the next exchanges, with them; whether any are left.
+  const auto go_on = [&](std::size_t p) {
+    const std::vector<PlannedKernel>& kernels = passes[p].plan->kernels;
+    for (bool has_exchanged = false; added[p].size() < kernels.size();) {
+      const PlannedKernel& next = kernels[added[p].size()];
+      if (has_exchanged && !next.exchange) return true;
+      has_exchanged = next.exchange.has_value();
+      added[p].push_back(has_exchanged ? writer.exchange(next, labels[p]++) : writer.kernel(next));
+    }
+    return false;
+  };
+  for (bool is_left = true; std::exchange(is_left, false);)
+    for (std::size_t p = 0; p < passes.size(); ++p) is_left = go_on(p) || is_left;
+  writer.end_stretch();
+  return added;
 }
 
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,

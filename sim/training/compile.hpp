@@ -42,6 +42,17 @@ Axis axis_of(SplitGroup group);
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,
                                 const GroupNumbers& groups = {}, int first_label = 0);
 
+/// A pass among others.
+struct PassKernels {
+  const ComputePlan* plan = nullptr;
+  int first_label = 0;  // of its exchanges
+};
+/// Adds the kernels of a pass as compile_kernels() does; of several in turns: one goes on where another exchanges. None reads what
+/// another one computes. Returns [passes][kernels].
+std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builder,
+                                                          const std::vector<PassKernels>& passes, int stream,
+                                                          const GroupNumbers& groups);
+
 /// Exchanges of a pass.
 int count_exchanges(const ComputePlan& plan);
 /// Labels of those of so many passes, in the order of compile_kernels().

@@ -33,6 +33,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -49,9 +50,11 @@ namespace {
 
 constexpr std::size_t kMostOfPipeline = 20'000'000;  // kernels, messages and collectives of a pipeline
 
-/// Whether a stage sends to the one before it; that of the first one is the last, where parts go on.
-bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || pipeline.chunks > 1; }
-bool has_stage_after(const Pipeline& pipeline, int stage) { return stage + 1 < pipeline.stages || pipeline.chunks > 1; }
+/// Whether the last stage sends to the first one, where parts go on.
+bool is_ring(const Pipeline& pipeline) { return pipeline.chunks > 1 && !pipeline.is_folded(); }
+/// Whether a stage sends to the one before it.
+bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || is_ring(pipeline); }
+bool has_stage_after(const Pipeline& pipeline, int stage) { return stage + 1 < pipeline.stages || is_ring(pipeline); }
 
 class PipelineCompiler {
  public:
@@ -74,7 +77,7 @@ class PipelineCompiler {
         splits_backward(pipeline_) ? are_of_weights(graph) : std::vector<bool>(graph.size());
     for (const PlannedKernel& kernel : plan.kernels) {
       const auto vertex = static_cast<std::size_t>(kernel.vertex);
-      const auto chunk = static_cast<std::size_t>(stages.of_operator[vertex] / stages.stages());
+      const auto chunk = static_cast<std::size_t>(pipeline_.chunk_of(stages.of_operator[vertex]));
       const bool is_forward = graph[vertex].is_of_forward_pass();
       (is_forward ? forward_ : are_split[vertex] ? weights_ : backward_)[chunk].kernels.kernels.push_back(kernel);
       if (!is_forward) of_backward_.push_back(kernel);
@@ -96,17 +99,19 @@ class PipelineCompiler {
       for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
     const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
-    for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
-      if (slot->phase == PassPhase::kWeights)
-        ;  // which the stage has all that it takes for
-      else if (!blocks())
-        receive(*slot);
-      else if (!slot->is_joined) {
+    for (auto slot = slots.begin(); slot != slots.end();) {
+      const auto end =
+          std::find_if_not(slot + 1, slots.end(), [](const PipelineSlot& after) { return after.is_merged; });
+      if (!blocks()) {
+        std::for_each(slot, end, [this](const PipelineSlot& of_pass) { receive(of_pass); });
+      } else if (!slot->is_joined) {
         awaited_ = std::exchange(sent_, {});
-        receive(*slot);
-        for (auto joined = slot + 1; joined != slots.end() && joined->is_joined; ++joined) receive(*joined);
+        const auto joined =
+            std::find_if_not(end, slots.end(), [](const PipelineSlot& after) { return after.is_joined; });
+        std::for_each(slot, joined, [this](const PipelineSlot& of_pass) { receive(of_pass); });
       }
-      run(*slot);
+      run({slot, end});
+      slot = end;
     }
     UnitExchange of_step{builder_, of_backward_, units, strategy_, setting};
     add_up_copies(of_step);
@@ -150,7 +155,11 @@ class PipelineCompiler {
     return later;
   }
 
-  int part_of(const PipelineSlot& slot) const { return slot.chunk * pipeline_.stages + stage_; }
+  int part_of(const PipelineSlot& slot) const { return pipeline_.part_of(stage_, slot.chunk); }
+  /// Whether what part `cut` gives passes to another stage.
+  bool is_sent(int cut) const {
+    return cut >= 0 && cut + 1 < pipeline_.parts() && stages_.stage_of(cut) != stages_.stage_of(cut + 1);
+  }
   /// Of the team: one for each message of a step.
   int counter_of(int cut, bool is_gradient, int microbatch) const {
     return (2 * cut + (is_gradient ? 1 : 0)) * microbatches_ + microbatch;
@@ -160,7 +169,7 @@ class PipelineCompiler {
   void receive(const PipelineSlot& slot) {
     const bool is_gradient = slot.phase != PassPhase::kForward;
     const int cut = is_gradient ? part_of(slot) : part_of(slot) - 1;
-    if (cut < 0 || cut + 1 >= pipeline_.parts()) return;
+    if (slot.phase == PassPhase::kWeights || !is_sent(cut)) return;
     const int counter = counter_of(cut, is_gradient, slot.microbatch);
     const OperationIndex arrival =
         after(begin_, builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter, .each = gpus_}));
@@ -179,18 +188,27 @@ class PipelineCompiler {
     return after(last_, gathered);
   }
 
-  void run(const PipelineSlot& slot) {
-    const bool is_gradient = slot.phase != PassPhase::kForward;
-    Pass& pass = passes_of(slot.phase)[static_cast<std::size_t>(slot.chunk)];
-    const std::vector<OperationIndex> kernels = run(pass, slot.microbatch);
-    const int part = part_of(slot);
-    if (slot.phase == PassPhase::kWeights) return reduce(pass, slot.microbatch, kernels);
-    if (!is_gradient && part + 1 < pipeline_.parts())
-      send(part, false, slot.microbatch, has_stage_before(pipeline_, stage_) ? 1 : 0);
-    if (is_gradient && part > 0) send(part - 1, true, slot.microbatch, 0);
-    if (is_gradient) reduce(pass, slot.microbatch, kernels);
+  /// Slots that are one pass.
+  void run(std::span<const PipelineSlot> slots) {
+    std::vector<std::vector<OperationIndex>> kernels;
+    const std::span<const PipelineSlot> in_turns = slots.first(
+        slots.size() > 1 && slots[0].phase == PassPhase::kForward && slots[1].phase == PassPhase::kBackward ? 2 : 1);
+    for (std::vector<OperationIndex>& its : run_kernels(in_turns)) kernels.push_back(std::move(its));
+    for (std::size_t i = in_turns.size(); i < slots.size(); ++i)
+      kernels.push_back(std::move(run_kernels(slots.subspan(i, 1)).front()));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const PipelineSlot& slot = slots[i];
+      const bool is_gradient = slot.phase == PassPhase::kBackward;
+      const int part = part_of(slot), cut = is_gradient ? part - 1 : part;
+      if (slot.phase != PassPhase::kWeights && is_sent(cut)) {
+        const bool goes_back = is_gradient != (pipeline_.is_folded() && slot.chunk == 1);
+        send(cut, is_gradient, slot.microbatch, goes_back || !has_stage_before(pipeline_, stage_) ? 0 : 1);
+      }
+      if (slot.phase != PassPhase::kForward) reduce(pass_of(slot), slot.microbatch, kernels[i]);
+    }
   }
 
+  Pass& pass_of(const PipelineSlot& slot) { return passes_of(slot.phase)[static_cast<std::size_t>(slot.chunk)]; }
   std::vector<Pass>& passes_of(PassPhase phase) {
     return phase == PassPhase::kForward ? forward_ : phase == PassPhase::kBackward ? backward_ : weights_;
   }
@@ -202,22 +220,29 @@ class PipelineCompiler {
     reduced_.insert(reduced_.end(), of_pass.begin(), of_pass.end());
   }
 
-  /// The kernels of a pass, once all that is awaited has come.
-  std::vector<OperationIndex> run(Pass& pass, int microbatch) {
+  /// The kernels of slots in turns, once all that is awaited has come: [slots][kernels].
+  std::vector<std::vector<OperationIndex>> run_kernels(std::span<const PipelineSlot> slots) {
     const OperationIndex pass_before = last_;
     std::vector<OperationIndex> awaited = std::exchange(awaited_, {});
-    std::vector<OperationIndex> kernels =
-        compile_kernels(builder_, pass.kernels, 1, 0, exchange_.groups,
-                        exchange_.first_exchange + microbatch * exchange_.exchanges + pass.first_exchange)
-            .first;
-    if (!kernels.empty())
-      for (const OperationIndex before : awaited.empty() && last_ == begin_ ? std::vector{begin_} : awaited)
-        builder_.order(before, kernels.front());
-    pass.exchange->wait_for_units(kernels, pass_before, microbatch);
-    if (!kernels.empty())
-      last_ = kernels.back();
-    else
+    std::vector<PassKernels> passes;
+    for (const PipelineSlot& slot : slots)
+      passes.push_back({&pass_of(slot).kernels, exchange_.first_exchange + slot.microbatch * exchange_.exchanges +
+                                                    pass_of(slot).first_exchange});
+    std::vector<std::vector<OperationIndex>> kernels = compile_in_turns(builder_, passes, 0, exchange_.groups);
+    OperationIndex first = -1;
+    for (const std::vector<OperationIndex>& of_pass : kernels) {
+      if (of_pass.empty()) continue;
+      first = first < 0 ? of_pass.front() : std::min(first, of_pass.front());
+      last_ = std::max(last_, of_pass.back());
+    }
+    if (first >= 0) {
+      for (const OperationIndex before : awaited.empty() && pass_before == begin_ ? std::vector{begin_} : awaited)
+        builder_.order(before, first);
+    } else {
       for (const OperationIndex before : awaited) last_ = after(last_, before);
+    }
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      pass_of(slots[i]).exchange->wait_for_units(kernels[i], pass_before, slots[i].microbatch);
     return kernels;
   }
 

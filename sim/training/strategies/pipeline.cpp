@@ -66,17 +66,26 @@ std::vector<Refusal> refusals_of_pipelines() {
       {"chunks of a pipeline that is not interleaved",
        [](const Refusal::Subject& s) {
          const Json* chunks = stated_in_pipeline(s, "chunks");
-         return chunks == nullptr || *chunks == 1 || is_stated_as(s, "schedule", "interleaved")
+         const bool is_folded = is_stated_as(s, "schedule", "zbv") || is_stated_as(s, "schedule", "dualpipev");
+         return chunks == nullptr || *chunks == 1 || is_stated_as(s, "schedule", "interleaved") || is_folded
                     ? RefusedPlace{}
                     : place_in_pipeline(s, {"chunks"});
        },
-       "\"schedule\": \"interleaved\" beside it", "with other schedules a stage has one part of the model"},
+       "\"schedule\": \"interleaved\" beside it",
+       "with other schedules a stage has one part of the model, or two where it is folded"},
       {"groups of micro-batches of a pipeline that is not interleaved",
        [](const Refusal::Subject& s) {
          return is_stated_as(s, "schedule", "interleaved") ? RefusedPlace{}
                                                            : place_in_pipeline(s, {"microbatch_group"});
        },
        "\"schedule\": \"interleaved\" beside it", "with other schedules a stage has no other chunk to turn to"},
+      {"merged passes of a pipeline that is not interleaved",
+       [](const Refusal::Subject& s) {
+         return is_stated_as(s, "schedule", "interleaved") ? RefusedPlace{} : place_in_pipeline(s, {"merged_passes"});
+       },
+       "\"schedule\": \"interleaved\" beside it",
+       "\"dualpipev\" merges passes anyway, and with other schedules a backward pass waits for the forward pass before "
+       "it"},
       {"an interleaved pipeline without chunks",
        [](const Refusal::Subject& s) {
          return is_stated_as(s, "schedule", "interleaved") && stated_in_pipeline(s, "chunks") == nullptr
@@ -93,11 +102,11 @@ std::vector<Refusal> refusals_of_pipelines() {
        "2 stages or more with several chunks", "chunks shorten the time in which a stage waits for others"},
       {"sharded parameters where the backward pass is split",
        [](const Refusal::Subject& s) {
-         return strategy_place_if(is_stated_as(s, "schedule", "zb1p") && has_pipeline(s) &&
+         return strategy_place_if(has_pipeline(s) && splits_backward(*s.scenario->training.strategy.kind->pipeline()) &&
                                       collective_rules_of(s).sharding >= Sharding::kGradients,
                                   "sharding");
        },
-       "\"none\" or \"optimizer\" with \"zb1p\"",
+       "\"none\" or \"optimizer\" with \"zb1p\", \"zbv\" and \"dualpipev\"",
        "gradients of weights are put off behind the passes in which parameters are gathered and gradients scattered"},
       {"layers of a pipeline that is cut by time",
        [](const Refusal::Subject& s) {
@@ -119,9 +128,10 @@ std::string schema_of_pipelines() {
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
         "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "or global_batch in the strategy" },
-        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble)" },
-        "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b" },
+        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipev"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble); zbv: with two chunks on each stage, of which the second ones go back from the last stage to the first (ZB-V); dualpipev: the same as DeepSeek's DualPipe takes them, whose forward passes run in turns with backward ones, each while the other exchanges" },
+        "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b; zbv, dualpipev: 2, part 2 stages - 1 - r is the other one of stage r" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
+        "merged_passes": { "type": "boolean", "default": false, "description": "interleaved: a forward and a backward pass of different micro-batches run in turns, each while what the other exchanges between workers that hold layers together is on its way, such as tokens of experts; one more forward pass goes before the first backward one (overlap_moe_expert_parallel_comm of Megatron-LM)" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
         "scatter_gather": { "type": "boolean", "default": false, "description": "with layers that workers hold together, unless by sequence_parallel, which passes on parts anyway: each sends its part of an activation that all of them have, and the receivers gather it, as Megatron-LM since 2021 and DeepSpeed do; false: each sends all of it" },
         "cut": { "enum": ["time", "layers", "balanced_layers", "layers_by_weights"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed cuts; layers_by_weights: a stage takes layers until it has its share of the weights, as nanotron cuts" },
@@ -137,10 +147,14 @@ StrategyKeys pipeline_keys() { return {schema_of_pipelines, refusals_of_pipeline
 
 namespace {
 
-/// Micro-batches of an interleaved pipeline: can_have_microbatches().
-void check_groups(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline, int microbatches) {
-  const int least = pipeline.stages, group = pipeline.group();
-  const std::string of_stages = std::to_string(least) + " with as many stages";
+/// can_have_microbatches().
+void check_microbatches(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline,
+                        int microbatches) {
+  const bool is_dual = pipeline.schedule == PipelineSchedule::kDualPipeV;
+  if (!is_dual && pipeline.schedule != PipelineSchedule::kInterleaved) return;
+  const int least = (is_dual ? 2 : 1) * pipeline.stages, group = pipeline.group();
+  const std::string of_stages =
+      std::to_string(least) + (is_dual ? " with half as many stages" : " with as many stages");
   const bool is_by_samples = strategy.has("global_batch");
   const auto expect = [&](bool holds, const std::string& what, int nearest) {
     if (!is_by_samples) return json.expect(holds, "microbatches", what + ", such as " + std::to_string(nearest));
@@ -149,7 +163,8 @@ void check_groups(const JsonReader& json, const JsonReader& strategy, const Pipe
                     "samples of " + what + ", such as " + std::to_string(each * nearest) + " samples of " +
                         std::to_string(nearest) + " micro-batches");
   };
-  expect(microbatches >= least, "at least " + of_stages + " and \"interleaved\"", least);
+  expect(microbatches >= least, "at least " + of_stages + (is_dual ? " and \"dualpipev\"" : " and \"interleaved\""),
+         least);
   if (pipeline.microbatch_group > 0)
     json.expect(group >= least && group <= microbatches, "microbatch_group",
                 "at least " + of_stages + ", and at most the " + std::to_string(microbatches) + " micro-batches");
@@ -202,7 +217,7 @@ void check_stages(const JsonReader& json, const Pipeline& pipeline, const Scenar
   const auto nearest = [&](int chunks) {
     const auto is_valid = [&](int stages) {
       if (places % stages != 0) return false;
-      return stages == 1 ? chunks == 1 : layers % (stages * chunks) == 0;
+      return stages == 1 ? chunks == 1 || pipeline.is_folded() : layers % (stages * chunks) == 0;
     };
     const int stages = nearest_by_ratio(std::max(1, pipeline.stages), 1, places, is_valid);
     return is_valid(stages) ? stages : 0;
@@ -229,10 +244,13 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
                                                     {{"gpipe", PipelineSchedule::kGpipe},
                                                      {"1f1b", PipelineSchedule::kOneForwardOneBackward},
                                                      {"interleaved", PipelineSchedule::kInterleaved},
-                                                     {"zb1p", PipelineSchedule::kZeroBubble}});
+                                                     {"zb1p", PipelineSchedule::kZeroBubble},
+                                                     {"zbv", PipelineSchedule::kZeroBubbleV},
+                                                     {"dualpipev", PipelineSchedule::kDualPipeV}});
   else
     effective["schedule"] = "1f1b";
-  pipeline.chunks = json.optional<int>("chunks", 1);
+  pipeline.chunks = json.optional<int>("chunks", pipeline.is_folded() ? 2 : 1);
+  if (pipeline.is_folded()) json.expect(pipeline.chunks == 2, "chunks", "2 of a folded pipeline");
   json.expect(pipeline.chunks >= 1 && pipeline.chunks <= kMostLayers, "chunks", "1 to 1000 chunks of each stage");
   pipeline.microbatch_group = json.optional<int>("microbatch_group", 0);
   if (json.has("microbatch_group"))
@@ -241,6 +259,8 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
     pipeline.schedule = PipelineSchedule::kOneForwardOneBackward;
     pipeline.microbatch_group = 0;
   }
+  pipeline.merges_passes =
+      json.optional<bool>("merged_passes", false) && pipeline.schedule == PipelineSchedule::kInterleaved;
   check_stages(json, pipeline, scenario);
   int& microbatches = scenario.training.strategy.exchange.accumulation_steps;
   if (strategy.has("global_batch")) {
@@ -252,8 +272,7 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
     microbatches = json.required<int>("microbatches");
   }
   json.expect(microbatches >= 1 && microbatches <= kMaxPasses, "microbatches", "1 to 10000 micro-batches");
-  if (pipeline.schedule == PipelineSchedule::kInterleaved && pipeline.stages > 1)
-    check_groups(json, strategy, pipeline, microbatches);
+  if (pipeline.stages > 1) check_microbatches(json, strategy, pipeline, microbatches);
   if (json.has("messages"))
     pipeline.messages = read_word<PipelineMessages>(
         json, "messages", {{"overlapped", PipelineMessages::kOverlapped}, {"blocking", PipelineMessages::kBlocking}});
@@ -270,9 +289,12 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
 std::string title_of(const Pipeline& pipeline) {
   std::string schedule = "1F1B";
   if (pipeline.schedule == PipelineSchedule::kGpipe) schedule = "GPipe";
-  if (splits_backward(pipeline)) schedule = "ZB1P";
+  if (pipeline.schedule == PipelineSchedule::kZeroBubble) schedule = "ZB1P";
+  if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) schedule = "ZB-V";
+  if (pipeline.schedule == PipelineSchedule::kDualPipeV) schedule = "DualPipeV";
   if (pipeline.schedule == PipelineSchedule::kInterleaved)
-    schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks";
+    schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks" +
+               (pipeline.merges_passes ? ", merged passes" : "");
   if (pipeline.messages == PipelineMessages::kBlocking) schedule += ", blocking messages";
   return "pipelines of " + std::to_string(pipeline.stages) + " stages (" + schedule + ")";
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
@@ -150,9 +151,12 @@ std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const Colle
   if (!can_shard || sharing_gpus(scenario) < 2 || scenario.has_changing_membership() || scenario.has_revocations() ||
       scenario.training.strategy.exchange.overlap == Overlap::kForward)
     return {};
+  const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
+  const Sharding most =
+      pipeline != nullptr && splits_backward(*pipeline) ? Sharding::kOptimizer : Sharding::kParameters;
   std::vector<Named<Sharding>> more;
   for (const Named<Sharding>& level : kShardings)
-    if (level.value > rules.sharding) more.push_back(level);
+    if (level.value > rules.sharding && level.value <= most) more.push_back(level);
   return more;
 }
 

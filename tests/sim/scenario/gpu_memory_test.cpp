@@ -250,6 +250,24 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
   CHECK(says("GPU memory exceeded"));
 }
 
+TEST_CASE("what would fit names no sharding that does not go with a split backward pass") {
+  for (const char* schedule : {"zb1p", "zbv", "dualpipev"})
+    for (const auto& [sharding, memory] : {std::pair{"none", "40GiB"}, {"optimizer", "30GiB"}}) {
+      CAPTURE(schedule);
+      CAPTURE(sharding);
+      Json json = on_gpus(kLlama3, 8, sharding);
+      json["cluster"]["groups"][0]["instance"]["accelerator"]["memory"] = memory;
+      json["training"]["strategy"]["pipeline"] = {{"stages", 2}, {"microbatches", 4}, {"schedule", schedule}};
+      std::string told;
+      try {
+        (void)test::resolved(json);
+      } catch (const NoResultError& error) { told = error.what(); }
+      CHECK(told.find("would fit") != std::string::npos);
+      CHECK(told.find("\"gradients\"") == std::string::npos);
+      CHECK(told.find("\"parameters\"") == std::string::npos);
+    }
+}
+
 TEST_CASE("a stated global batch holds for what would fit: smaller micro-batches are more, machines divide it") {
   Json json = on_gpus(kLlama3, 8, "optimizer");
   json["workload"]["batch_per_worker"] = 2;

@@ -9,13 +9,18 @@
 #include <numeric>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/random.hpp"
 #include "tests/support/kept_microbatches.hpp"
+#include "tests/support/makespan.hpp"
 
 namespace rehearse {
 
 namespace {
+
+using test::end_of_pass;
+using test::makespan;
 
 constexpr PassPhase kForward = PassPhase::kForward, kBackward = PassPhase::kBackward, kWeights = PassPhase::kWeights;
 
@@ -23,38 +28,30 @@ Pipeline interleaved(int stages, int chunks, int group = 0) {
   return {.stages = stages, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks, .microbatch_group = group};
 }
 
+Pipeline merged(Pipeline pipeline) {
+  pipeline.merges_passes = true;
+  return pipeline;
+}
+
 Pipeline zero_bubble(int stages) { return {.stages = stages, .schedule = PipelineSchedule::kZeroBubble}; }
 
-/// Of a step whose passes take so long each, with messages that take no time.
-double makespan(const Pipeline& pipeline, int microbatches, double forward, double backward, double weights) {
-  std::vector<std::vector<PipelineSlot>> lists;
-  for (int stage = 0; stage < pipeline.stages; ++stage) lists.push_back(pipeline_slots(pipeline, microbatches, stage));
-  std::vector<std::size_t> next(lists.size());
-  std::vector<double> now(lists.size());
-  std::map<std::tuple<PassPhase, int, int>, double> done;
-  for (bool has_moved = true; std::exchange(has_moved, false);)
-    for (int stage = 0; stage < pipeline.stages; ++stage) {
-      const auto s = static_cast<std::size_t>(stage);
-      for (; next[s] < lists[s].size(); ++next[s], has_moved = true) {
-        const PipelineSlot& slot = lists[s][next[s]];
-        const int from = stage + (slot.phase == kForward ? -1 : 1);
-        if (slot.phase != kWeights && from >= 0 && from < pipeline.stages) {
-          const auto before = done.find({slot.phase, from, slot.microbatch});
-          if (before == done.end()) break;
-          now[s] = std::max(now[s], before->second);
-        }
-        now[s] += slot.phase == kForward ? forward : slot.phase == kBackward ? backward : weights;
-        done.emplace(std::tuple{slot.phase, stage, slot.microbatch}, now[s]);
-      }
-    }
-  return *std::ranges::max_element(now);
-}
+Pipeline folded(PipelineSchedule schedule, int stages) { return {.stages = stages, .schedule = schedule, .chunks = 2}; }
 
 int most_kept(const Pipeline& pipeline, int microbatches, int stage) {
   const std::vector<int> kept =
       test::kept_at_peak(pipeline_slots(pipeline, microbatches, stage),
                          std::vector<Bytes>(static_cast<std::size_t>(pipeline.chunks), Bytes{1}));
   return std::accumulate(kept.begin(), kept.end(), 0);
+}
+
+/// The most chunks of which the forward pass has run and gradients of weights have not.
+int most_kept_with_weights(const Pipeline& pipeline, int microbatches, int stage) {
+  int kept = 0, most = 0;
+  for (const PipelineSlot& slot : pipeline_slots(pipeline, microbatches, stage)) {
+    kept += slot.phase == kForward ? 1 : slot.phase == kWeights ? -1 : 0;
+    most = std::max(most, kept);
+  }
+  return most;
 }
 
 /// Every pass once, and the backward one after the forward one.
@@ -82,7 +79,7 @@ bool comes_to_an_end(const Pipeline& pipeline, int microbatches, bool blocks) {
   std::set<std::tuple<PassPhase, int, int>> done;  // by part
   const auto has_come = [&](const PipelineSlot& slot, int stage) {
     if (slot.phase == kWeights) return true;
-    const int part = slot.chunk * pipeline.stages + stage;
+    const int part = pipeline.part_of(stage, slot.chunk);
     const int from = slot.phase == kForward ? part - 1 : part + 1;
     return from < 0 || from == pipeline.parts() || done.contains({slot.phase, from, slot.microbatch});
   };
@@ -90,13 +87,15 @@ bool comes_to_an_end(const Pipeline& pipeline, int microbatches, bool blocks) {
     for (int stage = 0; stage < pipeline.stages; ++stage) {
       const auto s = static_cast<std::size_t>(stage);
       while (next[s] < lists[s].size()) {
-        const PipelineSlot& slot = lists[s][next[s]];
-        bool may_run = has_come(slot, stage);
+        bool may_run = true;
+        for (std::size_t i = next[s]; i < end_of_pass(lists[s], next[s]); ++i)
+          may_run = may_run && has_come(lists[s][i], stage);
         for (std::size_t i = next[s] + 1; blocks && i < lists[s].size() && lists[s][i].is_joined; ++i)
           may_run = may_run && has_come(lists[s][i], stage);
         if (!may_run) break;
-        done.emplace(slot.phase, slot.chunk * pipeline.stages + stage, slot.microbatch);
-        ++next[s];
+        for (const std::size_t end = end_of_pass(lists[s], next[s]); next[s] < end; ++next[s])
+          done.emplace(lists[s][next[s]].phase, pipeline.part_of(stage, lists[s][next[s]].chunk),
+                       lists[s][next[s]].microbatch);
         has_moved = true;
       }
     }
@@ -136,15 +135,30 @@ TEST_CASE(
       CHECK(makespan({.stages = p}, m, 1, 2, 0) == doctest::Approx(3.0 * m + (p - 1) * 3).epsilon(1e-12));
       // Where a stage would wait longer than it has put off.
       CHECK(makespan(zero_bubble(p), m, 2, 2, 1) == doctest::Approx(5.0 * m + (p - 1) * (2 + 3 - 2)).epsilon(1e-12));
+      for (int r = 0; r < p; ++r) CHECK(most_kept_with_weights(zero_bubble(p), m, r) == std::min(m, p));
+    }
+}
+
+TEST_CASE(
+    "of a folded model the step takes (p - 1) F more than its passes with zbv, (p - 1) (F&B + B - 3 W) with dualpipev, "
+    "where F = B of what they read = W") {
+  for (const int p : {2, 3, 4, 8})
+    for (const int m : {2 * p, 2 * p + 1, 5 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      const Pipeline zbv = folded(PipelineSchedule::kZeroBubbleV, p), dual = folded(PipelineSchedule::kDualPipeV, p);
+      CHECK(makespan(zbv, m, 1, 1, 1) == doctest::Approx(6.0 * m + (p - 1)).epsilon(1e-12));
+      CHECK(makespan(dual, m, 1, 1, 1) == doctest::Approx(6.0 * m + (p - 1) * (3 + 2 - 3)).epsilon(1e-12));
+      // No more than what DeepSeek's table says where passes differ.
+      CHECK(makespan(dual, m, 2, 3, 1) <= 12.0 * m + (p - 1) * (6 + 4 - 3));
+      CHECK(makespan(dual, m, 2, 3, 1) >= 12.0 * m + (p - 1) * (6 + 4 - 3) - 2);
       for (int r = 0; r < p; ++r) {
-        int kept = 0, most = 0;
-        for (const PipelineSlot& slot : pipeline_slots(zero_bubble(p), m, r)) {
-          kept += slot.phase == kForward ? 1 : slot.phase == kWeights ? -1 : 0;
-          most = std::max(most, kept);
-        }
-        CHECK(most == std::min(m, p));
+        CHECK(most_kept_with_weights(zbv, m, r) == 2 * p);
+        CHECK(most_kept_with_weights(dual, m, r) == 2 * p + 1);
       }
     }
+  // With fewer micro-batches than keep it busy zbv is the longer list without those that are not there.
+  CHECK(makespan(folded(PipelineSchedule::kZeroBubbleV, 4), 1, 1, 1, 1) == doctest::Approx(18));
 }
 
 TEST_CASE("interleaved micro-batches go in groups through chunks, backward from the last one") {
@@ -164,8 +178,11 @@ TEST_CASE("the passes of a list, one after the other") {
   const auto text = [](const Pipeline& pipeline, int m, int stage) {
     std::string all;
     for (const PipelineSlot& slot : pipeline_slots(pipeline, m, stage))
-      all += (slot.is_joined ? "" : " ") + std::string(1, "FBW"[static_cast<std::size_t>(slot.phase)]) +
-             std::to_string(slot.microbatch) + (pipeline.chunks > 1 ? std::string(1, "ab"[slot.chunk]) : "");
+      all += (slot.is_merged   ? "+"
+              : slot.is_joined ? ""
+                               : " ") +
+             std::string(1, "FBW"[static_cast<std::size_t>(slot.phase)]) + std::to_string(slot.microbatch) +
+             (pipeline.chunks > 1 ? std::string(1, "ab"[slot.chunk]) : "");
     return all;
   };
   CHECK(text({.stages = 3, .schedule = PipelineSchedule::kGpipe}, 2, 0) == " F0 F1 B0 B1");
@@ -173,7 +190,12 @@ TEST_CASE("the passes of a list, one after the other") {
   CHECK(text({.stages = 3}, 4, 2) == " F0 B0 F1 B1 F2 B2 F3 B3");
   CHECK(text(zero_bubble(3), 4, 0) == " F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
   CHECK(text(zero_bubble(3), 4, 2) == " F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+  CHECK(text(folded(PipelineSchedule::kZeroBubbleV, 2), 4, 0) ==
+        " F0a F1a F2a F0b B0b W0b F1b B1b W1b F3a B0a W0a F2b B2b W2b B1a W1a F3b B3b W3b B2a W2a B3a W3a");
+  CHECK(text(folded(PipelineSchedule::kDualPipeV, 2), 4, 1) ==
+        " F0a F0b F1a F1b F2a B0b+W0b F2b+B0a+W0a F3a+B1b+W1b F3b+B1a+W1a B2b+W2b B2a+W2a B3b B3a W3b W3a");
   CHECK(text(interleaved(2, 2), 4, 1) == " F0a F1a F0bB0b F1bB1b F2aB0a F3aB1a F2bB2b F3bB3b B2a B3a");
+  CHECK(text(merged(interleaved(2, 2)), 4, 1) == " F0a F1a F0b F1b+B0b F2a+B1b F3a+B0a F2b+B1a F3b+B2b B3b B2a B3a");
   CHECK(text(interleaved(2, 2), 4, 0) == " F0a F1a F0b F1b F2aB0b F3aB1b F2bB0a F3bB1a B2b B3b B2a B3a");
 }
 
@@ -190,8 +212,11 @@ TEST_CASE("in random schedules each pass runs once and all stages come to an end
     CAPTURE(v);
     CAPTURE(group);
     CAPTURE(m);
-    for (const Pipeline& pipeline : {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p},
-                                     interleaved(p, v, group), zero_bubble(p)}) {
+    for (const Pipeline& pipeline :
+         {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p}, interleaved(p, v, group),
+          merged(interleaved(p, v, group)), zero_bubble(p), folded(PipelineSchedule::kZeroBubbleV, p),
+          folded(PipelineSchedule::kDualPipeV, p)}) {
+      if (!can_have_microbatches(pipeline, m)) continue;
       check_passes(pipeline, m);
       CHECK(comes_to_an_end(pipeline, m, false));
       CHECK(comes_to_an_end(pipeline, m, true));

@@ -161,6 +161,7 @@ std::map<std::string, Json> examples() {
       {"chunks of a pipeline that is not interleaved", pipeline_with({{"chunks", 2}})},
       {"groups of micro-batches of a pipeline that is not interleaved",
        pipeline_with({{"schedule", "gpipe"}, {"microbatch_group", 2}})},
+      {"merged passes of a pipeline that is not interleaved", pipeline_with({{"merged_passes", true}})},
       {"an interleaved pipeline without chunks", pipeline_with({{"schedule", "interleaved"}})},
       {"chunks of a model that is on one worker",
        pipeline_with({{"stages", 1}, {"schedule", "interleaved"}, {"chunks", 2}})},

@@ -13,6 +13,7 @@
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/kept_microbatches.hpp"
+#include "tests/support/makespan.hpp"
 #include "tests/support/random_scenario.hpp"
 #include "tests/support/timed_cluster.hpp"
 #include "workloads/model_blocks.hpp"
@@ -215,6 +216,40 @@ TEST_CASE("interleaved: a step takes m + (p - 1) / v micro-batches, if p divides
     for (const int m : {1, 3, 8})
       for (const char* schedule : {"gpipe", "1f1b"})
         CHECK(seconds(slow(equal_stages(p, m, schedule))) == exactly((m + p - 1) * 3.0));
+}
+
+TEST_CASE("folded: a step takes what the lists of its stages do, and sends over all cuts but the one at the fold") {
+  for (const auto& [word, schedule] :
+       {std::pair{"zbv", PipelineSchedule::kZeroBubbleV}, std::pair{"dualpipev", PipelineSchedule::kDualPipeV}})
+    for (const int p : {2, 3, 4})
+      for (const int m : {2 * p, 2 * p + 3, 6 * p}) {
+        CAPTURE(word);
+        CAPTURE(p);
+        CAPTURE(m);
+        Json scenario = slow(equal_chunks(p, 2, m));
+        scenario["training"]["strategy"]["pipeline"]["schedule"] = word;
+        const Pipeline pipeline{.stages = p, .schedule = schedule, .chunks = 2};
+        CHECK(seconds(scenario) == doctest::Approx(test::makespan(pipeline, m, 1, 2, 0)).epsilon(1e-9));
+        const Json interleaved = equal_chunks(p, 2, 2 * p);
+        Json folded = interleaved;
+        folded["training"]["strategy"]["pipeline"]["schedule"] = word;
+        CHECK(sent(folded) / (2 * p - 2) == doctest::Approx(sent(interleaved) / (2 * p - 1)).epsilon(1e-12));
+      }
+}
+
+TEST_CASE("folded: the first stage has the embedding and the scores, which nobody else adds up") {
+  Json gpt = pipelined(2, {{"4B"}}, 2, 4, "zbv", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  gpt["training"]["strategy"]["pipeline"]["cut"] = "layers";
+  const Scenario scenario = test::resolved(gpt);
+  const PipelineStages stages = cut_into_stages(scenario);
+  CHECK(stages.of_part == std::vector{0, 1, 1, 0});
+  const auto table = std::ranges::max_element(scenario.workload.variables, {}, &Variable::bytes);
+  const auto t = static_cast<std::size_t>(table - scenario.workload.variables.begin());
+  CHECK(stages.of_variable[t] == std::vector{0});
+  CHECK(stages.parts_of_variable[t] == std::vector{0, 3});
+  CHECK(sent(gpt) == exactly(2 * 4 * 2.0 * 1024 * 768 * 4));
+  CHECK(seconds(gpt) > 0);
 }
 
 TEST_CASE("interleaved: stages keep min(m v, w + 1) chunks, and each program runs") {
@@ -856,7 +891,11 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   CHECK(with(interleaved({})).empty());
   CHECK(with({{"chunks", 2}}) ==
         "chunks: expected \"schedule\": \"interleaved\" beside it: with other schedules a stage has one "
-        "part of the model");
+        "part of the model, or two where it is folded");
+  CHECK(with({{"schedule", "zbv"}, {"chunks", 3}}) == "chunks: expected 2 of a folded pipeline; found 3");
+  CHECK(with({{"schedule", "dualpipev"}, {"microbatches", 3}}) ==
+        "microbatches: expected at least 4 with half as many stages and \"dualpipev\", such as 4; found 3");
+  CHECK(with({{"schedule", "zbv"}}, 4).starts_with("stages: expected at most 2 for model"));
   CHECK(with(interleaved({{"chunks", 3}})).starts_with("chunks: expected at most 2 in each of 2 stages for model"));
   CHECK(with(interleaved({{"microbatches", 1}})) ==
         "microbatches: expected at least 2 with as many stages and \"interleaved\", such as 2; found 1");

@@ -267,6 +267,17 @@ TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
         return gpu_memory(scenario, scenario.first_workers()).activations;
       };
       CHECK(kept("zb1p") >= kept("1f1b"));
+      // Folded: half of the layers each way, over one cut less than four parts have.
+      for (const char* schedule : {"zbv", "dualpipev"}) {
+        Json folded = json(schedule), interleaved = json("interleaved");
+        interleaved["training"]["strategy"]["pipeline"]["chunks"] = 2;
+        for (Json* both : {&folded, &interleaved})
+          (*both)["training"]["strategy"]["pipeline"].update({{"stages", 2}, {"microbatches", 8}});
+        const test::Times of_folded = test::times_of(folded);
+        CHECK(of_folded.by_default == doctest::Approx(of_folded.exact).epsilon(1e-6));
+        CHECK(bytes_sent(folded) < bytes_sent(interleaved));
+        CHECK(of_folded.by_default < test::times_of(interleaved).by_default);
+      }
     }
   CHECK(test::problem_of(small_training(2, 2,
                                         {{"sharding", "parameters"},

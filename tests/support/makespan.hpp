@@ -1,0 +1,61 @@
+#pragma once
+// How long a step takes by the lists of its stages alone.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/scenario/pipeline_schedule.hpp"
+
+namespace rehearse::test {
+
+/// Behind slot `from`, that which is no part of its pass any more.
+inline std::size_t end_of_pass(const std::vector<PipelineSlot>& slots, std::size_t from) {
+  std::size_t end = from + 1;
+  while (end < slots.size() && slots[end].is_merged) ++end;
+  return end;
+}
+
+/// Of a step whose passes take so long for each chunk, with messages that take no time.
+inline double makespan(const Pipeline& pipeline, int microbatches, double forward, double backward, double weights) {
+  std::vector<std::vector<PipelineSlot>> lists;
+  for (int stage = 0; stage < pipeline.stages; ++stage) lists.push_back(pipeline_slots(pipeline, microbatches, stage));
+  std::vector<std::size_t> next(lists.size());
+  std::vector<double> now(lists.size());
+  std::map<std::tuple<PassPhase, int, int>, double> done;  // by part
+  for (bool has_moved = true; std::exchange(has_moved, false);)
+    for (int stage = 0; stage < pipeline.stages; ++stage) {
+      const auto s = static_cast<std::size_t>(stage);
+      for (; next[s] < lists[s].size(); has_moved = true) {
+        const std::size_t end = end_of_pass(lists[s], next[s]);
+        double begin = now[s], takes = 0;
+        bool may_run = true;
+        for (std::size_t i = next[s]; i < end; ++i) {
+          const PipelineSlot& slot = lists[s][i];
+          const int from = pipeline.part_of(stage, slot.chunk) + (slot.phase == PassPhase::kForward ? -1 : 1);
+          takes += slot.phase == PassPhase::kForward    ? forward
+                   : slot.phase == PassPhase::kBackward ? backward
+                                                        : weights;
+          if (slot.phase == PassPhase::kWeights || from < 0 || from >= pipeline.parts()) continue;
+          const auto before = done.find({slot.phase, from, slot.microbatch});
+          may_run = may_run && before != done.end();
+          if (may_run) begin = std::max(begin, before->second);
+        }
+        if (!may_run) break;
+        now[s] = begin + takes;
+        for (; next[s] < end; ++next[s])
+          done.emplace(std::tuple{lists[s][next[s]].phase, pipeline.part_of(stage, lists[s][next[s]].chunk),
+                                  lists[s][next[s]].microbatch},
+                       now[s]);
+      }
+    }
+  for (std::size_t s = 0; s < lists.size(); ++s) REQUIRE(next[s] == lists[s].size());
+  return *std::ranges::max_element(now);
+}
+
+}  // namespace rehearse::test
