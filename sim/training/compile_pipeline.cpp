@@ -102,9 +102,10 @@ class PipelineCompiler {
     for (auto slot = slots.begin(); slot != slots.end();) {
       const auto end =
           std::find_if_not(slot + 1, slots.end(), [](const PipelineSlot& after) { return after.is_merged; });
+      const bool has_all = slot->phase == PassPhase::kWeights;  // gradients of weights wait for no message
       if (!blocks()) {
         std::for_each(slot, end, [this](const PipelineSlot& of_pass) { receive(of_pass); });
-      } else if (!slot->is_joined) {
+      } else if (!slot->is_joined && !has_all) {
         awaited_ = std::exchange(sent_, {});
         const auto joined =
             std::find_if_not(end, slots.end(), [](const PipelineSlot& after) { return after.is_joined; });

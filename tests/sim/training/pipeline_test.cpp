@@ -733,6 +733,18 @@ TEST_CASE("every stage that holds tied embeddings adds up their gradients with t
     }
 }
 
+TEST_CASE("gradients of weights are computed while messages that block are on their way") {
+  const auto blocked = [](const char* schedule) {  // what messages that block add to a step
+    Json gpt = pipelined(2, {{"4B"}}, 2, 8, schedule, "4B");
+    gpt["workload"]["model"] = "gpt2";
+    gpt["cluster"]["groups"][0]["instance"]["nic"] = "10Gbps";
+    const double overlapped = seconds(gpt);
+    gpt["training"]["strategy"]["pipeline"]["messages"] = "blocking";
+    return seconds(gpt) - overlapped;
+  };
+  CHECK(blocked("zb1p") < 0.5 * blocked("1f1b"));
+}
+
 TEST_CASE("tied embeddings of interleaved stages are added up by the first stage and the last one") {
   Json gpt = pipelined(2, {{"4B"}}, 2, 4, "interleaved", "4B");
   gpt["workload"]["model"] = "gpt2";
