@@ -94,7 +94,7 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._message(60)
+            answer = self._message(300)  # it may have a hundredth of a processor
             if answer.get("id") == self._count:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -116,7 +116,7 @@ class Browser:
         """Loads the file, and waits until what is on the first screen has been drawn."""
         self.events.clear()
         self.ask("Page.navigate", url="file://" + os.path.abspath(path))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             if time.monotonic() > end:
                 raise TimeoutError(f"{path} is not loaded")

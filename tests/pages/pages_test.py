@@ -61,7 +61,7 @@ class Pages(unittest.TestCase):
                     self.first_screen = first[0]
                 # All figures are drawn once they come near.
                 self.browser.evaluate("(async () => { for (const box of document.querySelectorAll('.chart')) { box.scrollIntoView(); "
-                                      "await new Promise(done => requestAnimationFrame(() => setTimeout(done, 20))); } })()")
+                                      "await new Promise(done => { requestAnimationFrame(() => setTimeout(done, 20)); setTimeout(done, 2000); }); } })()")  # frames may be left out
                 self.browser.settle()
                 self.assertEqual(self.browser.complaints(), [])
                 shown = self.browser.evaluate(
