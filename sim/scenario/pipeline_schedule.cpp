@@ -45,9 +45,12 @@ class FoldedSlots {
   void backward(int chunk) { add(PassPhase::kBackward, chunk, next_[1][at(chunk)]++); }
   void weights(int chunk) { add(PassPhase::kWeights, chunk, next_[2][at(chunk)]++); }
 
-  void whole_backward(int chunk) {
+  void backward_then_weights(int chunk) {
     backward(chunk);
     weights(chunk);
+  }
+  void whole_backward(int chunk) {
+    backward_then_weights(chunk);
     slots_.back().is_merged = true;
   }
   void put_off(int chunk) {
@@ -91,25 +94,19 @@ std::vector<PipelineSlot> zero_bubble_v(int stages, int microbatches, int stage)
   }
   for (int i = 0; i < after; ++i) {
     slots.forward(1);
-    slots.backward(1);
-    slots.weights(1);
+    slots.backward_then_weights(1);
   }
   while (slots.forward_passes(1) < all) {
     if (slots.forward_passes(0) < all) slots.forward(0);
-    slots.backward(0);
-    slots.weights(0);
+    slots.backward_then_weights(0);
     slots.forward(1);
-    slots.backward(1);
-    slots.weights(1);
+    slots.backward_then_weights(1);
   }
   for (int i = 0; i < stage; ++i) {
     slots.backward(0);
     slots.backward(1);
   }
-  for (int i = 0; i < after; ++i) {
-    slots.backward(0);
-    slots.weights(0);
-  }
+  for (int i = 0; i < after; ++i) slots.backward_then_weights(0);
   for (const int chunk : {1, 0})
     while (slots.backward_passes_without_weights(chunk) > 0) slots.weights(chunk);
   return slots.finish();

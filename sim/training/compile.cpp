@@ -61,18 +61,6 @@ class KernelWriter {
   Seconds host_{};
 };
 
-/// The kernels and exchanges of a pass; without exchanges of as many as `repeat`.
-std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
-                                         const GroupNumbers& groups, int first_label, std::int64_t repeat = 1) {
-  KernelWriter writer{builder, stream, groups, repeat};
-  std::vector<OperationIndex> added;
-  for (const PlannedKernel& kernel : plan.kernels)
-    added.push_back(kernel.exchange ? writer.exchange(kernel, first_label++) : writer.kernel(kernel));
-  if (plan.kernels.empty()) builder.add_stretch(stream, builder.next(), repeat);
-  writer.end_stretch();
-  return added;
-}
-
 constexpr std::array kAxes{Axis::kTensor, Axis::kHeads, Axis::kPositions, Axis::kExperts,
                            Axis::kExpertMachines};  // by SplitGroup
 
@@ -134,8 +122,8 @@ std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std
 
 std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builder,
                                                           const std::vector<PassKernels>& passes, int stream,
-                                                          const GroupNumbers& groups) {
-  KernelWriter writer{builder, stream, groups};
+                                                          const GroupNumbers& groups, std::int64_t repeat) {
+  KernelWriter writer{builder, stream, groups, repeat};
   std::vector<std::vector<OperationIndex>> added(passes.size());
   std::vector<int> labels;
   for (const PassKernels& pass : passes) labels.push_back(pass.first_label);
@@ -155,6 +143,16 @@ std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builde
   writer.end_stretch();
   return added;
 }
+
+namespace {
+
+std::vector<OperationIndex> compile_pass(ProgramBuilder& builder, const ComputePlan& plan, int stream,
+                                         const GroupNumbers& groups, int first_label, std::int64_t repeat = 1) {
+  if (plan.kernels.empty()) builder.add_stretch(stream, builder.next(), repeat);
+  return std::move(compile_in_turns(builder, {{&plan, first_label}}, stream, groups, repeat).front());
+}
+
+}  // namespace
 
 CompiledKernels compile_kernels(ProgramBuilder& builder, const ComputePlan& plan, int passes, int stream,
                                 const GroupNumbers& groups, int first_label) {

@@ -48,10 +48,10 @@ struct PassKernels {
   int first_label = 0;  // of its exchanges
 };
 /// Adds the kernels of a pass as compile_kernels() does; of several in turns: one goes on where another exchanges. None reads what
-/// another one computes. Returns [passes][kernels].
+/// another one computes. Without exchanges they stand for as many as `repeat`. Returns [passes][kernels].
 std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builder,
                                                           const std::vector<PassKernels>& passes, int stream,
-                                                          const GroupNumbers& groups);
+                                                          const GroupNumbers& groups, std::int64_t repeat = 1);
 
 /// Exchanges of a pass.
 int count_exchanges(const ComputePlan& plan);
