@@ -416,7 +416,8 @@ class LockstepTraining final : public ProgramSession {
     StepTimes& times = member.worker.step.times;
     times.kernels = member.running.kernel_time();
     times.stalled = member.running.stalled();
-    const Seconds after = std::max(Seconds{}, clock_.now() - member.running.compute_end() - member.worker.plan->update);
+    const Seconds after =
+        std::max(Seconds{}, clock_.now() - member.running.compute_end() - member.worker.plan->all_update());
     if (!has_stages_) {
       const Seconds waited = times.stalled + after;
       times.latency = waited * member.latency_share;

@@ -121,6 +121,7 @@ HostWork host_work_of(const ComputePlan& plan, int passes) {
   return {.overhead = plan.step_overhead,
           .copies = plan.host_copies,
           .update_dispatch = plan.update_dispatch,
+          .update = plan.host_update.time > plan.update ? plan.host_update.time : Seconds{},
           .launch_share = plan.gpu_time > Seconds{} ? plan.launch_time / plan.gpu_time : 0,
           .hidden_share = share_behind_dispatch(plan, passes)};
 }
@@ -174,7 +175,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     const ComputePlan& plan = workers_.compiler().plan_of(cluster_.site.machines[m].group);
     record.gpu_time_per_step[m] = plan.gpu_time * passes;
     record.memory_time_per_step[m] = plan.memory_time * passes;
-    record.update_per_step[m] = plan.update;
+    record.update_per_step[m] = plan.all_update();
     record.gpu_energy_per_step[m] = energy(plan);
     record.host_work[m] = host_work(plan);
     const auto by = recorded_by_[m] >= 0 ? static_cast<std::size_t>(recorded_by_[m]) : m;
@@ -194,13 +195,14 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);
     record.memory_time_per_step[m] += worker.plan->memory_time * (passes * share);
-    record.update_per_step[m] += worker.plan->update * share;
+    record.update_per_step[m] += worker.plan->all_update() * share;
     record.gpu_energy_per_step[m] += energy(*worker.plan) * share;
     const HostWork& own = host_work(*worker.plan);
     HostWork& mean = record.host_work[m];
     mean.overhead += own.overhead * share;
     mean.copies += own.copies * share;
     mean.update_dispatch += own.update_dispatch * share;
+    mean.update += own.update * share;
     mean.launch_share += own.launch_share * share;
     mean.hidden_share += own.hidden_share * share;
   }

@@ -77,7 +77,7 @@ bool dispatches(const Scenario& scenario) {
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker || group.colocated_with >= 0) continue;
     const ComputePlan plan = plan_step(scenario, group);
-    if (plan.step_overhead > Seconds{} || plan.update_dispatch > Seconds{}) return true;
+    if (plan.step_overhead > Seconds{} || plan.update_dispatch > Seconds{} || plan.host_update.share > 0) return true;
     for (const PlannedKernel& kernel : plan.kernels)
       if (kernel.dispatch > Seconds{}) return true;
   }

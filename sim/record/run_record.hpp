@@ -36,6 +36,7 @@ struct HostWork {
   Seconds overhead{};         // of the step, `copies` included
   Seconds copies{};           // variables that lie on the host, to the GPU, and their gradients back
   Seconds update_dispatch{};  // part of the update that lasts as long as its host's dispatch
+  Seconds update{};           // the host's, of what it keeps of the states; 0 if the GPU's beside it is longer
   double launch_share = 0;    // of the time of kernels: before their work begins
   double hidden_share = 0;    // of the time of kernels: while the host still dispatches (share_behind_dispatch())
 };

@@ -78,9 +78,9 @@ class Mean {
     add_stops();
     if (sum_.steps > 0)
       for (Seconds* part :
-           {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host, &sum_.overhead,
-            &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
-            &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+           {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.host_update, &sum_.update_dispatch, &sum_.host,
+            &sum_.overhead, &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
+            &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
     drop_rounding();
     return sum_;
@@ -97,7 +97,8 @@ class Mean {
     StepTimes times = step.times;
     const Seconds waits = times.server + times.network + times.latency + times.copies;
     const HostWork& planned = record_.host_work[m];
-    const Seconds update_dispatch = std::min(update, planned.update_dispatch);
+    const Seconds host_update = std::min(update, planned.update);
+    const Seconds update_dispatch = std::min(update - host_update, planned.update_dispatch);
     // A fetch that ends after the kernels began before them.
     const bool is_fetch_longer = fetches_models_ && waits > Seconds{};
     const Seconds beside_fetch = is_fetch_longer ? times.kernels + times.input : Seconds{};
@@ -121,7 +122,8 @@ class Mean {
     sum_.steps += weight;
     sum_.kernels += (kernels - launch) * weight;
     sum_.launch += launch * weight;
-    sum_.update += (update - update_dispatch) * weight;
+    sum_.update += (update - host_update - update_dispatch) * weight;
+    sum_.host_update += host_update * weight;
     sum_.update_dispatch += update_dispatch * weight;
     sum_.host += host * weight;
     sum_.overhead += std::min(host, planned.overhead - planned.copies) * weight;
@@ -142,8 +144,8 @@ class Mean {
   void drop_rounding() {
     constexpr double kRounding = 1e-9;
     const Seconds least = sum_.total() * kRounding;
-    for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.update_dispatch, &sum_.host,
-                          &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
+    for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.host_update, &sum_.update_dispatch,
+                          &sum_.host, &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
                           &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
       if (*part < least) *part = {};
   }

@@ -15,6 +15,7 @@ struct StepParts {
   Seconds kernels{};          // on the GPU, at work, but for those that end while the host still dispatches others
   Seconds launch{};           // kernels on the GPU before their work begins
   Seconds update{};           // the optimizer's, on the GPU, by a worker that does it itself
+  Seconds host_update{};      // the optimizer's, on the host, where that takes longer than the GPU's beside it
   Seconds update_dispatch{};  // part of the update that lasts as long as its host's dispatch
   Seconds host{};             // step overhead, and dispatch of kernels up to the last one that the GPU waits for
   Seconds overhead{};         // part of `host`: that of the step
@@ -36,8 +37,8 @@ struct StepParts {
   /// Communication that is not hidden: the worker waits for network, servers and other workers.
   Seconds exposed() const { return server + network + latency + copies + bubble + others; }
   Seconds total() const {
-    return kernels + launch + update + update_dispatch + host + host_copies + input + beside_fetch + exposed() +
-           checkpoint + stopped;
+    return kernels + launch + update + host_update + update_dispatch + host + host_copies + input + beside_fetch +
+           exposed() + checkpoint + stopped;
   }
 };
 

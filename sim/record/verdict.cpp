@@ -140,6 +140,10 @@ class Judge {
         "help little");
     add("worker_update", step_.update, "the optimizer's update on the GPUs",
         "fewer updates for a sample (a larger batch, accumulation), a fused update, or faster device memory");
+    add("host_update", step_.host_update, "the optimizer's update of what the hosts keep, at the rate of their memory",
+        "a smaller share of the optimizer on the hosts, fewer updates for a sample (a larger batch, accumulation), "
+        "more "
+        "GPUs that share the states, or hosts with faster memory");
     const std::size_t variables = scenario_.workload.trainable_tensors();
     add("update_dispatch", step_.update_dispatch,
         "host dispatch of the optimizer's update, of " + std::to_string(variables) +

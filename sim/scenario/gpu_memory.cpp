@@ -53,14 +53,27 @@ void add_states(GpuMemory& memory, std::int64_t parameters, const States& states
   add(memory.weights, weight_bytes(states), divided.weights);
 }
 
+/// The same of those whose optimizer's states, and whose gradients if they are sharded, hosts keep.
+void add_offloaded(GpuMemory& memory, std::int64_t parameters, const States& states, int slots,
+                   const DividedStates& divided, std::int64_t gpus) {
+  GpuMemory own;
+  add_states(own, parameters, states, slots, divided, gpus);
+  memory.on_host += own.optimizer + (divided.gradients ? own.gradients : Bytes{});
+  memory.weights += own.weights;
+  if (!divided.gradients) memory.gradients += own.gradients;
+}
+
 /// Those of so many parameters that are trained, and of so many that are frozen, of which GPUs keep parts as the strategy says. Of
 /// weights that are stored in more bytes than kernels compute with, their copies are there from the forward pass to the
 /// backward pass (torch.autocast's cache); of sharded ones these are what is gathered.
 void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parameters, std::int64_t frozen,
                 int sharing) {
-  add_states(memory, parameters, states_of(scenario), slots_of(scenario),
-             scenario.training.strategy.kind->divided_states(), sharing);
-  const bool is_divided = scenario.training.strategy.kind->divided_states().weights;
+  const StrategyKind& kind = *scenario.training.strategy.kind;
+  const States states = states_of(scenario);
+  const auto on_host = static_cast<std::int64_t>(static_cast<double>(parameters) * kind.offload().optimizer);
+  add_states(memory, parameters - on_host, states, slots_of(scenario), kind.divided_states(), sharing);
+  if (on_host > 0) add_offloaded(memory, on_host, states, slots_of(scenario), kind.divided_states(), sharing);
+  const bool is_divided = kind.divided_states().weights;
   const int gpus = is_divided ? sharing : 1;
   memory.weights += Bytes{(frozen + gpus - 1) / gpus * weight_bytes(scenario.states)};
   const int computed = bytes_per_scalar(scenario.precision);
@@ -239,6 +252,7 @@ void add_gpu_memory(const Scenario& scenario, Json& json) {
 
 void add_gpu_memory(const GpuMemory& memory, Json& json) {
   json["gpu_memory_needed_B"] = memory.total().value();
+  if (memory.on_host > Bytes{}) json["gpu_memory_on_host_B"] = memory.on_host.value();
   Json& parts = json["gpu_memory_parts_B"];
   for (const auto& [name, part] : kGpuMemoryParts) parts[name] = (memory.*part.bytes).value();
   if (memory.moment.op.empty()) return;
@@ -379,11 +393,14 @@ class Remedies {
       add("\"recompute\": \"full\" in the workload");
   }
 
-  /// The least of each kind: of sharding, of layers that are split, and of experts that are spread.
+  /// The least of each kind: of sharding, of layers that are split, of experts that are spread, and of what hosts keep.
   void smaller_strategy() {
-    bool has_sharding = false, has_split = false, has_experts = false;
+    bool has_sharding = false, has_split = false, has_experts = false, has_host = false;
     for (const SmallerStrategy& smaller : scenario_.training.strategy.kind->smaller(scenario_)) {
-      bool& has_one = smaller.split ? has_split : smaller.experts ? has_experts : has_sharding;
+      bool& has_one = smaller.split        ? has_split
+                      : smaller.experts    ? has_experts
+                      : smaller.is_on_host ? has_host
+                                           : has_sharding;
       if (has_one) continue;
       has_one = fits([&](Scenario& other, Group&) {
         other.training.strategy = smaller.strategy;

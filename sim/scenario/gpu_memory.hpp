@@ -46,7 +46,7 @@ struct GpuMemory {
   Bytes context{};    // the driver's, memory_reserved of the GPU, and FrameworkMemory::held
   Bytes weights{};    // as they are stored, and as kernels read them if that is otherwise
   Bytes gradients{};  // and FrameworkMemory::gradient_buffers
-  Bytes optimizer{};  // master weights and moments; none where servers update
+  Bytes optimizer{};  // master weights and moments; none where servers update, and of Offload what GPUs keep
   /// Of sharded parameters, in the precision of kernels: the root unit (gradient_units.hpp), and the largest unit as often as
   /// one is in use or gathered ahead; at most the model.
   Bytes gathered_units{};
@@ -57,6 +57,7 @@ struct GpuMemory {
   /// precision, or copied into a buffer of fusion (cycle_time).
   Bytes communication_buffers{};
   UncountedMemory uncounted{};  // not in total()
+  Bytes on_host{};              // not in total(): optimizer and gradients of Offload, of this GPU
 
   /// When that is: as the operator begins in this pass.
   struct Moment {
@@ -122,7 +123,7 @@ class WorkerMemory : private Pinned {
 const Group& fullest_group(const Scenario& scenario);
 
 /// Of the fullest group: its name, bytes of all parts by name, their sum and what the GPU has, and when it has so much:
-///   "gpu_memory_needed_B", "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... },
+///   "gpu_memory_needed_B", "gpu_memory_on_host_B" if hosts keep any, "gpu_memory_available_B", "gpu_memory_group", "gpu_memory_parts_B": { "weights": ... },
 ///   "gpu_memory_peak": { "stage": 1, "pass": "forward", "microbatch": 1, "operator": "loss" }, numbers from 1
 void add_gpu_memory(const Scenario& scenario, Json& json);
 /// Of any GPU what it needs, its parts, and when.

@@ -7,6 +7,7 @@
 #include "platforms/board_power.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/training_facts.hpp"
 
@@ -165,6 +166,9 @@ std::vector<std::string> exceeded_host_memory(const Scenario& scenario) {
         check(group, bytes_of_servers(scenario) / servers, "variables and the optimizer's states");
       continue;
     }
+    if (scenario.training.strategy.kind->offload().optimizer > 0)
+      check(group, as_double(gpu_memory(scenario, group).on_host) * group.workers_per_machine() * group.gpus_per_worker,
+            "states that its GPUs do not keep");
     if (!checkpoint) continue;
     double held = 0;
     if (checkpoint->is_asynchronous) held += checkpoint->is_by_machines ? all / machines : all;

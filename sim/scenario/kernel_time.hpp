@@ -52,6 +52,14 @@ struct PlannedKernel {
   double energy = 0;                          // J that the GPU draws for it, besides those at rest
 };
 
+/// What a host updates of a worker's variables, while the GPU updates the others.
+struct HostUpdate {
+  Seconds time{};
+  double share = 0;                              // of the states
+  int sharing_gpus = 1, sharing_of_experts = 1;  // of a unit's gradients a GPU copies share / sharing to the host
+  double gradient_bytes = 1, value_bytes = 1;    // that go down and come back, by those of gradients as they are sent
+};
+
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
@@ -61,11 +69,15 @@ struct ComputePlan {
   Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};
   Seconds launch_time{};
-  Seconds update{};           // of all variables, on a worker that does it itself when the gradients are reduced
-  Seconds update_dispatch{};  // part of it that lasts as long as its host's dispatch
+  Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
+  HostUpdate host_update{};
+  Seconds update_dispatch{};  // part of update that lasts as long as its host's dispatch
   Seconds update_loop{};      // of the host, behind the dispatch of the last kernel; the update waits for it
   Seconds gather_copies{};    // of what a sharded optimizer gathers, once it is there
   double update_power = 0;    // W that the GPU draws during the update, besides those at rest
+
+  /// The GPU's, and the host's beside it.
+  Seconds all_update() const { return std::max(update, host_update.time); }
 };
 
 /// [vertices] that read each of the graph's exchanges; of other vertices none.

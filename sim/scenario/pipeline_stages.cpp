@@ -440,6 +440,8 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   const double share = stages.updated[static_cast<std::size_t>(stage)];
   plan.update = whole.update * share;
   for (const PlannedKernel& kernel : plan.kernels) plan.update += kernel.once;
+  plan.host_update = whole.host_update;
+  plan.host_update.time = whole.host_update.time * share;
   plan.update_dispatch = whole.update_dispatch * share;
   plan.update_loop = whole.update_loop * share;
   plan.gather_copies = whole.gather_copies * share;

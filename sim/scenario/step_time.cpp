@@ -10,6 +10,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/gpu_power.hpp"
+#include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -183,6 +184,7 @@ void change(ComputePlan& plan, const StepChange& by) {
   plan.update_dispatch = plan.update_dispatch * by.host;
   plan.update = on_gpu * by.gpu + plan.update_dispatch;
   plan.update_loop = plan.update_loop * by.host;
+  plan.host_update.time = plan.host_update.time * by.host;
   plan.gather_copies = plan.gather_copies * by.host;
   plan.gpu_time = plan.memory_time = plan.launch_time = {};
   for (PlannedKernel& kernel : plan.kernels) {
@@ -194,6 +196,29 @@ void change(ComputePlan& plan, const StepChange& by) {
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
   }
+}
+
+/// Takes the host's share of the update from the GPU. The host reads and writes update_bytes() of each parameter at the rate of its
+/// memory, which the machine's GPUs share.
+void offload_update(ComputePlan& plan, const Scenario& scenario, const Group& group) {
+  constexpr BytesPerSecond kOfVcpu{1.5e9};  // 100 to 200 GB/s of a socket with 64 to 128 threads
+  const Offload offload = scenario.training.strategy.kind->offload();
+  if (offload.optimizer == 0) return;
+  const Workload& workload = scenario.workload_of(group);
+  const double parameters = static_cast<double>(workload.parameters()) * updated_bytes(scenario, workload.variables) /
+                            as_double(workload.parameter_bytes()) / sharing_gpus(scenario);
+  const BytesPerSecond rate = offload.host_memory_bandwidth.value_or(kOfVcpu * group.instance.vcpus) /
+                              (group.workers_per_machine() * group.gpus_per_worker);
+  const double sent = bytes_per_scalar(sent_gradients(scenario));
+  plan.host_update = {
+      .time = Seconds{parameters * offload.optimizer *
+                      update_bytes(scenario.states, optimizer_slots(scenario.optimizer)) / rate.value()},
+      .share = offload.optimizer,
+      .sharing_gpus = sharing_gpus(scenario),
+      .sharing_of_experts = sharing_gpus_of_experts(scenario),
+      .gradient_bytes = gradient_bytes(scenario.states) / sent,
+      .value_bytes = weight_bytes(scenario.states) / sent};
+  for (Seconds* part : {&plan.update, &plan.update_dispatch}) *part = *part * (1 - offload.optimizer);
 }
 
 /// Casts of weights that serve all micro-batches run once in a step, behind the update; not those of weights that are gathered
@@ -232,6 +257,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   plan.update_dispatch = update.dispatch;
   plan.update_loop = update.loop;
   scenario.training.strategy.kind->divide(plan, scenario);
+  offload_update(plan, scenario, group);
   plan.update += update.traffic;
   cast_weights_once(plan, scenario, scenario.workload_of(group));
   if (scenario.training.strategy.kind->divided_states().optimizer)

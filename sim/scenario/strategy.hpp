@@ -141,6 +141,14 @@ struct DividedStates {
   bool operator==(const DividedStates&) const = default;
 };
 
+/// What is kept in host memory instead of the GPUs'. Gradients come down as they have been added up, the host updates its share when
+/// all are there, and new values go back. Source: Ren et al., ZeRO-Offload, USENIX ATC 2021; the share is that of ZeRO-Offload++,
+/// and of Megatron-LM's optimizer-offload-fraction.
+struct Offload {
+  double optimizer = 0;  // share of master weights and moments, of each parameter, from 0 to 1
+  std::optional<BytesPerSecond> host_memory_bandwidth{};  // of a machine, which its GPUs share; none: by its vCPUs
+};
+
 enum class Order { kFifo, kPriority };  // of messages that wait for the same connection or collective group
 enum class Overlap {
   kNone,      // communication starts when the backward pass has ended
@@ -222,6 +230,8 @@ class StrategyKind : private Pinned {
   /// Whether workers keep different parts of what is trained, so that all of them are needed.
   virtual bool divides_model() const { return workers_per_model() > 1; }
   virtual DividedStates divided_states() const { return {}; }
+  /// What hosts keep of it.
+  virtual Offload offload() const { return {}; }
   /// Into how many parts, of which a worker has one, a variable of the model is cut.
   virtual int parts_of(const Scenario& scenario, std::size_t variable) const;
   /// Leaves of what one GPU would compute in a step with the whole model what a worker does.
@@ -277,6 +287,7 @@ struct SmallerStrategy {
   Strategy strategy;
   std::optional<TensorSplit> split{};    // of the model's layers, if it changes
   std::optional<ExpertSplit> experts{};  // the same
+  bool is_on_host = false;               // it moves states there
 };
 
 inline std::string describe_strategy(const Strategy& strategy) { return strategy.kind->title(); }

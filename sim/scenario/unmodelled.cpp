@@ -24,6 +24,8 @@ constexpr std::string_view kFp8 = R"("fp8": "delayed" beside "precision": "bf16"
 constexpr std::string_view kSequenceParallel =
     R"("tensor": { "degree": 8, "sequence_parallel": true } in an "all_reduce" strategy says it)";
 
+constexpr std::string_view kOffload = R"("offload": { "optimizer": 1 } in an "all_reduce" strategy says it)";
+
 constexpr auto kKeys = std::to_array<Unmodelled>({
     {"tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size tensor_parallelism "
      "model_parallel tp "
@@ -39,9 +41,12 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "recompute_granularity "
      "checkpoint_activations remat",
      "activation recomputation", R"("recompute": "full", or a list of parts, in the workload says it)", true},
-    {"offload cpu_offload offload_optimizer offload_param offload_parameters offload_activations zero_offload "
-     "nvme_offload",
-     "offloading to the host", "states and activations stay on the GPU"},
+    {"offload_optimizer optimizer_cpu_offload optimizer_offload optimizer_offload_fraction zero_offload",
+     "keeping the optimizer's states on the host", kOffload, true},
+    {"cpu_offload offload_param offload_parameters offload_activations activation_offload cpu_offloading "
+     "cpu_offloading_num_layers nvme_offload",
+     "offloading of weights and activations, or to disks,",
+     R"("offload": { "optimizer": 1 } in an "all_reduce" strategy keeps the optimizer's states on the host)"},
     {"lora lora_rank lora_r peft peft_config adapters adapter", "low-rank adapters",
      R"("lora": { "rank": 16 } in the workload says it)", true},
     {"qlora frozen frozen_parameters trainable_parameters freeze freezes",
@@ -89,7 +94,12 @@ constexpr auto kWords = std::to_array<UnmodelledWord>({
     {"sharding",
      {"zero++ zeropp hpz", "a second partition of the parameters, inside of machines (ZeRO++)",
       "what is sharded is gathered from all that share it"}},
-    {"sharding", {"offload zero_offload zero_infinity infinity", "offloading to the host", "states stay on the GPU"}},
+    {"sharding",
+     {"offload zero_offload", "keeping the optimizer's states on the host",
+      R"("offload": { "optimizer": 1 } beside "sharding" says it)", true}},
+    {"sharding",
+     {"zero_infinity infinity", "offloading of weights, or to disks,",
+      R"("offload": { "optimizer": 1 } beside "sharding" keeps the optimizer's states on the host)"}},
     {"schedule",
      {"looped looped_bfs looping",
       "a pipeline that takes the micro-batches of a step through one chunk after the other",

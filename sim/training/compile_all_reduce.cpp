@@ -85,6 +85,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     of_pass = exchange.reduce(kernels.last, last, pass);
     reduced.insert(reduced.end(), of_pass.begin(), of_pass.end());
   }
+  const std::vector<OperationIndex> on_host = exchange.copy_to_host(plan, reduced);
   if (split.partial_gradients > Bytes{})
     reduced = add_behind(builder,
                          {.group = split.groups.of(SplitGroup::kTensor),
@@ -100,6 +101,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
     builder.program().labels.resize(builder.program().labels.size() + groups.size(), "norm of gradients");
     reduced = add_gradient_norm(builder, groups, label, reduced, last);
   }
+  reduced.insert(reduced.end(), on_host.begin(), on_host.end());
   exchange.end_step(plan, reduced, last);
   return builder.finish();
 }

@@ -115,10 +115,12 @@ class PipelineCompiler {
       slot = end;
     }
     UnitExchange of_step{builder_, of_backward_, units, strategy_, setting};
+    const std::vector<OperationIndex> on_host = of_step.copy_to_host(plan_, reduced_);
     add_up_copies(of_step);
     add_up_partial_gradients();
     add_up_norm();
-    reduced_.insert(reduced_.end(), sent_.begin(), sent_.end());
+    for (const std::vector<OperationIndex>& besides : {on_host, sent_})
+      reduced_.insert(reduced_.end(), besides.begin(), besides.end());
     of_step.end_step(plan_, reduced_, last_);
     return builder_.finish();
   }

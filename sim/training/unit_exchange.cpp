@@ -1,6 +1,7 @@
 #include "sim/training/unit_exchange.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -120,12 +121,16 @@ OperationIndex UnitExchange::add(CollectiveKind kind, std::size_t u, int label_o
   return added;
 }
 
+int UnitExchange::label_of_values(std::size_t u) const {
+  if (units_.gathered) return first_label_ + static_cast<int>(units_.units.size()) * count_.all() + static_cast<int>(u);
+  return label(u, count_.gathered > 0 ? count_.reduced : 0);
+}
+
 OperationIndex UnitExchange::gather_updated(std::size_t u) {
   const GradientUnit& unit = fetched_.units[u];
-  const int own_label = first_label_ + static_cast<int>(units_.units.size()) * count_.all() + static_cast<int>(u);
   const OperationIndex added = builder_.add(Collective{.kind = CollectiveKind::kAllGather,
                                                        .group = group_of(unit),
-                                                       .label = units_.gathered ? own_label : label(u, count_.reduced),
+                                                       .label = label_of_values(u),
                                                        .priority = priority(unit),
                                                        .bytes = unit.value_bytes});
   signal(added, u);
@@ -189,6 +194,50 @@ const GradientUnit& UnitExchange::unit_of(OperationIndex collective) const {
   return units_.units[static_cast<std::size_t>((label - first_label_) / count_.all())];
 }
 
+OperationIndex UnitExchange::add_copy(const HostUpdate& update, const GradientUnit& unit, CopyDirection direction,
+                                      int label) {
+  const int sharing = unit.is_of_experts ? update.sharing_of_experts : update.sharing_gpus;
+  const double by = direction == CopyDirection::kFromGpu ? update.gradient_bytes : update.value_bytes;
+  return builder_.add(Copy{.direction = direction,
+                           .label = label,
+                           .bytes = Bytes{std::llround(as_double(unit.gradient_bytes) * by * update.share / sharing)}});
+}
+
+std::vector<OperationIndex> UnitExchange::copy_to_host(const ComputePlan& plan,
+                                                       const std::vector<OperationIndex>& reduced) {
+  if (plan.host_update.share == 0) return {};
+  std::vector<OperationIndex> down(units_.units.size(), -1), copies;
+  for (const OperationIndex collective : reduced) {
+    const int label = std::get<Collective>(builder_.program().operation(collective)).label;
+    OperationIndex& latest = down[static_cast<std::size_t>((label - first_label_) / count_.all())];
+    OperationIndex before = collective;
+    if (latest >= 0) {
+      before = add_copy(plan.host_update, unit_of(collective), CopyDirection::kToGpu, label);
+      builder_.order(latest, before);
+      builder_.order(collective, before);
+    }
+    latest = add_copy(plan.host_update, unit_of(collective), CopyDirection::kFromGpu, label);
+    builder_.order(before, latest);
+    copies.push_back(latest);
+  }
+  return copies;
+}
+
+std::vector<OperationIndex> UnitExchange::update_on_host(const HostUpdate& update,
+                                                         const std::vector<OperationIndex>& earlier) {
+  double all = 0;
+  for (const Use& use : updated_) all += as_double(fetched_.units[use.unit].gradient_bytes);
+  std::vector<OperationIndex> before = earlier, copies;
+  for (const Use& use : updated_) {
+    const GradientUnit& unit = fetched_.units[use.unit];
+    const OperationIndex updated = builder_.add(Delay{.time = update.time * (as_double(unit.gradient_bytes) / all)});
+    for (const OperationIndex one : std::exchange(before, {updated})) builder_.order(one, updated);
+    copies.push_back(add_copy(update, unit, CopyDirection::kToGpu, label_of_values(use.unit)));
+    builder_.order(updated, copies.back());
+  }
+  return copies;
+}
+
 void UnitExchange::end_step(const ComputePlan& plan, std::vector<OperationIndex> reduced, OperationIndex last) {
   if (const Seconds host = plan.update_loop; host > Seconds{}) {
     reduced.push_back(
@@ -203,7 +252,8 @@ void UnitExchange::end_step(const ComputePlan& plan, std::vector<OperationIndex>
   const Delay optimizer{.time = plan.update};
   const Update update;
   reduced.push_back(last);
-  OperationIndex end = last;
+  const bool has_host = plan.host_update.share > 0;
+  std::vector<OperationIndex> ends{last};
   if (runs_ahead() && sharding_ == Sharding::kNone) {
     (void)add_after(reduced, update);
   } else if (runs_ahead()) {  // each unit is gathered when the next forward pass comes to need it, in this order
@@ -211,17 +261,24 @@ void UnitExchange::end_step(const ComputePlan& plan, std::vector<OperationIndex>
     for (const Use& use : forward_) builder_.order(updated, gather_updated(use.unit));
   } else if ((sharding_ == Sharding::kOptimizer || sharding_ == Sharding::kGradients) && !updated_.empty()) {
     const OperationIndex updated = add_after(reduced, optimizer);
+    const std::vector<OperationIndex> copies =
+        has_host ? update_on_host(plan.host_update, reduced) : std::vector<OperationIndex>{};
     std::vector<OperationIndex> gathered;
-    for (const Use& use : updated_) {
-      gathered.push_back(gather_updated(use.unit));
+    for (std::size_t i = 0; i < updated_.size(); ++i) {
+      gathered.push_back(gather_updated(updated_[i].unit));
       builder_.order(updated, gathered.back());
+      if (has_host) builder_.order(copies[i], gathered.back());
     }
-    end = add_after(gathered, update);
-    if (plan.gather_copies > Seconds{}) end = add_after({end}, Delay{.time = plan.gather_copies});
+    ends = {add_after(gathered, update)};
+    if (plan.gather_copies > Seconds{}) ends = {add_after(ends, Delay{.time = plan.gather_copies})};
+  } else if (has_host) {
+    std::vector<OperationIndex> updated = update_on_host(plan.host_update, reduced);
+    updated.push_back(add_after(reduced, optimizer));
+    ends = {add_after(updated, update)};
   } else {
-    end = add_after({add_after(reduced, update)}, optimizer);
+    ends = {add_after({add_after(reduced, update)}, optimizer)};
   }
-  (void)add_after({end}, Fence{});
+  (void)add_after(ends, Fence{});
 }
 
 }  // namespace rehearse

@@ -63,9 +63,13 @@ class UnitExchange {
   std::vector<OperationIndex> reduce(const std::vector<OperationIndex>& kernels, OperationIndex last, int pass);
   /// The unit of one of the collectives.
   const GradientUnit& unit_of(OperationIndex collective) const;
+  /// Adds copies of the host's share of the units' parts that are `reduced`, as the plan says; of gradients that are added up in
+  /// every pass what the host has of those before comes back first, and the sums go down (DeepSpeed,
+  /// runtime/zero/stage_1_and_2.py, async_accumulate_grad_in_cpu_via_gpu()). Returns the copies to the host; none if it has none.
+  std::vector<OperationIndex> copy_to_host(const ComputePlan& plan, const std::vector<OperationIndex>& reduced);
   /// Adds what follows all of `reduced` and the last kernel: the plan's update, which waits for the host that has dispatched the
   /// kernels and for its loop, too; what is gathered then, and unpacked; the fence. With forward overlap the fence waits for the
-  /// kernel alone.
+  /// kernel alone. What the host updates goes back unit by unit, while it updates the next one.
   void end_step(const ComputePlan& plan, std::vector<OperationIndex> reduced, OperationIndex last);
 
  private:
@@ -86,10 +90,16 @@ class UnitExchange {
   bool runs_ahead() const { return exchange_.overlap == Overlap::kForward; }
   void gather(const std::vector<OperationIndex>& kernels, OperationIndex before, int pass);
   int label(std::size_t unit, int label_of_unit) const;
+  /// Of a unit's values, as they come after the update.
+  int label_of_values(std::size_t unit) const;
   int group_of(const GradientUnit& unit) const { return unit.is_of_experts ? groups_.of_experts : 0; }
   int priority(const GradientUnit& unit) const;
   OperationIndex add(CollectiveKind kind, std::size_t unit, int label_of_unit);
   OperationIndex gather_updated(std::size_t unit);
+  /// Of the host's share of a unit, in values or gradients of so many bytes by those of gradients as they are sent.
+  OperationIndex add_copy(const HostUpdate& update, const GradientUnit& unit, CopyDirection direction, int label);
+  /// The host updates unit after unit, behind all of `earlier`: the copies by which their values go back.
+  std::vector<OperationIndex> update_on_host(const HostUpdate& update, const std::vector<OperationIndex>& earlier);
   /// The values of the unit have come.
   void signal(OperationIndex arrival, std::size_t unit);
 

@@ -50,6 +50,7 @@ class ScenarioGenerator {
     several_gpus(seed_);
     pipeline(seed_);
     shard_groups(seed_);
+    offload(seed_);
     forward_overlap(seed_);
     repeat_steps(seed_);
     return scenario_;
@@ -319,6 +320,16 @@ class ScenarioGenerator {
     for (std::uint64_t size = 2; size <= likes; ++size)
       if (likes % size == 0) sizes.push_back(size);
     if (!sizes.empty()) strategy["shard_group"] = sizes[random.below(sizes.size())];
+  }
+
+  /// Of a third of those with sharding that it goes with.
+  void offload(std::uint64_t seed) {
+    Rng random{seed, "offload"};
+    Json& strategy = scenario_["training"]["strategy"];
+    if (!strategy.contains("sharding") || random.below(3) > 0) return;
+    scenario_["workload"]["optimizer"] = "momentum";
+    strategy["offload"] = {{"optimizer", 0.25 * static_cast<double>(1 + random.below(4))},
+                           {"host_memory_bandwidth", std::to_string(1 + random.below(200)) + "GBps"}};
   }
 
   /// So many of synchronous servers, in half of the scenarios with few workers, that cycles of them are found.

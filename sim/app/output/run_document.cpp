@@ -25,6 +25,7 @@ namespace {
 constexpr std::array kShortParts{Named{"worker_gpu", "kernels"},
                                  Named{"kernel_launch", "kernel launch"},
                                  Named{"worker_update", "optimizer"},
+                                 Named{"host_update", "optimizer on hosts"},
                                  Named{"update_dispatch", "optimizer dispatch"},
                                  Named{"worker_host", "host"},
                                  Named{"host_copies", "host copies"},

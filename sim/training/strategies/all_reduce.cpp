@@ -17,6 +17,7 @@
 #include "sim/training/step_size.hpp"
 #include "sim/training/strategies/context.hpp"
 #include "sim/training/strategies/experts.hpp"
+#include "sim/training/strategies/offload.hpp"
 #include "sim/training/strategies/pipeline.hpp"
 #include "sim/training/strategies/sharding.hpp"
 #include "sim/training/strategies/strategies.hpp"
@@ -33,6 +34,7 @@ struct AllReduceParts {
   TensorSplit split{};
   ContextSplit context{};
   ExpertSplit experts{};
+  Offload offload{};
   std::optional<Pipeline> stages{};
   bool has_microbatches = false;  // stated, whatever the number of stages
   std::vector<Axis> rank_order{};
@@ -52,7 +54,8 @@ class AllReduce final : public StrategyKind {
            (parts_.stages ? title_of(*parts_.stages) + ", " : "") +
            (parts_.rules.sharding != Sharding::kNone
                 ? "data parallel with " + title_of(parts_.rules.sharding) + shard_group_text(parts_.rules)
-                : all_reduce_algorithm(parts_.rules.algorithm).title);
+                : all_reduce_algorithm(parts_.rules.algorithm).title) +
+           (parts_.offload.optimizer > 0 ? ", " + title_of(parts_.offload) : "");
   }
 
   const CollectiveRules* collectives() const override { return &parts_.rules; }
@@ -70,6 +73,7 @@ class AllReduce final : public StrategyKind {
     return parts_.rules.sharding != Sharding::kNone || parts_.stages || has_split();
   }
   DividedStates divided_states() const override { return divided_by(parts_.rules); }
+  Offload offload() const override { return parts_.offload; }
   const Pipeline* pipeline() const override { return parts_.stages ? &*parts_.stages : nullptr; }
 
   std::vector<SmallerStrategy> smaller(const Scenario& scenario) const override {
@@ -83,6 +87,14 @@ class AllReduce final : public StrategyKind {
       added.strategy.kind = std::make_shared<AllReduce>(parts);
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
+    }
+    if (can_offload(scenario)) {
+      all.push_back({.change = "\"offload\": { \"optimizer\": 1 } in the strategy",
+                     .strategy = scenario.training.strategy,
+                     .is_on_host = true});
+      AllReduceParts parts = parts_;
+      parts.offload.optimizer = 1;
+      all.back().strategy.kind = std::make_shared<AllReduce>(parts);
     }
     const bool has_group = parts_.rules.shard_group > 0;  // which experts do not go with
     for (const ExpertSplit& split :
@@ -161,6 +173,12 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
+  /// The optimizer's states, as refusals of "offload" allow.
+  bool can_offload(const Scenario& scenario) const {
+    return parts_.offload.optimizer < 1 && scenario.training.strategy.exchange.overlap != Overlap::kForward &&
+           (parts_.rules.sharding != Sharding::kNone || sharing_gpus(scenario) == 1) &&
+           optimizer_bytes(scenario.states, optimizer_slots(scenario.optimizer)) > 0;
+  }
   bool has_split() const { return parts_.split.degree * parts_.context.degree() > 1 || parts_.experts.degree > 0; }
 
   AllReduceParts parts_;
@@ -211,6 +229,7 @@ std::shared_ptr<const StrategyKind> read_all_reduce(const JsonReader& json, Scen
   parts.rules.shard_group = read_shard_group(
       json, scenario.count(Role::kWorker) / parts.split.degree / (parts.stages ? parts.stages->stages : 1),
       parts.context.degree());
+  if (json.has("offload")) parts.offload = read_offload(json.child("offload"));
   parts.rank_order = read_rank_order(json, of_layer > 1 || parts.experts.degree > 1, effective);
   return std::make_shared<AllReduce>(parts);
 }
@@ -339,6 +358,7 @@ StrategyEntry all_reduce() {
            tensor_keys(),
            context_keys(),
            expert_keys(),
+           offload_keys(),
            {schema_of_batches, refusals_of_batches}}};
 }
 

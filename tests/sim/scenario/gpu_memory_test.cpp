@@ -222,10 +222,10 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
   CHECK(says(
       "; in the forward pass, as loss begins); would fit: \"sharding\": \"optimizer\" in the strategy, or "
       "\"tensor\": { "
-      "\"degree\": 2, \"sequence_parallel\": true } in the strategy (4 samples a step instead of 8); offloading to the "
-      "host"));
+      "\"degree\": 2, \"sequence_parallel\": true } in the strategy (4 samples a step instead of 8); offloading of "
+      "weights"));
   scenario["training"]["strategy"]["global_batch"] = 64;  // then it has as many
-  CHECK(says("\"sequence_parallel\": true } in the strategy; offloading to the host"));
+  CHECK(says("\"sequence_parallel\": true } in the strategy; offloading of weights"));
   scenario["training"]["strategy"].erase("global_batch");
   Json split = scenario;
   split["training"]["strategy"]["tensor"] = {{"degree", 2}, {"sequence_parallel", true}};

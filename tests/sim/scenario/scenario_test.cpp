@@ -82,7 +82,7 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "found \"delayed\"");
   CHECK(refusal({{"/workload/fused_loss", "true"}, {"/workload/composed_loss", "true"}}) ==
         "s.json: /workload/composed_loss: expected false beside \"fused_loss\": true; found true");
-  for (const char* key : {"offload", "hpz", "qlora"})
+  for (const char* key : {"offload_param", "hpz", "qlora"})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}}).find(" is not modelled: ") != std::string::npos);
   for (const auto& [key, name] :
        {std::pair{"expert_parallel", "experts"}, {"context-parallel", "context"}, {"cp_size", "context"}})
