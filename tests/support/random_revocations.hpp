@@ -16,7 +16,8 @@ inline Json random_job(std::uint64_t seed) {
   for (Json& group : scenario["cluster"]["groups"]) group.erase("joins_at"), group.erase("leaves_at");
   Json& strategy = scenario["training"]["strategy"];
   if (seed % 2 == 0)
-    for (const char* key : {"sharding", "prefetched_units", "gather_bucket_size", "shard_group", "no_sync", "pipeline"})
+    for (const char* key :
+         {"sharding", "prefetched_units", "gather_bucket_size", "shard_group", "no_sync", "offload", "pipeline"})
       strategy.erase(key);
   scenario["training"]["steps"] = scenario["training"]["steps"].get<int>() * 3;
   return scenario;
