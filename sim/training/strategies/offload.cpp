@@ -59,6 +59,7 @@ Offload read_offload(const JsonReader& json) {
     offload.host_memory_bandwidth = json.required<BytesPerSecond>("host_memory_bandwidth");
     json.expect(*offload.host_memory_bandwidth > BytesPerSecond{}, "host_memory_bandwidth", "more than 0");
   }
+  json.reject_unknown_keys();
   return offload;
 }
 

@@ -123,6 +123,18 @@ TEST_CASE("states on hosts in pipelines, with split layers and groups: by defaul
   }
 }
 
+TEST_CASE("a share above 0 and at most 1, of what is known") {
+  for (const auto& [offload, said] :
+       {std::pair{Json{{"optimizer", 0}}, "offload/optimizer: expected above 0, and at most 1; found 0"},
+        {Json{{"optimizer", 1.5}}, "offload/optimizer: expected above 0, and at most 1; found 1.5"},
+        {Json::object(), "offload: expected the key \"optimizer\"; found none"},
+        {Json{{"optimizer", 1}, {"host_memory_bandwidth", "0GBps"}}, "host_memory_bandwidth: expected more than 0"},
+        {Json{{"optimizer", 1}, {"nvme", true}}, "offload/nvme: "}}) {
+    CAPTURE(offload.dump());
+    CHECK(test::problem_of(offloaded(1, 1, 1, offload)).find(said) != std::string::npos);
+  }
+}
+
 TEST_CASE("a step's time says what hosts take, and a model that is too large what they could keep") {
   Json json = offloaded(1, 1, 1, whole("2GBps"));
   json["training"]["steps"] = 20;
