@@ -10,6 +10,7 @@
 #include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/training_facts.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -152,7 +153,7 @@ std::vector<std::string> exceeded_host_memory(const Scenario& scenario) {
     const Bytes least{std::llround(bytes)};
     if (least > group.instance.memory)
       said.push_back("host memory exceeded: a machine of group " + in_quotes(group.name) + " holds " + what + ", " +
-                     to_text(least) + " at least, and has " + to_text(group.instance.memory) +
+                     gibibytes(least) + " at least, and has " + gibibytes(group.instance.memory) +
                      ": it is simulated as if it had enough");
   };
   const ServerRules* rules = scenario.training.strategy.kind->servers();

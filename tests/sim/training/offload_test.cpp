@@ -7,6 +7,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/scenario/gpu_memory.hpp"
+#include "sim/scenario/idle_keys.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/timed_cluster.hpp"
 
@@ -102,6 +103,13 @@ TEST_CASE("GPUs keep weights, and gradients unless they are sharded; hosts the r
   CHECK(half.optimizer + half.gradients == Bytes{6 * p / 4});
   CHECK(third.weights == Bytes{p});
   CHECK(third.on_host == Bytes{12 * p / 4});
+  Scenario scenario = test::resolved(offloaded(1, 2, 2, {{"optimizer", 1}}, {{"sharding", "parameters"}}));
+  scenario.groups.front().instance.memory = Bytes{12 * p / 2};
+  CHECK(exceeded_host_memory(scenario).empty());
+  scenario.groups.front().instance.memory = Bytes{12 * p / 2 - 1};
+  REQUIRE(exceeded_host_memory(scenario).size() == 1);
+  CHECK(exceeded_host_memory(scenario).front().find("holds states that its GPUs do not keep, 0.01 GiB") !=
+        std::string::npos);
 }
 
 TEST_CASE("states on hosts in pipelines, with split layers and groups: by default as exact, and no step is shorter") {
