@@ -125,8 +125,8 @@ std::optional<Undescribed> undescribed(const Scenario& scenario) {
     return Undescribed{"/training/strategy/tensor", "layers that workers hold together"};
   if (scenario.model.context.degree() > 1)
     return Undescribed{"/training/strategy/context", "positions that workers share"};
-  if (scenario.training.strategy.kind->offload().optimizer > 0)
-    return Undescribed{"/training/strategy/offload", "states that hosts keep"};
+  if (scenario.training.strategy.kind->offload() != Offload{})
+    return Undescribed{"/training/strategy/offload", "what hosts keep of GPUs' memory"};
   if (scenario.model.expert_split.degree > 0)
     return Undescribed{"/training/strategy/experts", "experts that workers share"};
   if (scenario.model.adapters.rank > 0) return Undescribed{"/workload/lora", "weights that are frozen"};

@@ -418,17 +418,21 @@ class LockstepTraining final : public ProgramSession {
     times.stalled = member.running.stalled();
     const Seconds after =
         std::max(Seconds{}, clock_.now() - member.running.compute_end() - member.worker.plan->all_update());
+    const Waits& stalls = member.running.stalls();
+    const ComputePlan& plan = *member.worker.plan;
+    const bool is_offloaded = plan.host_update.share > 0 || !plan.offloaded.empty();
+    const Seconds copied = is_offloaded ? member.running.waits_before_end(after - member.for_others).copies : Seconds{};
     if (!has_stages_) {
-      const Seconds waited = times.stalled + after;
+      times.copies = is_offloaded ? stalls.copies + copied : Seconds{};
+      const Seconds waited = times.stalled + after - times.copies;
       times.latency = waited * member.latency_share;
       times.network = waited - times.latency;
       return;
     }
-    const Waits& stalls = member.running.stalls();
-    const Seconds reducing = after - member.for_others;
+    const Seconds reducing = after - member.for_others - copied;
     times.latency = stalls.latency + reducing * member.latency_share;
     times.network = stalls.network + reducing - reducing * member.latency_share;
-    times.copies = stalls.copies;
+    times.copies = stalls.copies + copied;
     times.bubble = stalls.other + member.for_others;
   }
 

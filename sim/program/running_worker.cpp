@@ -431,7 +431,7 @@ Waits RunningWorker::waits(StepOperation operation, Seconds date, Seconds length
     Readiness before = its.readiness(operation);
     match(
         its.node(operation).operation,  //
-        [](const OneOf<Delay, StepsGate> auto&) {}, [&](const Copy&) { was(waits.copies, date - before.date); },
+        [](const OneOf<Delay, StepsGate, Update> auto&) {}, [&](const Copy&) { was(waits.copies, date - before.date); },
         [&](const Send& send) {
           if (is_between_gpus(executor_.cluster().network, its.place_.connections[at(send.connection)]))
             return was(waits.copies, date - before.date);
@@ -463,7 +463,7 @@ Waits RunningWorker::waits(StepOperation operation, Seconds date, Seconds length
           was(waits.network, date - group.begun(collective.label));
           before.latest = kNone;
         },
-        [&](const OneOf<BeginKernels, Compute, Chain, Update, Fence, NextStep> auto&) { before.latest = kNone; });
+        [&](const OneOf<BeginKernels, Compute, Chain, Fence, NextStep> auto&) { before.latest = kNone; });
     date = before.date;
     operation.index = before.latest;
   }

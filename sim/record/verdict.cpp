@@ -166,8 +166,12 @@ class Judge {
       add("network", step_.network + step_.beside_fetch, "exposed communication", fewer_bytes());
     add("latency", step_.latency, "latency of messages that nothing hides",
         "machines nearer to one another, or fewer steps (a larger batch)");
-    add("pcie", step_.copies, "copies of variables and gradients between hosts and GPUs",
-        "faster PCIe, NVLinks, or " + fewer_bytes());
+    const bool has_activations = scenario_.training.strategy.kind->offload().activations > 0;
+    add("pcie", step_.copies,
+        std::string{"copies of "} + (has_activations ? "activations, " : "") +
+            "variables and gradients between hosts and GPUs",
+        has_activations ? "activations of fewer layers on the hosts, or faster PCIe"
+                        : "faster PCIe, NVLinks, or " + fewer_bytes());
     add("bubble", step_.bubble, "waiting for other stages of the pipeline",
         "more micro-batches in a step, fewer stages, or stages of equal length");
     add("slowest_worker", step_.others,

@@ -158,13 +158,30 @@ GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const Sta
   return memory;
 }
 
+namespace {
+
+/// What the framework keeps in a step of the scenario.
+FrameworkMemory memory_of(const Scenario& scenario) {
+  FrameworkMemory memory = scenario.profile.framework(scenario.framework).memory;
+  if (scenario.model.again != Recomputation{}) memory.kept_gathered = 0;
+  if (!scenario.model.has_fused_loss) memory.loss_in_place = false;
+  return memory;
+}
+
+}  // namespace
+
+std::vector<OffloadedLayer> offloaded_layers(const Scenario& scenario, const Workload& workload) {
+  const double share = scenario.training.strategy.kind->offload().activations;
+  if (share == 0) return {};
+  return offloaded_layers(workload, share, memory_of(scenario), scenario.model.split.degree);
+}
+
 WorkerMemory::WorkerMemory(const Scenario& scenario, const Group& group)
     : scenario_{scenario},
       group_{group},
       workload_{scenario.workload_of(group)},
-      framework_{scenario.profile.framework(scenario.framework).memory} {
-  if (scenario.model.again != Recomputation{}) framework_.kept_gathered = 0;
-  if (!scenario.model.has_fused_loss) framework_.loss_in_place = false;
+      framework_{memory_of(scenario)},
+      offloaded_{offloaded_layers(scenario, workload_)} {
   if (scenario.training.strategy.kind->pipeline() != nullptr) stages_ = cut_into_stages(scenario);
 }
 
@@ -188,10 +205,11 @@ GpuMemory WorkerMemory::of(int stage) const {
   const StrategyKind& kind = *scenario_.training.strategy.kind;
   GpuMemory memory{.context = group_.accelerator->memory_reserved + framework_.held};
   const PassOperators own = operators(stage);
-  add_kept(memory, workload_.graph, kept_changes(workload_, own, framework_, scenario_.model.split.degree),
+  add_kept(memory, workload_.graph, kept_changes(workload_, own, framework_, scenario_.model.split.degree, offloaded_),
            stages_ ? pipeline_slots(*kind.pipeline(), scenario_.training.strategy.exchange.accumulation_steps, stage)
                    : kWholeModel,
            own);
+  for (const OffloadedLayer& layer : offloaded_) memory.on_host += layer.bytes;
   if (stage == 0) memory.input = workload_.input_bytes;
   memory.gradients += gradient_buffers(workload_, own, framework_.gradient_buffers);
   if (stages_) {

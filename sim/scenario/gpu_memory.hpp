@@ -57,7 +57,7 @@ struct GpuMemory {
   /// precision, or copied into a buffer of fusion (cycle_time).
   Bytes communication_buffers{};
   UncountedMemory uncounted{};  // not in total()
-  Bytes on_host{};              // not in total(): optimizer and gradients of Offload, of this GPU
+  Bytes on_host{};              // not in total(): what it has there: optimizer, gradients and activations of Offload
 
   /// When that is: as the operator begins in this pass.
   struct Moment {
@@ -95,6 +95,9 @@ inline constexpr std::array kGpuMemoryParts{
 /// Of the group's GPU that holds the most: of a pipeline, that of the stage with the most among those of the group's workers.
 GpuMemory gpu_memory(const Scenario& scenario, const Group& group);
 
+/// Layers whose activations wait in the hosts' memory, as the strategy says.
+std::vector<OffloadedLayer> offloaded_layers(const Scenario& scenario, const Workload& workload);
+
 /// Of any workload whose states are not sharded; `slots` of the optimizer are on the GPU.
 GpuMemory gpu_memory(const Workload& workload, const Accelerator& gpu, const States& states, int slots);
 
@@ -107,7 +110,7 @@ class WorkerMemory : private Pinned {
   GpuMemory of(int stage) const;
   /// What the operators of the stage change: over the kernels of a step the sum of these is what is kept.
   KeptChanges changes(int stage) const {
-    return kept_changes(workload_, operators(stage), framework_, scenario_.model.split.degree);
+    return kept_changes(workload_, operators(stage), framework_, scenario_.model.split.degree, offloaded_);
   }
   PassOperators operators(int stage) const;
 
@@ -116,6 +119,7 @@ class WorkerMemory : private Pinned {
   const Group& group_;
   const Workload& workload_;
   FrameworkMemory framework_;
+  std::vector<OffloadedLayer> offloaded_;
   std::optional<PipelineStages> stages_;
 };
 

@@ -167,7 +167,7 @@ std::vector<std::string> exceeded_host_memory(const Scenario& scenario) {
         check(group, bytes_of_servers(scenario) / servers, "variables and the optimizer's states");
       continue;
     }
-    if (scenario.training.strategy.kind->offload().optimizer > 0)
+    if (scenario.training.strategy.kind->offload() != Offload{})
       check(group, as_double(gpu_memory(scenario, group).on_host) * group.workers_per_machine() * group.gpus_per_worker,
             "states that its GPUs do not keep");
     if (!checkpoint) continue;

@@ -137,8 +137,18 @@ class ChunkChanges {
 
 }  // namespace
 
+std::vector<Bytes> kept_activations(const Workload& workload, const FrameworkMemory& framework, int split) {
+  const std::size_t vertices = workload.graph.size();
+  KeptChanges changes{std::vector<KeptBytes>(vertices), std::vector<KeptBytes>(vertices)};
+  const PassOperators operators = pass_operators(workload.graph);
+  ChunkChanges{workload, operators.front(), changes}.add_activations(framework, split);
+  std::vector<Bytes> kept;
+  for (const KeptBytes& taken : changes.taken) kept.push_back(taken.activations);
+  return kept;
+}
+
 KeptChanges kept_changes(const Workload& workload, const PassOperators& operators, const FrameworkMemory& framework,
-                         int split) {
+                         int split, const std::vector<OffloadedLayer>& offloaded) {
   const OperatorGraph& graph = workload.graph;
   KeptChanges changes{std::vector<KeptBytes>(graph.size()), std::vector<KeptBytes>(graph.size())};
   std::vector<int> readers_of_loss;
@@ -151,6 +161,10 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
     chunk.add_output_gradients();
     chunk.add_parts();
     chunk.add_logits(workload.logits_bytes, framework.loss_in_place, readers_of_loss);
+  }
+  for (const OffloadedLayer& layer : offloaded) {
+    changes.given_back[at(layer.gone_after)] += {.activations = layer.bytes};
+    changes.taken[at(layer.back_at)] += {.activations = layer.bytes};
   }
   return changes;
 }

@@ -7,6 +7,7 @@
 
 #include "platforms/profile.hpp"
 #include "sim/base/units.hpp"
+#include "sim/scenario/offloaded_layers.hpp"
 #include "sim/scenario/pipeline_schedule.hpp"
 #include "workloads/operator_graph.hpp"
 
@@ -49,9 +50,13 @@ struct KeptChanges {
   std::vector<KeptBytes> taken, given_back;
 };
 /// With activations as `framework` keeps them, with what it has gathered among `split` GPUs and the temporaries of weights'
-/// gradients.
+/// gradients. What is `offloaded` is given back, and taken again, as OffloadedLayer says.
 KeptChanges kept_changes(const Workload& workload, const PassOperators& operators,
-                         const FrameworkMemory& framework = {}, int split = 1);
+                         const FrameworkMemory& framework = {}, int split = 1,
+                         const std::vector<OffloadedLayer>& offloaded = {});
+
+/// [vertices] activations that the operator keeps, as `framework` does.
+std::vector<Bytes> kept_activations(const Workload& workload, const FrameworkMemory& framework, int split);
 
 /// FrameworkMemory::gradient_buffers of these operators:
 ///   sum over shapes of weights of rows x columns x bytes_of_parameter

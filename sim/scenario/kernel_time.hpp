@@ -8,6 +8,7 @@
 #include "platforms/accelerator.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/units.hpp"
+#include "sim/scenario/offloaded_layers.hpp"
 #include "workloads/operator_graph.hpp"
 
 namespace rehearse {
@@ -71,6 +72,7 @@ struct ComputePlan {
   Seconds launch_time{};
   Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced
   HostUpdate host_update{};
+  std::vector<OffloadedLayer> offloaded{};
   Seconds update_dispatch{};  // part of update that lasts as long as its host's dispatch
   Seconds update_loop{};      // of the host, behind the dispatch of the last kernel; the update waits for it
   Seconds gather_copies{};    // of what a sharded optimizer gathers, once it is there

@@ -9,6 +9,7 @@
 
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/kernel_plan.hpp"
@@ -258,6 +259,7 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   plan.update_loop = update.loop;
   scenario.training.strategy.kind->divide(plan, scenario);
   offload_update(plan, scenario, group);
+  plan.offloaded = offloaded_layers(scenario, scenario.workload_of(group));
   plan.update += update.traffic;
   cast_weights_once(plan, scenario, scenario.workload_of(group));
   if (scenario.training.strategy.kind->divided_states().optimizer)

@@ -141,12 +141,15 @@ struct DividedStates {
   bool operator==(const DividedStates&) const = default;
 };
 
-/// What is kept in host memory instead of the GPUs'. Gradients come down as they have been added up, the host updates its share when
+/// What is kept in host memory instead of the GPUs'. Of the optimizer: gradients come down as they have been added up, the host updates its share when
 /// all are there, and new values go back. Source: Ren et al., ZeRO-Offload, USENIX ATC 2021; the share is that of ZeRO-Offload++,
 /// and of Megatron-LM's optimizer-offload-fraction.
 struct Offload {
-  double optimizer = 0;  // share of master weights and moments, of each parameter, from 0 to 1
+  double optimizer = 0;    // share of master weights and moments, of each parameter, from 0 to 1
+  double activations = 0;  // share of the layers whose activations wait there: offloaded_layers.hpp
   std::optional<BytesPerSecond> host_memory_bandwidth{};  // of a machine, which its GPUs share; none: by its vCPUs
+
+  bool operator==(const Offload&) const = default;
 };
 
 enum class Order { kFifo, kPriority };  // of messages that wait for the same connection or collective group

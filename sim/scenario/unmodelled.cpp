@@ -43,9 +43,10 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      "activation recomputation", R"("recompute": "full", or a list of parts, in the workload says it)", true},
     {"offload_optimizer optimizer_cpu_offload optimizer_offload optimizer_offload_fraction zero_offload",
      "keeping the optimizer's states on the host", kOffload, true},
-    {"cpu_offload offload_param offload_parameters offload_activations activation_offload cpu_offloading "
-     "cpu_offloading_num_layers nvme_offload",
-     "offloading of weights and activations, or to disks,",
+    {"offload_activations activation_offload activation_offloading cpu_offloading cpu_offloading_num_layers "
+     "save_on_cpu",
+     "keeping activations on the host", R"("offload": { "activations": 1 } in an "all_reduce" strategy says it)", true},
+    {"cpu_offload offload_param offload_parameters nvme_offload", "offloading of weights, or to disks,",
      R"("offload": { "optimizer": 1 } in an "all_reduce" strategy keeps the optimizer's states on the host)"},
     {"lora lora_rank lora_r peft peft_config adapters adapter", "low-rank adapters",
      R"("lora": { "rank": 16 } in the workload says it)", true},

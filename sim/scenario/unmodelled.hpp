@@ -23,8 +23,7 @@ void refuse_unmodelled_keys(const JsonReader& json, const std::vector<std::strin
 
 /// What would fit a model into memory that Rehearse does not know.
 inline constexpr std::string_view kUnmodelledRemedies =
-    "weights and activations on the host, and losses in parts of the positions, which training systems have against "
-    "it, "
-    "are not modelled (with \"memory_check\": \"warn\" in training this is a warning)";
+    "weights on the host, and losses in parts of the positions, which training systems have against it, are not "
+    "modelled (with \"memory_check\": \"warn\" in training this is a warning)";
 
 }  // namespace rehearse

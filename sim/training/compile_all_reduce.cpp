@@ -29,6 +29,7 @@
 // them, or 3 with sharded variables. Source: Rajbhandari et al., ZeRO, SC 2020, section 7; Zhao et al., PyTorch FSDP,
 // VLDB 2023.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "sim/base/errors.hpp"
@@ -41,12 +42,34 @@ namespace {
 
 constexpr std::size_t kMostOperations = 20'000'000;
 
+/// Copies of activations to the host and back, in a pass whose kernels these are; labels from `first_label` on.
+void add_offloaded(ProgramBuilder& builder, const ComputePlan& plan, const std::vector<OperationIndex>& kernels,
+                   int first_label) {
+  const auto kernel = [&](int vertex) {
+    return kernels[static_cast<std::size_t>(std::ranges::lower_bound(plan.kernels, vertex, {}, &PlannedKernel::vertex) -
+                                            plan.kernels.begin())];
+  };
+  int label = first_label;
+  for (const OffloadedLayer& layer : plan.offloaded) {
+    const auto copy = [&](CopyDirection direction, int after, int awaited_by) {
+      const OperationIndex added = builder.add(Copy{.direction = direction, .label = label, .bytes = layer.bytes});
+      builder.order(kernel(after), added);
+      if (awaited_by >= 0) builder.order(added, kernel(awaited_by));
+      return added;
+    };
+    const OperationIndex down = copy(CopyDirection::kFromGpu, layer.last_forward, layer.awaited_by);
+    builder.order(down, copy(CopyDirection::kToGpu, layer.backward_before, layer.first_backward));
+    ++label;
+  }
+}
+
 }  // namespace
 
 Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUnits& units, const Strategy& strategy,
                            const SplitLayers& split, int sharing_workers) {
-  const int separate =
-      UnitExchange::exchanges_each_pass(strategy, passes) ? passes : 1;  // the others are one of several
+  const int separate = UnitExchange::exchanges_each_pass(strategy, passes) || !plan.offloaded.empty()
+                           ? passes
+                           : 1;  // the others are one of several
   const int written = count_exchanges(plan) > 0 ? passes : separate;
   if (UnitExchange::count(units, strategy, passes) + static_cast<std::size_t>(written) * plan.kernels.size() >
       kMostOperations)
@@ -54,6 +77,8 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                    "a step of more than 20000000 operations, as every pass exchanges what is sharded, or split"};
   ProgramBuilder builder;
   builder.program().labels = UnitExchange::labels(units, strategy, passes);
+  const int first_offloaded = static_cast<int>(builder.program().labels.size());
+  for (const OffloadedLayer& layer : plan.offloaded) builder.program().labels.push_back("activations of " + layer.name);
   const int exchanges = count_exchanges(plan), first_exchange = static_cast<int>(builder.program().labels.size());
   builder.program().labels.insert(builder.program().labels.end(), split.labels.begin(), split.labels.end());
   UnitExchange exchange{builder,
@@ -80,6 +105,7 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
         for (const OperationIndex before : of_pass) builder.order(before, kernels.first.front());
     }
     exchange.wait_for_units(kernels.first, last, pass);
+    add_offloaded(builder, plan, kernels.first, first_offloaded);
     if (!kernels.last.empty()) last = kernels.last.back();
     if (!UnitExchange::reduces_each_pass(strategy, passes) && pass + 1 < separate) continue;
     of_pass = exchange.reduce(kernels.last, last, pass);

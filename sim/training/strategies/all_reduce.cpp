@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/collective/collective.hpp"
 #include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/offloaded_layers.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
@@ -55,7 +56,7 @@ class AllReduce final : public StrategyKind {
            (parts_.rules.sharding != Sharding::kNone
                 ? "data parallel with " + title_of(parts_.rules.sharding) + shard_group_text(parts_.rules)
                 : all_reduce_algorithm(parts_.rules.algorithm).title) +
-           (parts_.offload.optimizer > 0 ? ", " + title_of(parts_.offload) : "");
+           (parts_.offload != Offload{} ? ", " + title_of(parts_.offload) : "");
   }
 
   const CollectiveRules* collectives() const override { return &parts_.rules; }
@@ -88,14 +89,16 @@ class AllReduce final : public StrategyKind {
       added.strategy.exchange.bucket_size.reset();
       added.strategy.exchange.by_blocks = true;
     }
-    if (can_offload(scenario)) {
-      all.push_back({.change = "\"offload\": { \"optimizer\": 1 } in the strategy",
+    const auto add_offload = [&](const char* key, double Offload::*share) {
+      all.push_back({.change = std::string{"\"offload\": { \""} + key + "\": 1 } in the strategy",
                      .strategy = scenario.training.strategy,
                      .is_on_host = true});
       AllReduceParts parts = parts_;
-      parts.offload.optimizer = 1;
+      parts.offload.*share = 1;
       all.back().strategy.kind = std::make_shared<AllReduce>(parts);
-    }
+    };
+    if (can_offload_optimizer(scenario)) add_offload("optimizer", &Offload::optimizer);
+    if (can_offload_activations(scenario)) add_offload("activations", &Offload::activations);
     const bool has_group = parts_.rules.shard_group > 0;  // which experts do not go with
     for (const ExpertSplit& split :
          has_group ? std::vector<ExpertSplit>{} : more_experts(scenario, parts_.stages ? parts_.stages->stages : 1)) {
@@ -173,11 +176,15 @@ class AllReduce final : public StrategyKind {
   }
 
  private:
-  /// The optimizer's states, as refusals of "offload" allow.
-  bool can_offload(const Scenario& scenario) const {
+  // As refusals of "offload" allow.
+  bool can_offload_optimizer(const Scenario& scenario) const {
     return parts_.offload.optimizer < 1 && scenario.training.strategy.exchange.overlap != Overlap::kForward &&
            (parts_.rules.sharding != Sharding::kNone || sharing_gpus(scenario) == 1) &&
            optimizer_bytes(scenario.states, optimizer_slots(scenario.optimizer)) > 0;
+  }
+  bool can_offload_activations(const Scenario& scenario) const {
+    return parts_.offload.activations < 1 && !parts_.stages &&
+           !offloaded_layers(scenario.workload, 1, {}, scenario.model.split.degree).empty();
   }
   bool has_split() const { return parts_.split.degree * parts_.context.degree() > 1 || parts_.experts.degree > 0; }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A part of all-reduces: states that are kept in the hosts' memory. The copies: unit_exchange.hpp.
+// A part of all-reduces: what is kept in the hosts' memory. Copies of states: unit_exchange.hpp; of activations:
+// sim/scenario/offloaded_layers.hpp.
 
 #include <string>
 
@@ -10,7 +11,7 @@ namespace rehearse {
 StrategyKeys offload_keys();
 /// The object "offload" of the strategy.
 Offload read_offload(const JsonReader& json);
-/// "60 % of the optimizer on the hosts".
+/// "60 % of the optimizer and the layers' activations on the hosts".
 std::string title_of(const Offload& offload);
 
 }  // namespace rehearse

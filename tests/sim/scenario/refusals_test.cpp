@@ -145,6 +145,8 @@ std::map<std::string, Json> examples() {
                                                           {strategy + "sharding", "optimizer"},
                                                           {strategy + "overlap", "forward"},
                                                           {"/workload/optimizer", "adam"}})},
+      {"activations on hosts in a pipeline", pipeline({{strategy + "offload", Json{{"activations", 1}}}})},
+      {"activations on hosts of what has no layers", all_reduce({{strategy + "offload", Json{{"activations", 1}}}})},
       {"states of the optimizer that no host can keep", all_reduce({{strategy + "offload", Json{{"optimizer", 1}}},
                                                                     {strategy + "sharding", "optimizer"},
                                                                     {"/workload/optimizer", "sgd"}})},

@@ -131,13 +131,70 @@ TEST_CASE("states on hosts in pipelines, with split layers and groups: by defaul
   }
 }
 
+TEST_CASE("activations of all layers but the last wait on the host: copies of each pass, and as long as they take") {
+  const auto training = [](double share, const char* pcie, int passes) {
+    Json json = test::small_training(1, 1, {{"accumulation_steps", passes}});
+    json["workload"]["copies_input"] = false;
+    json["cluster"]["groups"][0]["instance"]["accelerator"]["host_link"] = pcie;
+    if (share > 0) json["training"]["strategy"]["offload"] = {{"activations", share}};
+    return json;
+  };
+  const std::string text = program_text(test::resolved(training(1, "1GBps", 2)));
+  CHECK(count(text, "from GPU") == 2 * 3);
+  CHECK(count(text, "to GPU") == 2 * 3 + 1);  // the samples
+  CHECK(count(program_text(test::resolved(training(0.3, "1GBps", 1))), "from GPU") == 2);
+  const GpuMemory all = memory_of(training(0, "1GBps", 1)), with = memory_of(training(1, "1GBps", 1)),
+                  half = memory_of(training(0.5, "1GBps", 1));
+  const double of_layer = as_double(with.on_host) / 3;
+  CHECK(as_double(half.on_host) == 2 * of_layer);
+  // As the loss begins, which is the fullest moment, the GPU has what is not offloaded.
+  CHECK(as_double(all.total() - with.total()) == doctest::Approx(3 * of_layer));
+  CHECK(as_double(all.total() - half.total()) == doctest::Approx(2 * of_layer));
+  const auto time = [&](double share, const char* pcie, int passes = 1) {
+    const test::Times times = test::times_of(training(share, pcie, passes));
+    CHECK(times.by_default == test::exactly(times.exact));
+    return times.exact;
+  };
+  // Layers that take less than their copies: these follow one another, there and back.
+  for (const int passes : {1, 3})
+    CHECK(time(1, "1MBps", passes) - time(1, "2MBps", passes) ==
+          doctest::Approx(passes * 6 * of_layer * (1 / 1e6 - 1 / 2e6)).epsilon(1e-6));
+  CHECK(time(1, "1000000TBps") == doctest::Approx(time(0, "1000000TBps")).epsilon(1e-9));
+  CHECK(time(1, "1GBps") >= time(0.5, "1GBps"));
+  Json slow = training(1, "1MBps", 1);
+  slow["training"]["steps"] = 20;
+  const Json summary = test::summary_with_result(slow);
+  CHECK(summary["step_parts"][0]["part"] == "pcie");
+  CHECK(summary["step_parts"][0]["share"].get<double>() > 0.9);
+}
+
+TEST_CASE("activations on hosts with split layers, shared states and what is computed again: by default as exact") {
+  for (const auto& [strategy, again] :
+       {std::pair{Json{{"sharding", "parameters"}, {"accumulation_steps", 2}}, "none"},
+        {Json{{"tensor", {{"degree", 2}, {"sequence_parallel", true}}}, {"sharding", "optimizer"}}, "none"},
+        {Json{{"context", {{"degree", 2}}}}, "full"}}) {
+    CAPTURE(strategy.dump());
+    Json json = test::small_training(2, 2, strategy);
+    json["workload"]["recompute"] = again;
+    json["cluster"]["groups"][0]["instance"]["accelerator"]["host_link"] = "100MBps";
+    const double without = test::times_of(json).exact;
+    const GpuMemory all = memory_of(json);
+    json["training"]["strategy"]["offload"] = {{"activations", 1}};
+    const test::Times with = test::times_of(json);
+    CHECK(with.by_default == doctest::Approx(with.exact).epsilon(1e-6));
+    CHECK(with.exact >= without);
+    CHECK(memory_of(json).activations < all.activations);
+    CHECK(memory_of(json).on_host > Bytes{});
+  }
+}
+
 TEST_CASE("a share above 0 and at most 1, of what is known") {
   for (const auto& [offload, said] :
        {std::pair{Json{{"optimizer", 0}}, "offload/optimizer: expected above 0, and at most 1; found 0"},
         {Json{{"optimizer", 1.5}}, "offload/optimizer: expected above 0, and at most 1; found 1.5"},
-        {Json::object(), "offload: expected the key \"optimizer\"; found none"},
+        {Json::object(), "offload: expected the key \"optimizer\" or \"activations\"; found none"},
         {Json{{"optimizer", 1}, {"host_memory_bandwidth", "0GBps"}}, "host_memory_bandwidth: expected more than 0"},
-        {Json{{"optimizer", 1}, {"nvme", true}}, "offload/nvme: "}}) {
+        {Json{{"optimizer", 1}, {"nvme", true}}, "offload: unknown key \"nvme\""}}) {
     CAPTURE(offload.dump());
     CHECK(test::problem_of(offloaded(1, 1, 1, offload)).find(said) != std::string::npos);
   }
