@@ -218,13 +218,13 @@ class Memory(unittest.TestCase):
         """deepspeedai/DeepSpeed#4527: 16 bytes a parameter are 120 GiB."""
         done = run("simulate", "zero.json", *settings({"/workload/model": "llama3-8b.json", "/training/strategy/sharding": "none"}))
         self.assertEqual(done.returncode, 3, done.stdout)
-        self.assertRegex(done.stderr, 'would fit: "sharding": "optimizer" .*"tensor": .*offloading to the host')
+        self.assertRegex(done.stderr, 'would fit: "sharding": "optimizer" .*"tensor": .*weights on the host')
 
     def test_a_large_model_is_refused_with_what_is_not_modelled(self):
         """golodiuk.com: 70B on 1024 H100."""
         done = run("simulate", "llm.json")
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, 'would fit: "recompute": "full" .*"tensor": .*offloading to the host')
+        self.assertRegex(done.stderr, 'would fit: "recompute": "full" .*"offload": . "activations": 1 . .*"tensor": .*weights on the host')
         for pointer, value, word in (("/training/strategy/tensor_parallel", "8", "tensor"), ("/workload/precision", "fp8", "fp8")):
             refused = run("simulate", "llm.json", "--set", f"{pointer}={value}")
             self.assertEqual(refused.returncode, 2)
