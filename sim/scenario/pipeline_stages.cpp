@@ -140,17 +140,12 @@ std::vector<std::size_t> cut_by_time(const Scenario& scenario, const std::vector
   return balanced_begins(scenario, std::move(places), forward, parts);
 }
 
-/// The layers of a model.
-struct Layers {
-  std::vector<std::size_t> begins;  // [layers] forward operators
-  std::size_t end = 0;              // of the last one
-};
+}  // namespace
 
-/// A layer begins with the first operator that reads a variable of its block. The last one ends before the first operator behind
-/// its variables that reads another one, or is a loss.
-Layers list_layers(const Workload& workload, std::size_t forward) {
+ModelLayers list_layers(const Workload& workload) {
+  const std::size_t forward = count_forward(workload.graph);
   const OperatorGraph& graph = workload.graph;
-  Layers layers{.begins = {}, .end = forward};
+  ModelLayers layers{.begins = {}, .end = forward};
   const ModelBlocks blocks = model_blocks(workload);
   if (blocks.names.empty()) {
     for (std::size_t v = 0; v < forward && graph[v].measured_time; ++v) layers.begins.push_back(v);
@@ -175,6 +170,8 @@ Layers list_layers(const Workload& workload, std::size_t forward) {
   }
   return layers;
 }
+
+namespace {
 
 /// The one of `from` to `to` nearest to `asked` of which that is true; `asked` if there is none.
 template <class Condition>
@@ -276,7 +273,7 @@ std::vector<std::size_t> begins_by_weights(const Workload& workload, std::vector
 
 /// [parts] the operator with which each begins, in whole layers.
 std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vector<Cut>& cuts, std::size_t forward) {
-  const Layers layers = list_layers(scenario.workload_of(scenario.first_workers()), forward);
+  const ModelLayers layers = list_layers(scenario.workload_of(scenario.first_workers()));
   const std::string model = " for model " + in_quotes(scenario.model.name);
   if (layers.begins.empty())
     throw UncutModel{"cut", "expected \"time\"" + model + ", which has no layers that repeat; found \"layers\""};
@@ -330,7 +327,7 @@ std::vector<std::size_t> cut_by_layers(const Scenario& scenario, const std::vect
 }  // namespace
 
 int layers_to_cut(const Workload& workload, const LayerCut& cut) {
-  const auto layers = static_cast<int>(list_layers(workload, count_forward(workload.graph)).begins.size());
+  const auto layers = static_cast<int>(list_layers(workload).begins.size());
   return layers == 0 ? 0 : layers + counted_besides(cut);
 }
 

@@ -12,6 +12,15 @@
 
 namespace rehearse {
 
+/// The layers of a model, by its blocks (model_blocks.hpp), or measured ones; none of others.
+struct ModelLayers {
+  std::vector<std::size_t> begins;  // [layers] forward operators
+  std::size_t end = 0;              // of the last one
+};
+/// A layer begins with the first operator that reads a variable of its block. The last one ends before the first operator behind
+/// its variables that reads another one, or is a loss.
+ModelLayers list_layers(const Workload& workload);
+
 /// Without chunks a stage has one part of the model, with them those of Pipeline::part_of().
 struct PipelineStages {
   std::vector<int> of_operator;                     // [operators] part; -1: of the update

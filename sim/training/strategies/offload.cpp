@@ -25,7 +25,7 @@ std::string schema_of_offload() {
   } })json";
 }
 
-bool has_offload(const Refusal::Subject& subject) {
+bool offloads_optimizer(const Refusal::Subject& subject) {
   return subject.scenario->training.strategy.kind->offload().optimizer > 0;
 }
 
@@ -37,13 +37,13 @@ std::vector<Refusal> refusals_of_offload() {
   return {
       {"hosts of which each updates everything",
        [](const Refusal::Subject& s) {
-         return strategy_place_if(
-             has_offload(s) && collective_rules_of(s).sharding == Sharding::kNone && sharing_gpus(*s.scenario) > 1,
-             "offload");
+         return strategy_place_if(offloads_optimizer(s) && collective_rules_of(s).sharding == Sharding::kNone &&
+                                      sharing_gpus(*s.scenario) > 1,
+                                  "offload");
        },
        "\"sharding\" beside it", "without it the host of each GPU keeps, and updates, what all the others do"},
       {"forward overlap of updates on hosts",
-       [](const Refusal::Subject& s) { return has_offload(s) ? forward_overlap(s) : RefusedPlace{}; },
+       [](const Refusal::Subject& s) { return offloads_optimizer(s) ? forward_overlap(s) : RefusedPlace{}; },
        "\"none\" or \"backward\" with \"offload\"", "new values come back from the hosts before the next step"},
       {"activations on hosts in a pipeline",
        [](const Refusal::Subject& s) {
@@ -65,7 +65,8 @@ std::vector<Refusal> refusals_of_offload() {
        [](const Refusal::Subject& s) {
          const Scenario& scenario = *s.scenario;
          return strategy_place_if(
-             has_offload(s) && optimizer_bytes(scenario.states, optimizer_slots(scenario.optimizer)) == 0, "offload");
+             offloads_optimizer(s) && optimizer_bytes(scenario.states, optimizer_slots(scenario.optimizer)) == 0,
+             "offload");
        },
        "an \"optimizer\" with states, or master weights", "plain SGD keeps nothing of a parameter"},
   };
