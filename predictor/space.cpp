@@ -28,7 +28,7 @@ class Drawing {
 
   Json drawn(const Json& value, const std::string& at, int depth) {
     if (depth > kMostDepth) fail(at, "expected at most 50 levels");
-    if (++size_ > 1'000'000) fail(at, "what is drawn has more than a million values");
+    if (++size_ > 100'000) fail(at, "what is drawn has more than 100000 values");
     if (value.is_array()) {
       Json list = Json::array();
       for (const Json& element : value) list.push_back(drawn(element, at, depth + 1));
@@ -251,7 +251,9 @@ void read_settings(const JsonReader& root, Space& space) {
       json.reject_unknown_keys();
     }
   std::vector<Cluster> clusters;
-  for (const JsonReader& json : root.children("clusters")) clusters.emplace_back(json);
+  const std::vector<JsonReader> stated = root.children("clusters");
+  root.expect(stated.size() <= kMostSettings, "clusters", "1 to 1000 of them");
+  for (const JsonReader& json : stated) clusters.emplace_back(json);
   std::size_t count = 0;
   for (const Cluster& cluster : clusters) count += static_cast<std::size_t>(std::max(1, cluster.count));
   root.expect(!clusters.empty() && count * std::max<std::size_t>(1, variants.size()) <= kMostSettings, "clusters",

@@ -2,8 +2,8 @@
 
 #include <libsvm/svm.h>
 
-#include <Eigen/Cholesky>
 #include <Eigen/QR>
+#include <cmath>
 #include <vector>
 
 namespace rehearse {
@@ -64,16 +64,16 @@ Regressor::Regressor(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const R
     vectors_ = std::make_unique<SupportVectors>(rows, y, settings);
     return;
   }
+  // sqrt(ridge rows) b = 0 are further rows of the least squares.
+  const Eigen::Index features = settings.ridge > 0 ? x.cols() : 0;
   const Eigen::RowVectorXd middle = rows.colwise().mean();
-  const Eigen::MatrixXd centred = rows.rowwise() - middle;
-  const Eigen::VectorXd from_mean = y.array() - y.mean();
-  if (settings.ridge > 0) {
-    Eigen::MatrixXd normal = centred.transpose() * centred;
-    normal.diagonal().array() += settings.ridge * static_cast<double>(x.rows());
-    slope_ = normal.ldlt().solve(centred.transpose() * from_mean);
-  } else {
-    slope_ = centred.completeOrthogonalDecomposition().solve(from_mean);
-  }
+  Eigen::MatrixXd centred(x.rows() + features, x.cols());
+  centred.topRows(x.rows()) = rows.rowwise() - middle;
+  centred.bottomRows(features).setZero();
+  centred.bottomRows(features).diagonal().setConstant(std::sqrt(settings.ridge * static_cast<double>(x.rows())));
+  Eigen::VectorXd from_mean = Eigen::VectorXd::Zero(centred.rows());
+  from_mean.head(x.rows()) = y.array() - y.mean();
+  slope_ = centred.completeOrthogonalDecomposition().solve(from_mean);
   intercept_ = y.mean() - middle.dot(slope_);
 }
 

@@ -68,10 +68,16 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
   const double workers = scenario.count(Role::kWorker);
   const double folded =  // its machines are of one group
       reductions.fold ? static_cast<double>(reductions.fold.block) / reductions.fold.span : 1;
+  double ranks = workers * folded;
+  if (reductions.folds_workers || reductions.folds_machines) {
+    ranks = 0;
+    for (const Group& group : scenario.groups)
+      if (group.role == Role::kWorker) ranks += reductions.folds_workers ? 1 : group.workers_per_machine();
+  }
   return {.steps = static_cast<double>(reductions.skips_steady_state && !options.keeps_activity
                                            ? std::min(training.steps, training.warmup_steps + found_after)
                                            : training.steps),
-          .ranks = reductions.folds_workers ? static_cast<double>(scenario.groups.size()) : workers * folded,
+          .ranks = ranks,
           .messages = folded};
 }
 

@@ -105,7 +105,8 @@ std::string reductions_text(const Scenario& scenario, const SimulateOptions& opt
   };
   add(reductions.times_collectives && workers_per_model(scenario) == 1, "an all-reduce is one event");
   add(reductions.folds_workers, "equal workers run once");
-  add(static_cast<bool>(reductions.fold), "equal pipelines run once");
+  add(reductions.folds_machines, "equal machines run once");
+  add(!reductions.folds_machines && reductions.fold, "equal pipelines run once");
   add(reductions.skips_steady_state, "equal steps are not repeated");
   return text;
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxDocument = 64 * kMiB;
 constexpr std::size_t kMaxDepth = 200;
 constexpr std::size_t kMaxMembers = 100'000;  // of an object; what reads it may look at each for each of a study's rows
+constexpr std::size_t kMaxElements = 1'000'000;  // of a list, which is copied with what it is part of
 
 /// "[json.exception.parse_error.101] parse error at line 1, column 5: message; last read: '...'" -> "message; last
 /// read: '...'"
@@ -28,8 +29,8 @@ std::string without_place(std::string_view message) {
   return shortened(message, kLongestMessage);
 }
 
-/// Builds the value and checks what nlohmann_json lets pass: depth and duplicate keys. Keys are compared through a hash
-/// set for each open object, since looking them up in the ordered object would make large objects quadratic.
+/// Builds the value and checks what nlohmann_json lets pass: depth and duplicate keys. Keys of a large object are compared through
+/// a hash set, since looking them up in the ordered object would take quadratic time.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   /// `name_of`: how keys that repeat are called; null refuses them.
@@ -56,10 +57,10 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     expect_plain(name);
     Level& level = levels_.back();
-    if (level.keys.size() == kMaxMembers)
+    if (members_of(level).size() == kMaxMembers)
       throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected at most " +
                        std::to_string(kMaxMembers) + " keys in an object; found more"};
-    level.key = level.keys.insert(name).second ? name : take_repeated(level, name);
+    level.key = is_new(level, name) ? name : take_repeated(level, name);
     return true;
   }
 
@@ -75,14 +76,27 @@ class Builder : public nlohmann::json_sax<Json> {
   struct Level {
     Json* value;
     std::string key;                       // of an object: the one being read
-    std::unordered_set<std::string> keys;  // of an object: all so far
+    std::unordered_set<std::string> keys;  // of an object that has many: all so far
   };
+
+  static std::vector<Json::object_t::value_type>& members_of(const Level& level) {
+    return level.value->get_ref<Json::object_t&>();
+  }
+
+  static bool is_new(Level& level, const std::string& key) {
+    constexpr std::size_t kMany = 16;
+    const auto& members = members_of(level);
+    if (members.size() < kMany) return std::ranges::none_of(members, [&](const auto& its) { return its.first == key; });
+    if (level.keys.empty())
+      for (const auto& [name, value] : members) level.keys.insert(name);
+    return level.keys.insert(key).second;
+  }
 
   /// The name of a key that the object has already.
   std::string take_repeated(Level& level, const std::string& key) {
     std::string name = name_of_ != nullptr ? name_of_(key) : "";
-    if (name == key) name += '#' + std::to_string(level.keys.size());  // as of no other one
-    if (name.empty() || !level.keys.insert(name).second)
+    if (name == key) name += '#' + std::to_string(members_of(level).size());  // as of no other one
+    if (name.empty() || !is_new(level, name))
       throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected distinct keys; found " +
                        in_quotes(key) + " twice"};
     return name;
@@ -91,9 +105,14 @@ class Builder : public nlohmann::json_sax<Json> {
   Json* append(Json&& value) {
     if (levels_.empty()) return &(root_ = std::move(value));
     Level& level = levels_.back();
-    if (level.value->is_array()) return &level.value->get_ref<Json::array_t&>().emplace_back(std::move(value));
-    std::vector<Json::object_t::value_type>& members = level.value->get_ref<Json::object_t&>();
-    return &members.emplace_back(level.key, std::move(value)).second;
+    if (level.value->is_array()) {
+      std::vector<Json>& elements = level.value->get_ref<Json::array_t&>();
+      if (elements.size() == kMaxElements)
+        throw InputError{file_name_ + ": " + shortened(pointer(), 200) + ": expected at most " +
+                         std::to_string(kMaxElements) + " elements in a list; found more"};
+      return &elements.emplace_back(std::move(value));
+    }
+    return &members_of(level).emplace_back(level.key, std::move(value)).second;
   }
 
   bool add(Json value) {

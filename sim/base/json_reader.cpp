@@ -99,8 +99,12 @@ void JsonReader::begin_file(JsonSchema schema, std::string_view kind) const {
 template <class T>
 T JsonReader::as() const {
   if constexpr (IsVector<T>::value) {
+    if (!is_array()) fail_type(*this, "an array");
     T values;
-    for (const JsonReader& element : elements()) values.push_back(element.as<typename T::value_type>());
+    values.reserve(value_->size());
+    for (const Json& element : *value_)  // a reader at a time: all together are many times larger than the values
+      values.push_back(JsonReader{element, *place_, extend_json_pointer(pointer(), std::to_string(values.size()))}
+                           .as<typename T::value_type>());
     return values;
   } else if constexpr (std::is_same_v<T, bool>) {
     if (!value_->is_boolean()) fail_type(*this, "true or false");

@@ -30,7 +30,6 @@ class Folding {
         experts_{expert_grid(scenario_)} {}
 
   MachineFold run() {
-    if (cluster_.network.fold()) cluster_.network.fold({});  // by an earlier session
     const MachineFold of_machines = fold_of_machines();
     const ClusterStep step = step_of_all(of_machines);
     const int split = folds_split(of_machines, step) ? grid_.degree(Axis::kTensor) : 1;

@@ -11,7 +11,8 @@
 //
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
-//   workers folded       one worker of each group runs, for all of them: they do the same at the same time. Of alike
+//   workers folded       one worker of each group runs, for all of them: they do the same at the same time; where the GPUs of a
+//                        machine share the way to its host, those of one machine. Of alike
 //                        pipelines those of the first machines run, and what they send to other machines comes back to
 //                        them, as the same comes from others: Network::fold(). Of workers that hold each layer together one
 //                        runs for all, if they have links of their own
@@ -21,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -195,11 +197,23 @@ class LockstepTraining final : public ProgramSession {
       part.step.samples += others;
       part.program = &compiler_.program(worker);
     }
-    const std::vector<bool> are_timed = reductions_.times_collectives
-                                            ? compiler_.groups_with_own_links(step, cluster_.network)
-                                            : std::vector<bool>(step.groups.size());
+    const std::vector<bool> are_timed = groups_that_are_timed(step);
     for (std::size_t g = 0; g < step.groups.size(); ++g) add_group(formation, step.groups[g].workers, are_timed[g]);
     return formation;
+  }
+
+  std::vector<bool> groups_that_are_timed(const ClusterStep& step) {
+    return reductions_.times_collectives ? compiler_.groups_with_own_links(step, cluster_.network)
+                                         : std::vector<bool>(step.groups.size());
+  }
+
+  /// Whether the first machine of each group runs for all of its machines, which then have nothing to do with one another but timed
+  /// collectives.
+  bool folds_machines() {
+    if (!reductions_.folds_machines) return false;
+    std::vector<int> all;
+    for (const Worker& worker : workers_) all.push_back(worker.index);
+    return std::ranges::all_of(groups_that_are_timed(compiler_.step(all)), std::identity{});
   }
 
   static void settle(const Formation& formation) {
@@ -226,15 +240,19 @@ class LockstepTraining final : public ProgramSession {
 
   /// One for each worker, or one that runs for several.
   void create_members() {
-    const bool has_one_of_group = reductions_.folds_workers;
-    const MachineFold fold = fold_network(reductions_, workers_, cluster_);
+    if (cluster_.network.fold()) cluster_.network.fold({});  // by an earlier session
+    const bool has_one_machine = folds_machines(), has_one_of_group = reductions_.folds_workers || has_one_machine;
+    const MachineFold fold = has_one_of_group ? MachineFold{} : fold_network(reductions_, workers_, cluster_);
     const bool has_one_of_split = fold.alike > 1, folds = has_one_of_group || fold;
     std::vector<int> first_of_group(scenario_.groups.size(), -1);  // worker
     const auto standing_for = [&](const Worker& worker) {
       const Machine& machine = cluster_.site.machines[static_cast<std::size_t>(worker.gpu.machine)];
       if (has_one_of_group) {
         int& first = first_of_group[static_cast<std::size_t>(machine.group)];
-        return first < 0 ? first = worker.index : first;
+        if (first < 0) first = worker.index;
+        if (!has_one_machine) return first;
+        const Worker& of_machine = workers_[first];
+        return worker.index - (worker.gpu.machine - of_machine.gpu.machine) * machine.workers;
       }
       const int like = worker.index + (fold.standing_for(worker.gpu.machine) - worker.gpu.machine) * machine.workers;
       if (fold.joins_gpus) return like - worker.gpu.gpu;

@@ -54,7 +54,8 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
                                   servers.backup_workers == 0 && !servers.pushes_back_each_variable;
   if (!training.strategy.kind->is_in_lockstep()) return reductions;
-  reductions.copies_are_alone = !is_forward || scenario.worker_machines() != 1;
+  const bool is_offloading = training.strategy.kind->offload() != Offload{};
+  reductions.copies_are_alone = !is_offloading && (!is_forward || scenario.worker_machines() != 1);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
   const bool copies_are_flows = !reductions.copies_are_alone ||
@@ -62,7 +63,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
                                   return group.role == Role::kWorker && group.interconnect.pcie_root;
                                 });
   // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
-  // gradients are ready everywhere.
+  // gradients are ready everywhere. What hosts keep is copied meanwhile: StepCompiler::groups_with_own_links().
   reductions.times_collectives = (!is_forward || !copies_are_flows) && !has_memory;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
@@ -70,12 +71,13 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const bool has_one_group = workers_per_model(scenario) == 1 && scenario.model.expert_split.degree == 0 &&
                              rank_grid(scenario).degree(Axis::kReplica) == 1;
   reductions.folds_workers = are_alike && !copies_are_flows && has_one_group;
+  reductions.folds_machines = are_alike && copies_are_flows && has_one_group && reductions.times_collectives;
   reductions.folds_split = are_alike && !copies_are_flows && scenario.model.split.degree > 1;
   const bool has_all_to_alls = scenario.model.expert_split.degree > 1 || scenario.model.context.heads > 1;
   reductions.joins_gpus = are_alike && !copies_are_flows && has_all_to_alls && scenario.groups.size() == 1 &&
                           !scenario.has_changing_membership() && scenario.first_workers().gpus_per_worker == 1 &&
                           scenario.first_workers().machines_per_domain <= 1;
-  if (are_alike && !has_one_group) reductions.fold = blocks_of_likes(scenario);
+  if (are_alike && !reductions.folds_workers) reductions.fold = blocks_of_likes(scenario);
   return reductions;
 }
 

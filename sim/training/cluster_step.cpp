@@ -213,8 +213,18 @@ bool StepCompiler::gpus_are_alike(const ClusterStep& step, Network& network) {
   return std::ranges::all_of(by_connection, are_alike) && std::ranges::all_of(by_phase, are_alike);
 }
 
+std::vector<PathIndex> StepCompiler::offloading_copies(int worker, Network& network) const {
+  std::vector<PathIndex> copies;
+  if (scenario().training.strategy.kind->offload() == Offload{}) return copies;
+  for (const Endpoint gpu : site_.workers[at(worker)]) {
+    const Endpoint host{gpu.machine, Endpoint::kHost};
+    for (const PathIndex path : {network.path(host, gpu), network.path(gpu, host)}) copies.push_back(path);
+  }
+  return copies;
+}
+
 std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, Network& network) {
-  std::map<int, int> users;  // by link that may bind: groups, and connections of workers
+  std::map<int, int> users;  // by link that may bind: groups, connections of workers, and copies
   const auto may_bind = [&](int link) { return !network.topology().links()[at(link)].never_binds; };
   // Those for which others stand have links of their own, as these have, or a share of them.
   const RankGrid grid = rank_grid(scenario());
@@ -225,9 +235,10 @@ std::vector<bool> StepCompiler::groups_with_own_links(const ClusterStep& step, N
   };
   for (const WorkerStep& worker : step.workers)
     if (stands(worker.worker))
-      for (const PathIndex path : paths(worker.worker, network))
-        for (const int link : network.path(path).links)
-          if (may_bind(link)) ++users[link];
+      for (const auto& messages : {paths(worker.worker, network), offloading_copies(worker.worker, network)})
+        for (const PathIndex path : messages)
+          for (const int link : network.path(path).links)
+            if (may_bind(link)) ++users[link];
   if (step.groups.size() == 1 && users.empty()) return {true};
   std::vector<std::set<int>> crossed(step.groups.size());  // links
   for (std::size_t g = 0; g < step.groups.size(); ++g) {

@@ -55,7 +55,8 @@ class StepCompiler {
   const Program& program(const WorkerStep& step, FirstVariables first = FirstVariables::kPushed);
   /// The worker's connections, as its program numbers them.
   std::vector<PathIndex> paths(int worker, Network& network) const;
-  /// [groups] whether no message of another group or between workers crosses a link that the group's collectives cross.
+  /// [groups] whether no message of another group or between workers, and no copy of what hosts keep, crosses a link that the
+  /// group's collectives cross.
   std::vector<bool> groups_with_own_links(const ClusterStep& step, Network& network);
   /// Whether all GPUs of each machine that stands for others do the same at the same time, each with its own links: in each phase of
   /// collectives, and by each connection, as much crosses the links of one as of another, from and to links of the same kinds. Then
@@ -68,6 +69,8 @@ class StepCompiler {
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
   using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
 
+  /// Of what hosts keep: the ways there and back.
+  std::vector<PathIndex> offloading_copies(int worker, Network& network) const;
   int group_of(int worker) const { return site_.machine(site_.workers[at(worker)].front().machine).group; }
   /// Of so many samples in a pass, where `sharing` workers share the step.
   const ComputePlan& plan_with(int worker, int batch, std::int64_t sharing = 0);

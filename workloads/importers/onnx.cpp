@@ -20,6 +20,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kOpenBatch = 13, kOpenAxis = 128;
+constexpr int kMostInputs = 10'000;       // of an operator
 constexpr int kMostPassed = 64;           // operators on the way from a value to where it comes from
 constexpr std::int64_t kOldestOpset = 7;  // before it, axes are broadcast by attributes
 constexpr std::int64_t kMostKnown = 64;   // scalars of a tensor whose values matter
@@ -315,6 +316,9 @@ class OnnxReader {
   }
 
   OnnxNode node_of(const onnx_model::Node& node) const {
+    if (node.input_size() > kMostInputs)
+      throw InputError{source_.name() + ": operator " + in_quotes(shortened(node.name())) + " (" +
+                       shortened(node.op_type()) + "): more than " + std::to_string(kMostInputs) + " inputs"};
     OnnxNode made{.name = node.name(),
                   .type = node.op_type(),
                   .inputs = {node.input().begin(), node.input().end()},

@@ -88,6 +88,7 @@ Offload read_offload(const JsonReader& json) {
   if (json.has("host_memory_bandwidth")) {
     offload.host_memory_bandwidth = json.required<BytesPerSecond>("host_memory_bandwidth");
     json.expect(*offload.host_memory_bandwidth > BytesPerSecond{}, "host_memory_bandwidth", "more than 0");
+    json.expect(offload.optimizer > 0, "host_memory_bandwidth", "\"optimizer\" beside it: it is the rate of updates");
   }
   json.reject_unknown_keys();
   return offload;

@@ -84,6 +84,14 @@ TEST_CASE("objects with many keys take time in proportion, and with very many th
         "f.json: /all: expected at most 100000 keys in an object; found more");
 }
 
+TEST_CASE("a list of a million elements is read, and a longer one refused where it is") {
+  std::string list = "[0";
+  for (int i = 1; i < 1'000'000; ++i) list += ",0";
+  CHECK(parse_json("{\"all\": [" + list + "]]}", "f.json")["all"][0].size() == 1'000'000);
+  CHECK(parse_error("{\"all\": [" + list + ",0]]}") ==
+        "f.json: /all/0: expected at most 1000000 elements in a list; found more");
+}
+
 TEST_CASE("doubles are written so that they read back the same") {
   Rng rng{2, "doubles"};
   Json values = Json::array();

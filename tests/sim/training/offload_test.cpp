@@ -188,12 +188,37 @@ TEST_CASE("activations on hosts with split layers, shared states and what is com
   }
 }
 
+TEST_CASE("machines of which GPUs share the way to the host, and to others: by default as exact") {
+  for (const Json& interconnect : {Json{{"pcie", "1GBps"}, {"pcie_root", "1.5GBps"}},
+                                   {{"pcie", "1GBps"}, {"pcie_root", "1.5GBps"}, {"nvswitch", "5GBps"}},
+                                   {{"pcie", "1GBps"}, {"pcie_root", "1.5GBps"}, {"reaches_nics_directly", true}},
+                                   {{"pcie", "1GBps"}}})
+    for (const int machines : {1, 3})
+      for (const auto& [sharding, offload] : {std::pair{"none", Json{{"activations", 1}}},
+                                              {"gradients", {{"optimizer", 0.5}}},
+                                              {"parameters", {{"optimizer", 1}, {"activations", 0.5}}},
+                                              {"optimizer", Json{}}}) {
+        CAPTURE(interconnect.dump());
+        CAPTURE(machines);
+        CAPTURE(offload.dump());
+        Json json = test::small_training(machines, 2, {{"sharding", sharding}});
+        if (!offload.is_null()) json["training"]["strategy"]["offload"] = offload;
+        json["workload"]["optimizer"] = "adam";
+        json["cluster"]["groups"][0]["instance"]["interconnect"] = interconnect;
+        json["cluster"]["groups"][0]["instance"]["nic"] = "10Gbps";
+        const test::Times times = test::times_of(json);
+        CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+      }
+}
+
 TEST_CASE("a share above 0 and at most 1, of what is known") {
   for (const auto& [offload, said] :
        {std::pair{Json{{"optimizer", 0}}, "offload/optimizer: expected above 0, and at most 1; found 0"},
         {Json{{"optimizer", 1.5}}, "offload/optimizer: expected above 0, and at most 1; found 1.5"},
         {Json::object(), "offload: expected the key \"optimizer\" or \"activations\"; found none"},
         {Json{{"optimizer", 1}, {"host_memory_bandwidth", "0GBps"}}, "host_memory_bandwidth: expected more than 0"},
+        {Json{{"activations", 1}, {"host_memory_bandwidth", "9GBps"}},
+         "host_memory_bandwidth: expected \"optimizer\" beside it: it is the rate of updates"},
         {Json{{"optimizer", 1}, {"nvme", true}}, "offload: unknown key \"nvme\""}}) {
     CAPTURE(offload.dump());
     CHECK(test::problem_of(offloaded(1, 1, 1, offload)).find(said) != std::string::npos);

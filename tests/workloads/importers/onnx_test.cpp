@@ -111,6 +111,9 @@ TEST_CASE("ONNX models that cannot be read are refused by operator") {
         }).ends_with("(Einsum): its shape is not known: expected a model after onnx.shape_inference.infer_shapes"));
   CHECK(error([](auto& model) { model.mutable_graph()->mutable_input(0)->clear_type(); }) ==
         "m.onnx: input \"input\" has no shape");
+  CHECK(error([](auto& model) {
+          for (int i = 0; i < 10'000; ++i) model.mutable_graph()->mutable_node(2)->add_input("input");
+        }).ends_with("): more than 10000 inputs"));
   const std::string whole = model_named("resnet18").SerializeAsString();
   CHECK(test::error_of([&] {
           import_model(Source{"m.onnx", whole.substr(0, whole.size() - 10)});
