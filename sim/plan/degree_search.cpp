@@ -52,12 +52,27 @@ Bytes give_ample_memory(Json& group, const Catalog& catalog) {
 /// A pass of what one worker of a plan has of the model, if there are no stages: plans that have it in common.
 Degrees pass_of(Degrees degrees) {
   degrees.stages = degrees.chunks = 1;
-  degrees.splits_backward = false;
+  degrees.schedule = "none";
+  degrees.merges_passes = false;
   degrees.sharding = "none";
   return degrees;
 }
 
 double step_of(const std::string& summary) { return parse_json(summary, "summary")["iteration_time_s"].get<double>(); }
+
+/// What a pass takes, and how much of it the worker waits for what it exchanges.
+struct PassTime {
+  double time = std::numeric_limits<double>::infinity(), exposed = 0;
+};
+
+/// Of steps of one and of two passes.
+PassTime pass_between(const std::string& one, const std::string& two) {
+  const auto more = [&, first = parse_json(one, "summary"), second = parse_json(two, "summary")](const char* key) {
+    return second[key].get<double>() - first[key].get<double>();
+  };
+  const double time = more("iteration_time_s");
+  return {.time = time, .exposed = std::clamp(more("exposed_communication_s"), 0.0, time)};
+}
 
 double all_reduce_s_per_byte(Scenario scenario, int machines) {
   constexpr Bytes kPayload{std::int64_t{1} << 28};  // large enough for rates alone to count
@@ -224,9 +239,9 @@ class Search {
   }
 
   void time_passes() {
-    std::map<Degrees, double> passes;
+    std::map<Degrees, PassTime> passes;
     for (const SearchedPlan& plan : result_.plans)
-      if (fits_states(plan.degrees)) passes[pass_of(plan.degrees)] = std::numeric_limits<double>::infinity();
+      if (fits_states(plan.degrees)) passes[pass_of(plan.degrees)] = {};
     std::vector<Json> scenarios;
     for (const auto& [pass, time] : passes)
       for (const int batches : {1, 2}) scenarios.push_back(pass_scenario(pass, batches));
@@ -238,7 +253,7 @@ class Search {
       const Result &one = results[i], &two = results[i + 1];
       i += 2;
       if (!one.summary.empty() && !two.summary.empty())
-        time = step_of(two.summary) - step_of(one.summary);
+        time = pass_between(one.summary, two.summary);
       else
         pass_errors_[pass] = one.error.empty() ? two.error : one.error;
     }
@@ -252,8 +267,10 @@ class Search {
         plan.error = "its states alone";
       }
       const auto time = passes.find(pass);
-      plan.estimate_s = time == passes.end() ? std::numeric_limits<double>::infinity()
-                                             : estimate_step(model_, plan.degrees, time->second);
+      plan.estimate_s = std::numeric_limits<double>::infinity();
+      if (time == passes.end()) continue;
+      const double hidden = plan.degrees.merges_passes ? time->second.exposed : 0;  // at the most
+      plan.estimate_s = estimate_step(model_, plan.degrees, time->second.time - hidden);
     }
     std::ranges::stable_sort(result_.plans, {}, [](const SearchedPlan& plan) {
       return std::pair{plan.estimate_s, plan.degrees};
@@ -361,7 +378,8 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
   const auto m = static_cast<double>(microbatches(degrees, model.gpus, model.global_batch));
   const double pieces = 2 * (model.layers + model.ends);
   const double stage = p > 1 ? pass * std::ceil(pieces / (p * v)) * v / pieces : pass;
-  const double bubble = (p - 1) / v * (degrees.splits_backward ? 1.0 / 3 : 1) * stage;
+  const double waits = degrees.schedule == "dualpipev" ? 2.0 / 3 : splits_backward(degrees) ? 1.0 / 3 : 1;
+  const double bubble = (p - 1) / v * waits * stage;
 
   const double e = std::max(1, degrees.experts),
                expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;

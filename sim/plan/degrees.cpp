@@ -124,23 +124,30 @@ class Enumeration {
     const std::int64_t count = microbatches(plan_, gpus_, space_.global_batch);
     constexpr std::int64_t kMost = 10'000;
     if (count == 0 || count > kMost) return;
-    schedule(1, false);
-    if (plan_.stages == 1) return;
+    if (plan_.stages == 1) return schedule("none", 1);
     constexpr int kMostChunks = 8;
+    const auto has_layers_for = [this](int chunks) { return plan_.stages * chunks <= limits_.layers; };
+    const bool exchanges_tokens = plan_.experts > 1;
+    schedule("1f1b", 1);
     for (const int chunks : powers_of_two(kMostChunks))
-      if (chunks > 1 && plan_.stages * chunks <= limits_.layers && count % plan_.stages == 0) schedule(chunks, false);
-    schedule(1, true);
+      if (chunks > 1 && has_layers_for(chunks) && count % plan_.stages == 0)
+        for (const bool merges : {false, true})
+          if (!merges || exchanges_tokens) schedule("interleaved", chunks, merges);
+    schedule("zb1p", 1);
+    if (has_layers_for(2)) schedule("zbv", 2);
+    if (has_layers_for(2) && exchanges_tokens && count >= 2 * plan_.stages) schedule("dualpipev", 2, true);
   }
 
-  void schedule(int chunks, bool splits_backward) {
+  void schedule(const char* word, int chunks, bool merges_passes = false) {
+    plan_.schedule = word;
     plan_.chunks = chunks;
-    plan_.splits_backward = splits_backward;
+    plan_.merges_passes = merges_passes;
     for (const char* again : {"none", "every_second_product", "full"}) {
       plan_.recompute = again;
       if (limits_.net == nullptr && plan_.recompute != "none") break;
       for (std::size_t level = 0; level < kShardingWords.size(); ++level) {
         if (level > 0 && sharing_workers(plan_, gpus_) == 1) break;
-        if (splits_backward && level > 1) break;
+        if (splits_backward(plan_) && level > 1) break;
         plan_.sharding = kShardingWords[level];
         algorithms();
       }
@@ -196,10 +203,6 @@ void clear_degrees(Json& scenario) {
   for (const char* key : kKeysOfSharding) strategy.erase(key);
 }
 
-const char* schedule_of(const Degrees& degrees) {
-  return degrees.stages == 1 ? "none" : degrees.chunks > 1 ? "interleaved" : degrees.splits_backward ? "zb1p" : "1f1b";
-}
-
 void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_batch) {
   const Json before = scenario["training"]["strategy"];
   const auto kept = [&](const char* key) { return before.value(key, Json::object()); };
@@ -226,11 +229,15 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
   }
   if (degrees.stages > 1) {
     Json& pipeline = strategy["pipeline"] = kept("pipeline");
-    for (const char* key : {"microbatches", "microbatch_group", "layers_per_stage", "schedule", "chunks"})
+    for (const char* key :
+         {"microbatches", "microbatch_group", "layers_per_stage", "schedule", "chunks", "merged_passes"})
       pipeline.erase(key);
     pipeline["stages"] = degrees.stages;
-    pipeline["schedule"] = schedule_of(degrees);
-    if (degrees.chunks > 1) pipeline["chunks"] = degrees.chunks;
+    pipeline["schedule"] = degrees.schedule;
+    if (degrees.schedule == "interleaved") {
+      pipeline["chunks"] = degrees.chunks;
+      if (degrees.merges_passes) pipeline["merged_passes"] = true;
+    }
   }
   // Consecutive workers have samples of their own, so that sums of gradients stay in a machine rather than what stages pass on.
   if (degrees.stages > 1) strategy["rank_order"] = before.value("rank_order", "tensor_data_pipeline");
@@ -250,9 +257,10 @@ std::string to_text(const Degrees& degrees, int gpus) {
   if (degrees.experts > 1) add("experts " + std::to_string(degrees.experts));
   if (degrees.stages > 1)
     add(std::to_string(degrees.stages) + " stages" +
-        (degrees.chunks > 1        ? " of " + std::to_string(degrees.chunks) + " chunks"
-         : degrees.splits_backward ? " (zb1p)"
-                                   : ""));
+        (degrees.schedule == "1f1b"          ? ""
+         : degrees.schedule == "interleaved" ? " of " + std::to_string(degrees.chunks) + " chunks" +
+                                                   (degrees.merges_passes ? " with merged passes" : "")
+                                             : " (" + degrees.schedule + ")"));
   const int data = gpus / (degrees.tensor * degrees.context * degrees.stages);
   add("data " + std::to_string(data) +
       (degrees.sharding == "none" ? degrees.algorithm.empty() ? "" : " (" + degrees.algorithm + ")"

@@ -17,14 +17,20 @@ struct Degrees {
   int context = 1;  // workers that share the positions of a sample
   int experts = 0;  // workers with other experts each; 0: the model has none
   int stages = 1;
-  int chunks = 1;                // of each stage; more than one: interleaved
-  bool splits_backward = false;  // zb1p
-  int microbatch = 1;            // samples of a worker in a pass
+  std::string schedule = "none";  // of the pipeline; "none" with one stage
+  int chunks = 1;                 // of each stage
+  bool merges_passes = false;     // a forward and a backward pass run while the other exchanges
+  int microbatch = 1;             // samples of a worker in a pass
   std::string recompute = "none", sharding = "none";
   std::string algorithm;  // of all-reduces
 
   auto operator<=>(const Degrees&) const = default;
 };
+
+/// Whether gradients of weights are put off.
+inline bool splits_backward(const Degrees& degrees) {
+  return degrees.schedule == "zb1p" || degrees.schedule == "zbv" || degrees.schedule == "dualpipev";
+}
 
 /// What a space of plans is about: a training on given machines.
 struct DegreeSpace {
@@ -38,7 +44,8 @@ int smallest_island(const Scenario& scenario);
 /// All plans of the scenario's machines and model with steps of `global_batch` samples: those whose micro-batches are a whole number.
 ///   tensor       divisors of the GPUs that NVLink joins, so that a layer stays on a machine, and of the heads and inner features;
 ///                positions in parts or not
-///   stages       divisors of the rest, at most one for each layer; as 1F1B, with 2, 4 or 8 chunks, and with a split backward pass
+///   stages       divisors of the rest, at most one for each layer; as 1F1B, with 2, 4 or 8 chunks, and with a split backward pass,
+///                folded or not; where experts exchange tokens also with merged passes, of chunks and as DualPipe
 ///   context      powers of two that leave a worker 4,096 positions or more, of sequences of 16,384 or more
 ///   experts      of grouped mixtures: powers of two that divide the experts and the workers of a stage
 ///   microbatch   of transformers 1, 2, 4, 8 or 16 samples; of others 1, 2, 4, ... 32 of them in a step
@@ -57,8 +64,6 @@ void clear_degrees(Json& scenario);
 /// "tensor 8 (sequence parallel), 4 stages of 2 chunks, data 16 with a sharded optimizer, micro-batches of 2, all recomputed", of so
 /// many GPUs.
 std::string to_text(const Degrees& degrees, int gpus);
-/// That of its pipeline, by the word of a scenario; "none" without one.
-const char* schedule_of(const Degrees& degrees);
 
 /// Workers that have the same variables, and whose samples differ or whose positions do: data and context parallel ones.
 inline int sharing_workers(const Degrees& degrees, int gpus) { return gpus / (degrees.tensor * degrees.stages); }

@@ -271,9 +271,9 @@ Json json_of(const Degrees& degrees) {
   return {{"tensor", degrees.tensor},         {"sequence_parallel", degrees.has_sequence_parts},
           {"context", degrees.context},       {"experts", degrees.experts},
           {"stages", degrees.stages},         {"chunks", degrees.chunks},
-          {"schedule", schedule_of(degrees)}, {"microbatch", degrees.microbatch},
-          {"recompute", degrees.recompute},   {"sharding", degrees.sharding},
-          {"algorithm", degrees.algorithm}};
+          {"schedule", degrees.schedule},     {"merged_passes", degrees.merges_passes},
+          {"microbatch", degrees.microbatch}, {"recompute", degrees.recompute},
+          {"sharding", degrees.sharding},     {"algorithm", degrees.algorithm}};
 }
 
 Json json_of(const GoalPlan& plan) {

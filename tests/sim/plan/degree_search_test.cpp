@@ -76,10 +76,12 @@ TEST_CASE("a plan's step by the closed form, where nothing is exchanged: (m + (p
   };
   CHECK(step({}) == doctest::Approx(8));  // 64 samples of 8 workers, each in a pass of 1 s
   // Two workers have 32 micro-batches each, and a stage of four takes a quarter of a pass.
-  CHECK(step({.stages = 4}) == doctest::Approx((32 + 3) / 4.0));
-  CHECK(step({.stages = 4, .chunks = 2}) == doctest::Approx((32 + 1.5) / 4.0));
-  CHECK(step({.stages = 4, .splits_backward = true}) == doctest::Approx((32 + 1) / 4.0));
-  CHECK(step({.stages = 4, .microbatch = 4}) == doctest::Approx((8 + 3) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "1f1b"}) == doctest::Approx((32 + 3) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "interleaved", .chunks = 2}) == doctest::Approx((32 + 1.5) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "zb1p"}) == doctest::Approx((32 + 1) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "zbv", .chunks = 2}) == doctest::Approx((32 + 0.5) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "dualpipev", .chunks = 2}) == doctest::Approx((32 + 1) / 4.0));
+  CHECK(step({.stages = 4, .schedule = "1f1b", .microbatch = 4}) == doctest::Approx((8 + 3) / 4.0));
 }
 
 TEST_CASE("states of a plan in bytes: 16 of a parameter, 4 + 12 / D, 2 + 14 / D, 16 / D") {
