@@ -448,6 +448,7 @@ std::string plans_csv(const GoalAnswer& answer) {
                  "stages",
                  "chunks",
                  "schedule",
+                 "merged_passes",
                  "microbatch",
                  "recompute",
                  "sharding",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -114,6 +115,34 @@ TEST_CASE("every plan of a space is another one, of whole micro-batches, and can
     ++read;
   }
   CHECK(read == space.plans.size());
+}
+
+TEST_CASE("passes are merged where experts exchange tokens, and folded pipelines are tried") {
+  Json scenario = small_training(1, 8);
+  scenario["workload"]["model"]["structure"].update({{"experts", 4},
+                                                     {"experts_per_token", 2},
+                                                     {"expert_feed_forward", 512},
+                                                     {"grouped_experts", true},
+                                                     {"gated_feed_forward", true}});
+  std::map<std::pair<std::string, bool>, int> trained;  // plans by schedule and whether passes are merged
+  for (const Degrees& degrees : degree_space(plain(scenario), 32, "ring").plans) {
+    CHECK((degrees.schedule == "none") == (degrees.stages == 1));
+    if (!degrees.merges_passes && degrees.schedule != "zbv") continue;
+    CAPTURE(to_text(degrees, 4));
+    CHECK((!degrees.merges_passes || degrees.experts > 1));
+    Json own = scenario;
+    set_degrees(own, degrees, 32);
+    try {
+      const Scenario its = read_scenario(own, kFile, test::shipped_catalog());
+      const Pipeline* pipeline = its.training.strategy.kind->pipeline();
+      REQUIRE(pipeline != nullptr);
+      CHECK(pipeline->is_folded() == (degrees.schedule != "interleaved"));
+      CHECK(pipeline->chunks == degrees.chunks);
+      ++trained[{degrees.schedule, degrees.merges_passes}];
+    } catch (const InputError&) {}  // degrees of experts that do not divide the workers of a stage
+  }
+  CHECK(trained.size() == 3);
+  for (const auto& [plan, count] : trained) CHECK(count > 10);
 }
 
 TEST_CASE("states by the closed form are no more than what the fullest GPU needs") {
