@@ -439,26 +439,10 @@ Json to_json(const GoalAnswer& answer, const TrainingGoal& goal) {
 }
 
 std::string plans_csv(const GoalAnswer& answer) {
-  CsvWriter csv{{"machines",
-                 "gpus",
-                 "tensor",
-                 "sequence_parallel",
-                 "context",
-                 "experts",
-                 "stages",
-                 "chunks",
-                 "schedule",
-                 "merged_passes",
-                 "microbatch",
-                 "recompute",
-                 "sharding",
-                 "algorithm",
-                 "estimated_step_s",
-                 "outcome",
-                 "step_s",
-                 "training_time_s",
-                 "training_cost_usd",
-                 "gpu_memory_needed_B",
+  CsvWriter csv{{"machines",   "gpus",      "tensor",          "sequence_parallel", "context",
+                 "experts",    "stages",    "chunks",          "schedule",          "merged_passes",
+                 "microbatch", "recompute", "sharding",        "algorithm",         "estimated_step_s",
+                 "outcome",    "step_s",    "training_time_s", "training_cost_usd", "gpu_memory_needed_B",
                  "why"}};
   for (const GoalPlan& plan : answer.plans) {
     if (!plan.search) continue;
