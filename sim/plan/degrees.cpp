@@ -135,7 +135,8 @@ class Enumeration {
           if (!merges || exchanges_tokens) schedule("interleaved", chunks, merges);
     schedule("zb1p", 1);
     if (has_layers_for(2)) schedule("zbv", 2);
-    if (has_layers_for(2) && exchanges_tokens && count >= 2 * plan_.stages) schedule("dualpipev", 2, true);
+    if (has_layers_for(2) && exchanges_tokens && count >= std::int64_t{2} * plan_.stages)
+      schedule("dualpipev", 2, true);
   }
 
   void schedule(const char* word, int chunks, bool merges_passes = false) {
