@@ -111,9 +111,7 @@ class Folding {
     if (!reductions_.joins_gpus && !reductions_.folds_split &&
         !(of_machines && has_binding_links(cluster_.network.topology())))
       return {};
-    std::vector<int> all;
-    for (const Worker& worker : workers_) all.push_back(worker.index);
-    return compiler_.step(all);
+    return workers_.step_of_all();
   }
 
   /// Whether the first GPU of each machine may run for all of them: what experts, or heads, exchange is the same for each. Folds

@@ -12,10 +12,10 @@
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
 //   workers folded       one worker of each group runs, for all of them: they do the same at the same time; where the GPUs of a
-//                        machine share the way to its host, those of one machine. Of alike
-//                        pipelines those of the first machines run, and what they send to other machines comes back to
-//                        them, as the same comes from others: Network::fold(). Of workers that hold each layer together one
-//                        runs for all, if they have links of their own
+//                        machine share the way to its host, those of one machine. Of alike pipelines those of the first
+//                        machines run, and what they send to other machines comes back to them, as the same comes from
+//                        others: Network::fold(). Of workers that hold each layer together one runs for all, if they have
+//                        links of their own
 //   kernels fused        program.hpp
 //   steady state         once two steps are alike those until the next change of membership are not run: the next
 //                        begins as many steps later. The length is kept for each membership, for when it comes back.
@@ -210,10 +210,8 @@ class LockstepTraining final : public ProgramSession {
   /// Whether the first machine of each group runs for all of its machines, which then have nothing to do with one another but timed
   /// collectives.
   bool folds_machines() {
-    if (!reductions_.folds_machines) return false;
-    std::vector<int> all;
-    for (const Worker& worker : workers_) all.push_back(worker.index);
-    return std::ranges::all_of(groups_that_are_timed(compiler_.step(all)), std::identity{});
+    return reductions_.folds_machines &&
+           std::ranges::all_of(groups_that_are_timed(workers_.step_of_all()), std::identity{});
   }
 
   static void settle(const Formation& formation) {

@@ -50,4 +50,10 @@ Seconds Workers::starts_at(const Worker& worker) const {
   return first_turn(site_, worker) * part;
 }
 
+ClusterStep Workers::step_of_all() const {
+  std::vector<int> all;
+  for (const Worker& worker : workers_) all.push_back(worker.index);
+  return compiler_.step(all);
+}
+
 }  // namespace rehearse

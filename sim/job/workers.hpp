@@ -56,6 +56,8 @@ class Workers {
 
   /// What each does in a step.
   StepCompiler& compiler() const { return compiler_; }
+  /// A step that all of them share.
+  ClusterStep step_of_all() const;
 
  private:
   const Site& site_;

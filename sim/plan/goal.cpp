@@ -439,11 +439,13 @@ Json to_json(const GoalAnswer& answer, const TrainingGoal& goal) {
 }
 
 std::string plans_csv(const GoalAnswer& answer) {
-  CsvWriter csv{{"machines",   "gpus",      "tensor",          "sequence_parallel", "context",
-                 "experts",    "stages",    "chunks",          "schedule",          "merged_passes",
-                 "microbatch", "recompute", "sharding",        "algorithm",         "estimated_step_s",
-                 "outcome",    "step_s",    "training_time_s", "training_cost_usd", "gpu_memory_needed_B",
-                 "why"}};
+  std::vector<std::string> columns{"machines", "gpus"};
+  const Json of_any_plan = json_of(Degrees{});
+  for (const auto& [key, unused] : of_any_plan.items()) columns.push_back(key);
+  for (const char* key :
+       {"estimated_step_s", "outcome", "step_s", "training_time_s", "training_cost_usd", "gpu_memory_needed_B", "why"})
+    columns.emplace_back(key);
+  CsvWriter csv{columns};
   for (const GoalPlan& plan : answer.plans) {
     if (!plan.search) continue;
     for (const SearchedPlan& each : plan.search->plans) {
