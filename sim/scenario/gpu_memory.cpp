@@ -194,8 +194,7 @@ PassOperators WorkerMemory::operators(int stage) const {
                                           : std::vector<bool>(workload_.graph.size());
   for (std::size_t phase = 0; phase < 2; ++phase)
     for (const int v : all[0][phase])
-      if (const int part = stages_->of_operator[static_cast<std::size_t>(v)];
-          part >= 0 && stages_->stage_of(part) == stage)
+      if (const int part = stages_->part_on(stage, static_cast<std::size_t>(v)); part >= 0)
         its[static_cast<std::size_t>(part / stages_->stages())][are_split[static_cast<std::size_t>(v)] ? 2 : phase]
             .push_back(v);
   return its;
@@ -210,7 +209,7 @@ GpuMemory WorkerMemory::of(int stage) const {
                    : kWholeModel,
            own);
   for (const OffloadedLayer& layer : offloaded_) memory.on_host += layer.bytes;
-  if (stage == 0) memory.input = workload_.input_bytes;
+  if (stages_ ? stages_->has_samples(stage) : stage == 0) memory.input = workload_.input_bytes;
   memory.gradients += gradient_buffers(workload_, own, framework_.gradient_buffers);
   if (stages_) {
     if (!memory.moment.op.empty()) memory.moment.stage = stage;

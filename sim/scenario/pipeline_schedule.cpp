@@ -31,6 +31,7 @@ int forward_passes_first(const Pipeline& pipeline, int microbatches, int stage) 
                       2 * stages_after + (pipeline.chunks - 1) * pipeline.group() + (pipeline.merges_passes ? 1 : 0));
     case PipelineSchedule::kZeroBubbleV:
     case PipelineSchedule::kDualPipeV:
+    case PipelineSchedule::kDualPipe:
       break;
   }
   return 0;
@@ -152,11 +153,21 @@ std::vector<PipelineSlot> dual_pipe_v(int stages, int microbatches, int stage) {
   return slots.finish();
 }
 
+std::vector<PipelineSlot> dual_pipe(int stages, int microbatches, int stage) {
+  const bool is_of_second_half = 2 * stage >= stages;
+  std::vector<PipelineSlot> slots =
+      dual_pipe_v(stages / 2, microbatches / 2, is_of_second_half ? stages - 1 - stage : stage);
+  if (is_of_second_half)
+    for (PipelineSlot& slot : slots) slot.chunk = 1 - slot.chunk;
+  return slots;
+}
+
 }  // namespace
 
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage) {
   if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) return zero_bubble_v(pipeline.stages, microbatches, stage);
   if (pipeline.schedule == PipelineSchedule::kDualPipeV) return dual_pipe_v(pipeline.stages, microbatches, stage);
+  if (pipeline.schedule == PipelineSchedule::kDualPipe) return dual_pipe(pipeline.stages, microbatches, stage);
   const int passes = microbatches * pipeline.chunks;
   const int first = forward_passes_first(pipeline, microbatches, stage);
   std::vector<PipelineSlot> slots;
@@ -178,7 +189,8 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
 
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches) {
   if (pipeline.stages == 1) return true;
-  if (pipeline.schedule == PipelineSchedule::kDualPipeV) return microbatches >= 2 * pipeline.stages;
+  if (pipeline.schedule == PipelineSchedule::kDualPipeV || pipeline.schedule == PipelineSchedule::kDualPipe)
+    return microbatches >= 2 * pipeline.stages && microbatches % pipeline.copies() == 0;
   if (pipeline.schedule != PipelineSchedule::kInterleaved) return true;
   const int left = microbatches % pipeline.group();
   return microbatches >= std::max(pipeline.stages, pipeline.group()) && (left == 0 || left >= pipeline.stages);

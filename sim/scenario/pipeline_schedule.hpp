@@ -52,16 +52,21 @@ struct PipelineSlot {
 ///                 r' - 1 (W B0), r + 1 W. F0B1 is one pass, but for the first one of the last stage. Backward passes are one with
 ///                 their gradients of weights, but for those before a W and, from the middle of (B1 B0) on, all; these are put off,
 ///                 and a W takes the oldest.
+///   dualpipe      with m / 2 micro-batches in each direction, r'' = min(r, p - 1 - r): the list of stage r'' of dualpipev with p / 2
+///                 stages and m / 2 micro-batches, whose first chunk is the part of the copy that has begun nearer to the stage
 /// With passes of chunks that take F = B = W, and free messages, a step takes (p - 1) F more than its passes with zbv, for which the
-/// last stage waits for its first micro-batch, and 2 (p - 1) F with dualpipev. They keep 2 p and 2 p + 1 chunks.
+/// last stage waits for its first micro-batch, 2 (p - 1) F with dualpipev and 2 (p / 2 - 1) F with dualpipe. They keep 2 p, 2 p + 1
+/// and p + 1 chunks.
 /// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
 /// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between;
 /// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1), and with PyTorch's ScheduleZBVZeroBubble
-/// (torch.distributed.pipelining) for zbv; DeepSeek-AI, DualPipe (github.com/deepseek-ai/DualPipe), for dualpipev.
+/// (torch.distributed.pipelining) for zbv; DeepSeek-AI, DualPipe (github.com/deepseek-ai/DualPipe), for dualpipe
+/// and dualpipev.
+/// Micro-batches of a slot are numbered among those of its copy of the model, m / copies.
 std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatches, int stage);
 
 /// Whether a step can have so many micro-batches: no group of an interleaved pipeline, the last one neither, has fewer than stages,
-/// as in Megatron-LM; dualpipev has at least 2 p.
+/// as in Megatron-LM; dualpipe and dualpipev have at least 2 p, dualpipe an even number.
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches);
 
 inline bool splits_backward(const Pipeline& pipeline) {

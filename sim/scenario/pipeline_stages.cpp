@@ -336,7 +336,8 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
   const OperatorGraph& graph = workload.graph;
   const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
   const TensorSplit& split = scenario.model.split;
-  const auto count = static_cast<std::size_t>(pipeline.stages), parts = static_cast<std::size_t>(pipeline.parts());
+  const auto count = static_cast<std::size_t>(pipeline.stages), parts = static_cast<std::size_t>(pipeline.parts()),
+             all_parts = static_cast<std::size_t>(pipeline.parts_of_copies());
   const std::size_t forward = count_forward(graph);
   const std::vector<Cut> cuts = list_cuts(graph, forward);
   const std::vector<std::size_t> begins =
@@ -348,19 +349,24 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
                         .variables = std::vector<Bytes>(count),
                         .parameters = std::vector<HeldParameters>(count),
                         .updated = std::vector<double>(count),
-                        .passed = {},
+                        .passed = std::vector<Bytes>(all_parts - 1),
+                        .copies = pipeline.copies(),
                         .gathers_passed = pipeline.scatters && split.degree > 1 && !split.has_sequence_parts,
                         .of_part = {},
-                        .kept = std::vector<Bytes>(parts)};
+                        .kept = std::vector<Bytes>(all_parts)};
   const int senders = stages.gathers_passed ? split.degree : 1;
-  for (int part = 0; part < pipeline.parts(); ++part) stages.of_part.push_back(pipeline.stage_of(part));
+  for (int part = 0; part < pipeline.parts_of_copies(); ++part) stages.of_part.push_back(pipeline.stage_of(part));
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t begin = begins[part], end = part + 1 < parts ? begins[part + 1] : forward;
-    if (part > 0) stages.passed.emplace_back((cuts[begin].bytes.value() + senders - 1) / senders);
+    if (part > 0) stages.passed[part - 1] = Bytes{(cuts[begin].bytes.value() + senders - 1) / senders};
     for (std::size_t v = begin; v < end; ++v) {
       stages.of_operator[v] = static_cast<int>(part);
       stages.kept[part] += graph[v].kept;
     }
+  }
+  for (std::size_t part = parts; part < all_parts; ++part) {
+    stages.kept[part] = stages.kept[part - parts];
+    if (part > parts) stages.passed[part - 1] = stages.passed[part - 1 - parts];
   }
   for (std::size_t v = forward; v < graph.size(); ++v)
     if (graph[v].backward_of >= 0)
@@ -371,20 +377,21 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     if (is_new) sorted.insert(place, value);
     return is_new;
   };
+  const auto hold = [&](std::size_t variable, int part) {
+    const int stage = stages.stage_of(part);
+    (void)insert(stages.parts_of_variable[variable], part);
+    const Variable& held = workload.variables[variable];
+    if (!insert(stages.of_variable[variable], stage)) return;
+    stages.parameters[static_cast<std::size_t>(stage)].add(held);
+    if (!held.is_trainable) return;
+    stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
+    stages.updated[static_cast<std::size_t>(stage)] += as_double(held.bytes) * update_weight(scenario, held);
+  };
   for (std::size_t v = 0; v < graph.size(); ++v) {
     if (graph[v].phase == Phase::kUpdate) continue;
-    const int part = stages.of_operator[v], stage = stages.stage_of(part);
-    for (const std::vector<int>* used : {&graph[v].reads_variables, &graph[v].produces_gradients})
-      for (const int variable : *used) {
-        const auto of = static_cast<std::size_t>(variable);
-        (void)insert(stages.parts_of_variable[of], part);
-        const Variable& held = workload.variables[of];
-        if (!insert(stages.of_variable[of], stage)) continue;
-        stages.parameters[static_cast<std::size_t>(stage)].add(held);
-        if (!held.is_trainable) continue;
-        stages.variables[static_cast<std::size_t>(stage)] += held.bytes;
-        stages.updated[static_cast<std::size_t>(stage)] += as_double(held.bytes) * update_weight(scenario, held);
-      }
+    for (int part = stages.of_operator[v]; part < stages.parts(); part += pipeline.parts())
+      for (const std::vector<int>* used : {&graph[v].reads_variables, &graph[v].produces_gradients})
+        for (const int variable : *used) hold(static_cast<std::size_t>(variable), part);
   }
   const double all = updated_bytes(scenario, workload.variables);
   for (double& updated : stages.updated) updated /= all;
@@ -424,10 +431,9 @@ ComputePlan plan_stage(const ComputePlan& whole, const PipelineStages& stages, i
   ComputePlan plan{.kernels = {},
                    .step_overhead = whole.step_overhead,
                    .host_copies = whole.host_copies,
-                   .input = stage == 0 ? whole.input : Bytes{}};
+                   .input = stages.has_samples(stage) ? whole.input / stages.copies : Bytes{}};
   for (const PlannedKernel& kernel : whole.kernels) {
-    const int part = stages.of_operator[static_cast<std::size_t>(kernel.vertex)];
-    if (part < 0 || stages.stage_of(part) != stage) continue;
+    if (stages.part_on(stage, static_cast<std::size_t>(kernel.vertex)) < 0) continue;
     plan.kernels.push_back(kernel);
     plan.gpu_time += kernel.time.total;
     plan.memory_time += kernel.time.memory;

@@ -21,9 +21,9 @@ struct ModelLayers {
 /// its variables that reads another one, or is a loss.
 ModelLayers list_layers(const Workload& workload);
 
-/// Without chunks a stage has one part of the model, with them those of Pipeline::part_of().
+/// Without chunks a stage has one part of the model, with them those of Pipeline::part_of(). "Parts" are those of all copies.
 struct PipelineStages {
-  std::vector<int> of_operator;                     // [operators] part; -1: of the update
+  std::vector<int> of_operator;                     // [operators] part of the first copy; -1: of the update
   std::vector<std::vector<int>> of_variable;        // [variables] in order: each stage that uses it holds it
   std::vector<std::vector<int>> parts_of_variable;  // [variables] in order: that use it
   std::vector<Bytes> variables;                     // [stages] trainable ones
@@ -31,6 +31,7 @@ struct PipelineStages {
   std::vector<double> updated;                      // [stages] of the whole model's update
   /// [parts - 1] of a micro-batch to the next part, by each worker, and as many of gradients back.
   std::vector<Bytes> passed;
+  int copies = 1;               // of the model, Pipeline::copies()
   bool gathers_passed = false;  // those that receive it gather it from their parts, Pipeline::scatters
   std::vector<int> of_part;     // [parts] the stage that has it
   std::vector<Bytes> kept;  // [parts] of a micro-batch for its backward pass, by what first keeps it; without logits
@@ -38,6 +39,14 @@ struct PipelineStages {
   int stages() const { return static_cast<int>(variables.size()); }
   int parts() const { return static_cast<int>(kept.size()); }
   int stage_of(int part) const { return of_part[static_cast<std::size_t>(part)]; }
+  /// With which the operator runs on that stage; -1: with none.
+  int part_on(int stage, std::size_t of) const {
+    for (int part = of_operator[of]; part >= 0 && part < parts(); part += parts() / copies)
+      if (stage_of(part) == stage) return part;
+    return -1;
+  }
+  /// Whether it has the samples: those of a step, divided among the copies.
+  bool has_samples(int stage) const { return stage == 0 || (copies > 1 && stage + 1 == stages()); }
 };
 
 /// A model that cannot be cut as the pipeline says.

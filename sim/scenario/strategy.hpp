@@ -60,7 +60,15 @@ struct ServerRules {
 enum class Sharding { kNone, kOptimizer, kGradients, kParameters };
 
 /// In which order a stage of a pipeline takes the micro-batches of a step: pipeline_schedule.hpp.
-enum class PipelineSchedule { kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kZeroBubbleV, kDualPipeV };
+enum class PipelineSchedule {
+  kGpipe,
+  kOneForwardOneBackward,
+  kInterleaved,
+  kZeroBubble,
+  kZeroBubbleV,
+  kDualPipeV,
+  kDualPipe
+};
 
 /// Whether kernels of a stage go on while its messages are on their way, or not before those have arrived.
 enum class PipelineMessages { kOverlapped, kBlocking };
@@ -87,7 +95,8 @@ struct LayerCut {
 
 /// Workers along Axis::kPipeline hold the model together, each of them one of `stages`. The model is cut into stages x chunks
 /// parts (pipeline_stages.hpp): part j stages + r is chunk j of stage r. A micro-batch is a batch of a worker, and a step has
-/// accumulation_steps.
+/// accumulation_steps. DualPipe has the model twice, and one half of the micro-batches takes the parts of each copy: the second one
+/// lies the other way round, and its parts are numbered behind those of the first.
 struct Pipeline {
   int stages = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
@@ -101,12 +110,17 @@ struct Pipeline {
   bool scatters = false;
   std::optional<LayerCut> layers{};  // none: cut by time
 
-  int parts() const { return stages * chunks; }
-  /// Whether the second half of the model goes back over the stages, from the last one to the first.
+  int parts() const { return stages * chunks; }  // of the model
+  int copies() const { return schedule == PipelineSchedule::kDualPipe ? 2 : 1; }
+  int parts_of_copies() const { return parts() * copies(); }
+  int parts_of_stage() const { return chunks * copies(); }
+  /// Whether the second half of the parts goes back over the stages, from the last one to the first.
   bool is_folded() const {
-    return schedule == PipelineSchedule::kZeroBubbleV || schedule == PipelineSchedule::kDualPipeV;
+    return schedule == PipelineSchedule::kZeroBubbleV || schedule == PipelineSchedule::kDualPipeV || copies() > 1;
   }
-  /// Chunk j of stage r of p is part j p + r of the model, or (j + 1) p - 1 - r where the model is folded and j is odd.
+  /// Whether what that part gives is read by the next one.
+  bool is_read_after(int part) const { return part >= 0 && (part + 1) % parts() != 0; }
+  /// Chunk j of stage r of p is part j p + r, or (j + 1) p - 1 - r where parts are folded and j is odd.
   int part_of(int stage, int chunk) const {
     return chunk * stages + (is_folded() && chunk % 2 == 1 ? stages - 1 - stage : stage);
   }

@@ -115,11 +115,12 @@ constexpr auto kWords = std::to_array<UnmodelledWord>({
      {"dualpipe_v dual_pipe_v", "DualPipe with one copy of the model, folded",
       R"("schedule": "dualpipev" in the pipeline says it)", true}},
     {"schedule",
-     {"zb zb2p zb_h2 zero_bubble dualpipe chimera",
-      "a pipeline that goes on before its update is validated, or runs in both directions",
-      "of those that split the backward pass \"zb1p\" (ZB-H1), \"zbv\" (ZB-V) and \"dualpipev\" (DualPipe with one "
-      "copy of "
-      "the model, folded) are simulated"}},
+     {"dual_pipe", "DualPipe with two copies of the model", R"("schedule": "dualpipe" in the pipeline says it)", true}},
+    {"schedule",
+     {"zb zb2p zb_h2 zero_bubble chimera",
+      "a pipeline that goes on before its update is validated, or runs whole backward passes in both directions",
+      "of those that split the backward pass \"zb1p\" (ZB-H1), \"zbv\" (ZB-V), \"dualpipev\" and \"dualpipe\" are "
+      "simulated"}},
     {"schedule",
      {"pipedream pipedream_2bw async asynchronous", "an asynchronous pipeline, with several versions of the weights,",
       "a step ends with one update of all stages"}},

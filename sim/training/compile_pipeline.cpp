@@ -56,6 +56,12 @@ bool is_ring(const Pipeline& pipeline) { return pipeline.chunks > 1 && !pipeline
 bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || is_ring(pipeline); }
 bool has_stage_after(const Pipeline& pipeline, int stage) { return stage + 1 < pipeline.stages || is_ring(pipeline); }
 
+/// Micro-batches that a part takes in a step.
+int microbatches_of_copy(const Scenario& scenario) {
+  const Strategy& strategy = scenario.training.strategy;
+  return strategy.exchange.accumulation_steps / strategy.kind->pipeline()->copies();
+}
+
 class PipelineCompiler {
  public:
   PipelineCompiler(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
@@ -66,18 +72,18 @@ class PipelineCompiler {
         stages_{stages},
         exchange_{exchange},
         stage_{stage},
-        microbatches_{strategy_.exchange.accumulation_steps},
+        microbatches_{microbatches_of_copy(scenario)},
         gpus_{scenario.first_workers().gpus_per_worker},
         split_{scenario.model.split.degree},
-        forward_(static_cast<std::size_t>(pipeline_.chunks)),
-        backward_(static_cast<std::size_t>(pipeline_.chunks)),
-        weights_(static_cast<std::size_t>(pipeline_.chunks)) {
+        forward_(static_cast<std::size_t>(pipeline_.parts_of_stage())),
+        backward_(forward_.size()),
+        weights_(forward_.size()) {
     const OperatorGraph& graph = scenario.workload.graph;
     const std::vector<bool> are_split =
         splits_backward(pipeline_) ? are_of_weights(graph) : std::vector<bool>(graph.size());
     for (const PlannedKernel& kernel : plan.kernels) {
       const auto vertex = static_cast<std::size_t>(kernel.vertex);
-      const auto chunk = static_cast<std::size_t>(pipeline_.chunk_of(stages.of_operator[vertex]));
+      const auto chunk = static_cast<std::size_t>(pipeline_.chunk_of(stages.part_on(stage, vertex)));
       const bool is_forward = graph[vertex].is_of_forward_pass();
       (is_forward ? forward_ : are_split[vertex] ? weights_ : backward_)[chunk].kernels.kernels.push_back(kernel);
       if (!is_forward) of_backward_.push_back(kernel);
@@ -98,7 +104,7 @@ class PipelineCompiler {
     for (std::vector<Pass>* passes : {&forward_, &backward_, &weights_})
       for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
-    const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, microbatches_, stage_);
+    const std::vector<PipelineSlot> slots = pipeline_slots(pipeline_, strategy_.exchange.accumulation_steps, stage_);
     for (auto slot = slots.begin(); slot != slots.end();) {
       const auto end =
           std::find_if_not(slot + 1, slots.end(), [](const PipelineSlot& after) { return after.is_merged; });
@@ -149,7 +155,8 @@ class PipelineCompiler {
 
   void begin() {
     last_ = builder_.add(Delay{.time = plan_.step_overhead});
-    if (stage_ == 0) last_ = after(last_, builder_.add(Copy{.label = Copy::kSamples, .bytes = plan_.input}));
+    if (stages_.has_samples(stage_))
+      last_ = after(last_, builder_.add(Copy{.label = Copy::kSamples, .bytes = plan_.input}));
     begin_ = last_ = after(last_, builder_.add(BeginKernels{}));
   }
 
@@ -161,7 +168,7 @@ class PipelineCompiler {
   int part_of(const PipelineSlot& slot) const { return pipeline_.part_of(stage_, slot.chunk); }
   /// Whether what part `cut` gives passes to another stage.
   bool is_sent(int cut) const {
-    return cut >= 0 && cut + 1 < pipeline_.parts() && stages_.stage_of(cut) != stages_.stage_of(cut + 1);
+    return pipeline_.is_read_after(cut) && stages_.stage_of(cut) != stages_.stage_of(cut + 1);
   }
   /// Of the team: one for each message of a step.
   int counter_of(int cut, bool is_gradient, int microbatch) const {
@@ -331,7 +338,8 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   std::vector<int> count(static_cast<std::size_t>(stages.stages()));
   const OperatorGraph& graph = scenario.workload.graph;
   for (std::size_t v = 0; v < graph.size(); ++v)
-    if (graph[v].exchange) ++count[static_cast<std::size_t>(stages.stage_of(stages.of_operator[v]))];
+    for (int stage = 0; graph[v].exchange && stage < stages.stages(); ++stage)
+      count[static_cast<std::size_t>(stage)] += stages.part_on(stage, v) < 0 ? 0 : 1;
   exchange.exchanges = *std::ranges::max_element(count);
   for (int stage = 0; stage < stages.stages(); ++stage) {
     std::vector<bool> held;
@@ -341,7 +349,7 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   }
   if (exchange.exchanges == 0) return;
   exchange.first_exchange = static_cast<int>(exchange.labels.size());
-  for (int m = 0; m < scenario.training.strategy.exchange.accumulation_steps; ++m)
+  for (int m = 0; m < microbatches_of_copy(scenario); ++m)
     for (int i = 0; i < exchange.exchanges; ++i)
       exchange.labels.push_back("exchange " + std::to_string(i + 1) + " of split layers, micro-batch " +
                                 std::to_string(m + 1));
@@ -350,7 +358,7 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   exchange.first_gathered = static_cast<int>(exchange.labels.size());
   for (int chunk = 0; chunk < stages.parts() / stages.stages(); ++chunk)
     for (const char* what : {"activations", "gradients"})
-      for (int m = 0; m < scenario.training.strategy.exchange.accumulation_steps; ++m)
+      for (int m = 0; m < microbatches_of_copy(scenario); ++m)
         exchange.labels.push_back(std::string{what} + " that have come, of micro-batch " + std::to_string(m + 1) +
                                   (chunk > 0 ? " and chunk " + std::to_string(chunk + 1) : ""));
 }
@@ -362,7 +370,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   const Strategy& strategy = scenario.training.strategy;
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
-  const int passes = strategy.exchange.accumulation_steps;
+  const int passes = microbatches_of_copy(scenario);
   std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * stages.kept.size());
   for (std::size_t s = 0; s < count; ++s) {
     exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
@@ -371,9 +379,10 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   if (operations > kMostOfPipeline)
     throw RunError{"/training/strategy/pipeline/microbatches",
                    "a step of more than 20000000 kernels, messages and collectives of a pipeline"};
-  const char* const part = stages.parts() > stages.stages() ? " after part " : " after stage ";
+  const std::size_t of_copy = stages.kept.size() / static_cast<std::size_t>(stages.copies);
+  const char* const part = of_copy > count ? " after part " : " after stage ";
   for (std::size_t p = 0; p < stages.passed.size(); ++p) {
-    const std::string after = part + std::to_string(p + 1);
+    const std::string after = part + std::to_string(p % of_copy + 1) + (p < of_copy ? "" : " of the second copy");
     exchange.labels.push_back("activations" + after);
     exchange.labels.push_back("gradients" + after);
   }

@@ -37,11 +37,10 @@ inline double makespan(const Pipeline& pipeline, int microbatches, double forwar
         bool may_run = true;
         for (std::size_t i = next[s]; i < end; ++i) {
           const PipelineSlot& slot = lists[s][i];
-          const int from = pipeline.part_of(stage, slot.chunk) + (slot.phase == PassPhase::kForward ? -1 : 1);
-          takes += slot.phase == PassPhase::kForward    ? forward
-                   : slot.phase == PassPhase::kBackward ? backward
-                                                        : weights;
-          if (slot.phase == PassPhase::kWeights || from < 0 || from >= pipeline.parts()) continue;
+          const bool is_forward = slot.phase == PassPhase::kForward;
+          const int part = pipeline.part_of(stage, slot.chunk), from = part + (is_forward ? -1 : 1);
+          takes += is_forward ? forward : slot.phase == PassPhase::kBackward ? backward : weights;
+          if (slot.phase == PassPhase::kWeights || !pipeline.is_read_after(std::min(part, from))) continue;
           const auto before = done.find({slot.phase, from, slot.microbatch});
           may_run = may_run && before != done.end();
           if (may_run) begin = std::max(begin, before->second);

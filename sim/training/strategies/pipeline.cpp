@@ -84,8 +84,8 @@ std::vector<Refusal> refusals_of_pipelines() {
          return is_stated_as(s, "schedule", "interleaved") ? RefusedPlace{} : place_in_pipeline(s, {"merged_passes"});
        },
        "\"schedule\": \"interleaved\" beside it",
-       "\"dualpipev\" merges passes anyway, and with other schedules a backward pass waits for the forward pass before "
-       "it"},
+       "\"dualpipe\" and \"dualpipev\" merge passes anyway, and with other schedules a backward pass waits for the "
+       "forward pass before it"},
       {"an interleaved pipeline without chunks",
        [](const Refusal::Subject& s) {
          return is_stated_as(s, "schedule", "interleaved") && stated_in_pipeline(s, "chunks") == nullptr
@@ -106,7 +106,7 @@ std::vector<Refusal> refusals_of_pipelines() {
                                       collective_rules_of(s).sharding >= Sharding::kGradients,
                                   "sharding");
        },
-       "\"none\" or \"optimizer\" with \"zb1p\", \"zbv\" and \"dualpipev\"",
+       "\"none\" or \"optimizer\" with \"zb1p\", \"zbv\", \"dualpipe\" and \"dualpipev\"",
        "gradients of weights are put off behind the passes in which parameters are gathered and gradients scattered"},
       {"layers of a pipeline that is cut by time",
        [](const Refusal::Subject& s) {
@@ -128,7 +128,7 @@ std::string schema_of_pipelines() {
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
         "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "or global_batch in the strategy" },
-        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipev"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble); zbv: with two chunks on each stage, of which the second ones go back from the last stage to the first (ZB-V); dualpipev: the same as DeepSeek's DualPipe takes them, whose forward passes run in turns with backward ones, each while the other exchanges" },
+        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipev", "dualpipe"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble); zbv: with two chunks on each stage, of which the second ones go back from the last stage to the first (ZB-V); dualpipev: the same as DeepSeek's DualPipe takes them, whose forward passes run in turns with backward ones, each while the other exchanges; dualpipe: DeepSeek's DualPipe, with the model twice: stage r also has that of stage stages - 1 - r, half of the micro-batches go each way, and stages with the same variables add up their gradients" },
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b; zbv, dualpipev: 2, part 2 stages - 1 - r is the other one of stage r" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "merged_passes": { "type": "boolean", "default": false, "description": "interleaved: a forward and a backward pass of different micro-batches run in turns, each while what the other exchanges between workers that hold layers together is on its way, such as tokens of experts; one more forward pass goes before the first backward one (overlap_moe_expert_parallel_comm of Megatron-LM)" },
@@ -150,7 +150,8 @@ namespace {
 /// can_have_microbatches().
 void check_microbatches(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline,
                         int microbatches) {
-  const bool is_dual = pipeline.schedule == PipelineSchedule::kDualPipeV;
+  const bool is_dual =
+      pipeline.schedule == PipelineSchedule::kDualPipeV || pipeline.schedule == PipelineSchedule::kDualPipe;
   if (!is_dual && pipeline.schedule != PipelineSchedule::kInterleaved) return;
   const int least = (is_dual ? 2 : 1) * pipeline.stages, group = pipeline.group();
   const std::string of_stages =
@@ -163,8 +164,10 @@ void check_microbatches(const JsonReader& json, const JsonReader& strategy, cons
                     "samples of " + what + ", such as " + std::to_string(each * nearest) + " samples of " +
                         std::to_string(nearest) + " micro-batches");
   };
-  expect(microbatches >= least, "at least " + of_stages + (is_dual ? " and \"dualpipev\"" : " and \"interleaved\""),
-         least);
+  const std::string schedule = pipeline.copies() > 1 ? "dualpipe" : is_dual ? "dualpipev" : "interleaved";
+  expect(microbatches >= least, "at least " + of_stages + " and " + in_quotes(schedule), least);
+  expect(microbatches % pipeline.copies() == 0, "an even number with \"dualpipe\", half of them from each end",
+         microbatches + 1);
   if (pipeline.microbatch_group > 0)
     json.expect(group >= least && group <= microbatches, "microbatch_group",
                 "at least " + of_stages + ", and at most the " + std::to_string(microbatches) + " micro-batches");
@@ -209,14 +212,17 @@ std::optional<LayerCut> read_layers(const JsonReader& json, const Pipeline& pipe
 /// Stages that are no divisor of the workers' places are refused with the nearest that are, that the model can be cut into.
 void check_stages(const JsonReader& json, const Pipeline& pipeline, const Scenario& scenario) {
   const int split = workers_of_layer(scenario.model), places = scenario.count(Role::kWorker) / split;
-  if (pipeline.stages >= 1 && places % pipeline.stages == 0) return;
+  const auto divides = [&](int stages) {
+    return places % stages == 0 && (stages == 1 || stages % pipeline.copies() == 0);
+  };
+  if (pipeline.stages >= 1 && divides(pipeline.stages)) return;
   int layers = 0;  // 0: of any number of stages
   if (json.has("cut") && json.required<std::string>("cut") == "layers" && !json.has("layers_per_stage"))
     layers = layers_to_cut(scenario.workload, {.counts_embedding = json.optional<bool>("counts_embedding", false),
                                                .counts_loss = json.optional<bool>("counts_loss", false)});
   const auto nearest = [&](int chunks) {
     const auto is_valid = [&](int stages) {
-      if (places % stages != 0) return false;
+      if (!divides(stages)) return false;
       return stages == 1 ? chunks == 1 || pipeline.is_folded() : layers % (stages * chunks) == 0;
     };
     const int stages = nearest_by_ratio(std::max(1, pipeline.stages), 1, places, is_valid);
@@ -226,7 +232,8 @@ void check_stages(const JsonReader& json, const Pipeline& pipeline, const Scenar
   while (nearest(chunks) == 0) --chunks;  // of one chunk there is always one stage
   json.fail(
       "stages",
-      "expected a divisor of the " + std::to_string(places) +
+      (pipeline.copies() > 1 ? "expected an even divisor of the " : "expected a divisor of the ") +
+          std::to_string(places) +
           (split == 1 ? " workers, of which each is a stage"
                       : " groups of " + std::to_string(split) + " workers, of which each is a stage") +
           ", such as " + std::to_string(nearest(chunks)) +
@@ -246,11 +253,13 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
                                                      {"interleaved", PipelineSchedule::kInterleaved},
                                                      {"zb1p", PipelineSchedule::kZeroBubble},
                                                      {"zbv", PipelineSchedule::kZeroBubbleV},
-                                                     {"dualpipev", PipelineSchedule::kDualPipeV}});
+                                                     {"dualpipev", PipelineSchedule::kDualPipeV},
+                                                     {"dualpipe", PipelineSchedule::kDualPipe}});
   else
     effective["schedule"] = "1f1b";
-  pipeline.chunks = json.optional<int>("chunks", pipeline.is_folded() ? 2 : 1);
-  if (pipeline.is_folded()) json.expect(pipeline.chunks == 2, "chunks", "2 of a folded pipeline");
+  const bool has_two_parts = pipeline.is_folded() && pipeline.copies() == 1;
+  pipeline.chunks = json.optional<int>("chunks", has_two_parts ? 2 : 1);
+  if (has_two_parts) json.expect(pipeline.chunks == 2, "chunks", "2 of a folded pipeline");
   json.expect(pipeline.chunks >= 1 && pipeline.chunks <= kMostLayers, "chunks", "1 to 1000 chunks of each stage");
   pipeline.microbatch_group = json.optional<int>("microbatch_group", 0);
   if (json.has("microbatch_group"))
@@ -292,6 +301,7 @@ std::string title_of(const Pipeline& pipeline) {
   if (pipeline.schedule == PipelineSchedule::kZeroBubble) schedule = "ZB1P";
   if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) schedule = "ZB-V";
   if (pipeline.schedule == PipelineSchedule::kDualPipeV) schedule = "DualPipeV";
+  if (pipeline.schedule == PipelineSchedule::kDualPipe) schedule = "DualPipe";
   if (pipeline.schedule == PipelineSchedule::kInterleaved)
     schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks" +
                (pipeline.merges_passes ? ", merged passes" : "");

@@ -36,11 +36,12 @@ Pipeline merged(Pipeline pipeline) {
 Pipeline zero_bubble(int stages) { return {.stages = stages, .schedule = PipelineSchedule::kZeroBubble}; }
 
 Pipeline folded(PipelineSchedule schedule, int stages) { return {.stages = stages, .schedule = schedule, .chunks = 2}; }
+Pipeline two_copies(int stages) { return {.stages = stages, .schedule = PipelineSchedule::kDualPipe}; }
 
 int most_kept(const Pipeline& pipeline, int microbatches, int stage) {
   const std::vector<int> kept =
       test::kept_at_peak(pipeline_slots(pipeline, microbatches, stage),
-                         std::vector<Bytes>(static_cast<std::size_t>(pipeline.chunks), Bytes{1}));
+                         std::vector<Bytes>(static_cast<std::size_t>(pipeline.parts_of_stage()), Bytes{1}));
   return std::accumulate(kept.begin(), kept.end(), 0);
 }
 
@@ -59,8 +60,8 @@ void check_passes(const Pipeline& pipeline, int microbatches) {
   for (int stage = 0; stage < pipeline.stages; ++stage) {
     std::set<std::tuple<PassPhase, int, int>> done;
     for (const PipelineSlot& slot : pipeline_slots(pipeline, microbatches, stage)) {
-      CHECK((slot.chunk >= 0 && slot.chunk < pipeline.chunks));
-      CHECK((slot.microbatch >= 0 && slot.microbatch < microbatches));
+      CHECK((slot.chunk >= 0 && slot.chunk < pipeline.parts_of_stage()));
+      CHECK((slot.microbatch >= 0 && slot.microbatch < microbatches / pipeline.copies()));
       CHECK(done.emplace(slot.phase, slot.chunk, slot.microbatch).second);
       if (slot.phase == kBackward) CHECK(done.contains({kForward, slot.chunk, slot.microbatch}));
       if (slot.phase == kWeights) CHECK(done.contains({kBackward, slot.chunk, slot.microbatch}));
@@ -80,8 +81,9 @@ bool comes_to_an_end(const Pipeline& pipeline, int microbatches, bool blocks) {
   const auto has_come = [&](const PipelineSlot& slot, int stage) {
     if (slot.phase == kWeights) return true;
     const int part = pipeline.part_of(stage, slot.chunk);
-    const int from = slot.phase == kForward ? part - 1 : part + 1;
-    return from < 0 || from == pipeline.parts() || done.contains({slot.phase, from, slot.microbatch});
+    const bool is_forward = slot.phase == kForward;
+    return !pipeline.is_read_after(is_forward ? part - 1 : part) ||
+           done.contains({slot.phase, is_forward ? part - 1 : part + 1, slot.microbatch});
   };
   for (bool has_moved = true; std::exchange(has_moved, false);)
     for (int stage = 0; stage < pipeline.stages; ++stage) {
@@ -161,6 +163,21 @@ TEST_CASE(
   CHECK(makespan(folded(PipelineSchedule::kZeroBubbleV, 4), 1, 1, 1, 1) == doctest::Approx(18));
 }
 
+TEST_CASE(
+    "with two copies the step of DualPipe takes (p / 2 - 1) (F&B + B - 3 W) more than its passes, and keeps p + 1 "
+    "chunks") {
+  for (const int p : {2, 4, 6, 8})
+    for (const int m : {2 * p, 2 * p + 2, 5 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(makespan(two_copies(p), m, 1, 1, 1) == doctest::Approx(3.0 * m + (p / 2 - 1) * (3 + 2 - 3)).epsilon(1e-12));
+      CHECK(makespan(two_copies(p), m, 2, 3, 1) <= 6.0 * m + (p / 2 - 1) * (6 + 4 - 3));
+      for (int r = 0; r < p; ++r) CHECK(most_kept_with_weights(two_copies(p), m, r) == p + 1);
+    }
+  CHECK_FALSE(can_have_microbatches(two_copies(2), 5));
+  CHECK_FALSE(can_have_microbatches(two_copies(4), 6));
+}
+
 TEST_CASE("interleaved micro-batches go in groups through chunks, backward from the last one") {
   // Two stages, groups of 3 and 2 micro-batches: the table of Megatron-LM for "PP2 N3M5 VP2".
   const std::vector<int> microbatches{0, 1, 2, 0, 1, 2, 3, 4, 3, 4}, chunks{0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
@@ -182,7 +199,7 @@ TEST_CASE("the passes of a list, one after the other") {
               : slot.is_joined ? ""
                                : " ") +
              std::string(1, "FBW"[static_cast<std::size_t>(slot.phase)]) + std::to_string(slot.microbatch) +
-             (pipeline.chunks > 1 ? std::string(1, "ab"[slot.chunk]) : "");
+             (pipeline.parts_of_stage() > 1 ? std::string(1, "ab"[slot.chunk]) : "");
     return all;
   };
   CHECK(text({.stages = 3, .schedule = PipelineSchedule::kGpipe}, 2, 0) == " F0 F1 B0 B1");
@@ -194,6 +211,10 @@ TEST_CASE("the passes of a list, one after the other") {
         " F0a F1a F2a F0b B0b W0b F1b B1b W1b F3a B0a W0a F2b B2b W2b B1a W1a F3b B3b W3b B2a W2a B3a W3a");
   CHECK(text(folded(PipelineSchedule::kDualPipeV, 2), 4, 1) ==
         " F0a F0b F1a F1b F2a B0b+W0b F2b+B0a+W0a F3a+B1b+W1b F3b+B1a+W1a B2b+W2b B2a+W2a B3b B3a W3b W3a");
+  // The list of one stage of two parts, from both ends.
+  CHECK(text(two_copies(2), 4, 0) == text(folded(PipelineSchedule::kDualPipeV, 1), 2, 0));
+  CHECK(text(two_copies(2), 4, 0) == " F0a F0b F1a B0b+W0b F1b+B0a+W0a B1b+W1b B1a W1a");
+  CHECK(text(two_copies(2), 4, 1) == " F0b F0a F1b B0a+W0a F1a+B0b+W0b B1a+W1a B1b W1b");
   CHECK(text(interleaved(2, 2), 4, 1) == " F0a F1a F0bB0b F1bB1b F2aB0a F3aB1a F2bB2b F3bB3b B2a B3a");
   CHECK(text(merged(interleaved(2, 2)), 4, 1) == " F0a F1a F0b F1b+B0b F2a+B1b F3a+B0a F2b+B1a F3b+B2b B3b B2a B3a");
   CHECK(text(interleaved(2, 2), 4, 0) == " F0a F1a F0b F1b F2aB0b F3aB1b F2bB0a F3bB1a B2b B3b B2a B3a");
@@ -215,7 +236,7 @@ TEST_CASE("in random schedules each pass runs once and all stages come to an end
     for (const Pipeline& pipeline :
          {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p}, interleaved(p, v, group),
           merged(interleaved(p, v, group)), zero_bubble(p), folded(PipelineSchedule::kZeroBubbleV, p),
-          folded(PipelineSchedule::kDualPipeV, p)}) {
+          folded(PipelineSchedule::kDualPipeV, p), two_copies(p - p % 2)}) {
       if (!can_have_microbatches(pipeline, m)) continue;
       check_passes(pipeline, m);
       CHECK(comes_to_an_end(pipeline, m, false));

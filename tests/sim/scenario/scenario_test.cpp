@@ -95,7 +95,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   for (const auto& [word, said] : {std::pair{"zb_h1", "has another name here: \"schedule\": \"zb1p\""},
                                    {"zb_v", "has another name here: \"schedule\": \"zbv\""},
                                    {"dualpipe_v", "has another name here: \"schedule\": \"dualpipev\""},
-                                   {"dualpipe", "is not modelled: of those that split"}}) {
+                                   {"dual_pipe", "has another name here: \"schedule\": \"dualpipe\""},
+                                   {"zb2p", "is not modelled: of those that split"}}) {
     const Json strategy{{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", word}}}};
     CHECK(refusal({{"/training/strategy", strategy.dump()}}).find(said) != std::string::npos);
   }

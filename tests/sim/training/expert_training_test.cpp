@@ -149,8 +149,9 @@ TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, s
       const Json schedules[] = {Json::object(),
                                 {{"schedule", "interleaved"}, {"chunks", 2}, {"merged_passes", true}},
                                 {{"schedule", "zbv"}},
-                                {{"schedule", "dualpipev"}}};
-      strategy["pipeline"].update(schedules[others.below(can_split ? 4 : 2)]);
+                                {{"schedule", "dualpipev"}},
+                                {{"schedule", "dualpipe"}}};
+      strategy["pipeline"].update(schedules[others.below(can_split ? 5 : 2)]);
       if (strategy["pipeline"].contains("schedule")) strategy["pipeline"]["microbatches"] = 4;
     }
     Json scenario = with_experts(machines, gpus, strategy, 4);

@@ -237,6 +237,38 @@ TEST_CASE("folded: a step takes what the lists of its stages do, and sends over 
       }
 }
 
+TEST_CASE("two copies: a step takes what the lists of its stages do, and both copies are added up") {
+  for (const int p : {2, 4, 6})
+    for (const int m : {2 * p, 2 * p + 4, 6 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      const Json once = slow(equal_stages(p, m, "1f1b"));
+      Json twice = once;
+      twice["training"]["strategy"]["pipeline"]["schedule"] = "dualpipe";
+      const Pipeline pipeline{.stages = p, .schedule = PipelineSchedule::kDualPipe};
+      CHECK(seconds(twice) == doctest::Approx(test::makespan(pipeline, m, 1, 2, 0)).epsilon(1e-9));
+      CHECK(test::simulated(twice)["samples_done"] == test::simulated(once)["samples_done"]);
+      // As many messages of a micro-batch; the gradients of each part go both ways between the two stages that have it.
+      const double of_gradients = p * 4.0 * 2;
+      CHECK(sent(twice) == exactly(sent(once) + of_gradients));
+    }
+  Json gpt = pipelined(4, {{"4B"}}, 4, 8, "dualpipe", "4B");
+  gpt["workload"]["model"] = "gpt2";
+  gpt["training"]["strategy"]["pipeline"]["cut"] = "layers";
+  const Scenario scenario = test::resolved(gpt);
+  const PipelineStages stages = cut_into_stages(scenario);
+  CHECK(stages.of_part == std::vector{0, 1, 2, 3, 3, 2, 1, 0});
+  for (std::size_t v = 0; v < scenario.workload.variables.size(); ++v) {
+    CHECK(stages.of_variable[v].size() == 2);
+    CHECK(stages.of_variable[v].front() + stages.of_variable[v].back() == 3);
+  }
+  Bytes held{}, all{};
+  for (const Bytes its : stages.variables) held += its;
+  for (const Variable& variable : scenario.workload.variables) all += variable.bytes;
+  CHECK(held == all * 2);
+  CHECK(seconds(gpt) > 0);
+}
+
 TEST_CASE("folded: the first stage has the embedding and the scores, which nobody else adds up") {
   Json gpt = pipelined(2, {{"4B"}}, 2, 4, "zbv", "4B");
   gpt["workload"]["model"] = "gpt2";
@@ -907,6 +939,10 @@ TEST_CASE("a pipeline that cannot be cut is refused") {
   CHECK(with({{"schedule", "zbv"}, {"chunks", 3}}) == "chunks: expected 2 of a folded pipeline; found 3");
   CHECK(with({{"schedule", "dualpipev"}, {"microbatches", 3}}) ==
         "microbatches: expected at least 4 with half as many stages and \"dualpipev\", such as 4; found 3");
+  CHECK(with({{"schedule", "dualpipe"}, {"microbatches", 5}}) ==
+        "microbatches: expected an even number with \"dualpipe\", half of them from each end, such as 6; found 5");
+  CHECK(with({{"schedule", "dualpipe"}, {"stages", 3}}, 3) ==
+        "stages: expected an even divisor of the 3 workers, of which each is a stage, such as 1; found 3");
   CHECK(with({{"schedule", "zbv"}}, 4).starts_with("stages: expected at most 2 for model"));
   CHECK(with(interleaved({{"chunks", 3}})).starts_with("chunks: expected at most 2 in each of 2 stages for model"));
   CHECK(with(interleaved({{"microbatches", 1}})) ==

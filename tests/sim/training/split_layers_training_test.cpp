@@ -278,6 +278,13 @@ TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
         CHECK(bytes_sent(folded) < bytes_sent(interleaved));
         CHECK(of_folded.by_default < test::times_of(interleaved).by_default);
       }
+      const Json both_ways = [&] {
+        Json twice = json("dualpipe");
+        twice["training"]["strategy"]["pipeline"]["microbatches"] = 8;
+        return twice;
+      }();
+      const test::Times of_both = test::times_of(both_ways);
+      CHECK(of_both.by_default == doctest::Approx(of_both.exact).epsilon(1e-6));
     }
   CHECK(test::problem_of(small_training(2, 2,
                                         {{"sharding", "parameters"},
