@@ -4,6 +4,7 @@
 #include <map>
 
 #include "sim/scenario/gpu_power.hpp"
+#include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
@@ -150,7 +151,7 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.received += total.received;
   }
   const std::size_t machines = cluster_.site.machines.size();
-  const int passes = training_.strategy.exchange.accumulation_steps;
+  const int passes = passes_of_part(cluster_.site.scenario);
   record.gpu_time_per_step.resize(machines);
   record.memory_time_per_step.resize(machines);
   record.update_per_step.resize(machines);

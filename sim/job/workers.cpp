@@ -29,7 +29,7 @@ Workers::Workers(const Membership& membership, StepCompiler& compiler)
   for (const std::vector<Endpoint>& gpus : site_.workers) {
     const auto index = static_cast<int>(workers_.size());
     Worker& worker = workers_.emplace_back(index, gpus, compiler.own_plan(index), scenario.seed);
-    worker.passes = scenario.training.strategy.exchange.accumulation_steps;
+    worker.passes = passes_of_part(scenario);
   }
 }
 

@@ -148,6 +148,15 @@ std::int64_t samples_per_step(const Scenario& scenario, const Group& group) {
   return std::int64_t{group.batch} * scenario.training.strategy.exchange.accumulation_steps;
 }
 
+int passes_of_part(const Scenario& scenario, int microbatches) {
+  const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
+  return pipeline == nullptr ? microbatches : microbatches / pipeline->copies();
+}
+
+int passes_of_part(const Scenario& scenario) {
+  return passes_of_part(scenario, scenario.training.strategy.exchange.accumulation_steps);
+}
+
 double samples_per_update(const Scenario& scenario, const WorkerCounts& workers) {
   const std::int64_t number = number_of(workers);
   if (number == 0) return 0;

@@ -98,6 +98,11 @@ bool may_leave_full_cluster(const Scenario& scenario);
 /// The fewest workers of which each has memory for its larger share, groups in proportion; 1 if one is enough.
 std::int64_t fewest_workers_for_shares(const Scenario& scenario);
 
+/// Passes through each part of the model that a worker holds, in a step of so many micro-batches: all of them, or its share where
+/// there are several copies of the model.
+int passes_of_part(const Scenario& scenario, int microbatches);
+int passes_of_part(const Scenario& scenario);
+
 inline double gib(Bytes bytes) { return as_double(bytes) / (1024.0 * 1024 * 1024); }
 /// "3.05 GiB".
 std::string gibibytes(Bytes bytes);

@@ -66,7 +66,7 @@ ClusterStep StepCompiler::own_step(const std::vector<int>& workers) {
     place[at(worker)] = static_cast<int>(step.workers.size());
     step.workers.push_back({.worker = worker,
                             .plan = &own_plan(worker),
-                            .passes = scenario().training.strategy.exchange.accumulation_steps,
+                            .passes = passes_of_part(scenario()),
                             .samples = samples_per_step(scenario(), scenario().groups[at(group_of(worker))])});
   }
   for (const WorkerGroup& all : groups_) {
@@ -96,7 +96,7 @@ void StepCompiler::share_samples(ClusterStep& step) {
   for (std::size_t i = 0; i < step.workers.size(); ++i) {
     WorkerStep& worker = step.workers[i];
     const StepShare& share = shares[at(group_of(worker.worker))];
-    worker.passes = share.passes;
+    worker.passes = passes_of_part(scenario(), share.passes);
     worker.samples = samples[i];
     worker.plan = &plan_with(worker.worker, share.batch, static_cast<std::int64_t>(step.workers.size()));
   }

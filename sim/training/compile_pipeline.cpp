@@ -56,12 +56,6 @@ bool is_ring(const Pipeline& pipeline) { return pipeline.chunks > 1 && !pipeline
 bool has_stage_before(const Pipeline& pipeline, int stage) { return stage > 0 || is_ring(pipeline); }
 bool has_stage_after(const Pipeline& pipeline, int stage) { return stage + 1 < pipeline.stages || is_ring(pipeline); }
 
-/// Micro-batches that a part takes in a step.
-int microbatches_of_copy(const Scenario& scenario) {
-  const Strategy& strategy = scenario.training.strategy;
-  return strategy.exchange.accumulation_steps / strategy.kind->pipeline()->copies();
-}
-
 class PipelineCompiler {
  public:
   PipelineCompiler(const Scenario& scenario, const ComputePlan& plan, const PipelineStages& stages,
@@ -72,7 +66,7 @@ class PipelineCompiler {
         stages_{stages},
         exchange_{exchange},
         stage_{stage},
-        microbatches_{microbatches_of_copy(scenario)},
+        microbatches_{passes_of_part(scenario)},
         gpus_{scenario.first_workers().gpus_per_worker},
         split_{scenario.model.split.degree},
         forward_(static_cast<std::size_t>(pipeline_.parts_of_stage())),
@@ -349,7 +343,7 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   }
   if (exchange.exchanges == 0) return;
   exchange.first_exchange = static_cast<int>(exchange.labels.size());
-  for (int m = 0; m < microbatches_of_copy(scenario); ++m)
+  for (int m = 0; m < passes_of_part(scenario); ++m)
     for (int i = 0; i < exchange.exchanges; ++i)
       exchange.labels.push_back("exchange " + std::to_string(i + 1) + " of split layers, micro-batch " +
                                 std::to_string(m + 1));
@@ -358,7 +352,7 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   exchange.first_gathered = static_cast<int>(exchange.labels.size());
   for (int chunk = 0; chunk < stages.parts() / stages.stages(); ++chunk)
     for (const char* what : {"activations", "gradients"})
-      for (int m = 0; m < microbatches_of_copy(scenario); ++m)
+      for (int m = 0; m < passes_of_part(scenario); ++m)
         exchange.labels.push_back(std::string{what} + " that have come, of micro-batch " + std::to_string(m + 1) +
                                   (chunk > 0 ? " and chunk " + std::to_string(chunk + 1) : ""));
 }
@@ -370,7 +364,7 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   const Strategy& strategy = scenario.training.strategy;
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
-  const int passes = microbatches_of_copy(scenario);
+  const int passes = passes_of_part(scenario);
   std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * stages.kept.size());
   for (std::size_t s = 0; s < count; ++s) {
     exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));

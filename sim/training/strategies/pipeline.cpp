@@ -325,7 +325,8 @@ void check_pipeline(const Scenario& scenario, const JsonReader& json) {
 
 std::vector<std::string> warnings_of_pipeline(const Scenario& scenario) {
   constexpr int kMany = 4;
-  const std::optional<LayerCut>& layers = scenario.training.strategy.kind->pipeline()->layers;
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  const std::optional<LayerCut>& layers = pipeline.layers;
   std::vector<std::string> warnings;
   const Accelerator& gpu = *scenario.first_workers().accelerator;
   const bool has_others = std::ranges::any_of(
@@ -335,8 +336,8 @@ std::vector<std::string> warnings_of_pipeline(const Scenario& scenario) {
                        ", the GPU of the first group, though others have other GPUs: with \"cut\": \"layers\", "
                        "\"layers_per_stage\" says how many layers each stage has");
   if (layers) return warnings;
-  const std::vector<Bytes> passed = cut_into_stages(scenario).passed;
-  if (passed.empty()) return warnings;
+  std::vector<Bytes> passed = cut_into_stages(scenario).passed;
+  passed.resize(static_cast<std::size_t>(pipeline.parts() - 1));
   const auto [least, most] = std::ranges::minmax_element(passed);
   if (*most > *least * kMany)
     warnings.push_back("the cut by time takes no account of what stages pass on, " + to_text(*least) + " to " +
@@ -347,12 +348,14 @@ std::vector<std::string> warnings_of_pipeline(const Scenario& scenario) {
 std::string passed_text(const Scenario& scenario) {
   Bytes most{};
   for (const Bytes passed : cut_into_stages(scenario).passed) most = std::max(most, passed);
-  std::array<char, 200> text{};
+  const Pipeline& pipeline = *scenario.training.strategy.kind->pipeline();
+  std::array<char, 300> text{};
   std::snprintf(text.data(), text.size(),
-                "%s pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back; in each step "
+                "%s pass on up to %.4g MB of each of %d micro-batches, and as much of gradients back%s; in each step "
                 "pipelines add up ",
-                scenario.training.strategy.kind->pipeline()->chunks > 1 ? "chunks" : "stages", as_double(most) / 1e6,
-                scenario.training.strategy.exchange.accumulation_steps);
+                pipeline.chunks > 1 ? "chunks" : "stages", as_double(most) / 1e6,
+                scenario.training.strategy.exchange.accumulation_steps,
+                pipeline.copies() > 1 ? "; each part is on two stages, which add up its gradients in the end" : "");
   return text.data();
 }
 
