@@ -7,7 +7,7 @@
 // it.
 //
 // Stages of pipelines are workers, too, each with a program of its own; they end a step together, with the last of
-// them.
+// them, unless their updates are validated afterwards.
 //
 // Reductions, all exact within the domain that reductions.cpp checks, and off in an exact run:
 //   collectives timed    one solution of the sharing instead of 2 (p - 1) rounds of flows: collective.hpp
@@ -47,6 +47,7 @@ class LockstepTraining final : public ProgramSession {
   LockstepTraining(const SessionParts& parts, TrainingProgress done)
       : ProgramSession{parts, done, 1},
         exchange_{scenario_.training.strategy.exchange},
+        overlaps_{scenario_.training.strategy.overlaps_steps()},
         grid_{rank_grid(scenario_)},
         has_stages_{grid_.degree(Axis::kPipeline) > 1},
         changes_members_{scenario_.has_changing_membership() || scenario_.has_revocations()},
@@ -309,11 +310,11 @@ class LockstepTraining final : public ProgramSession {
     executor_.begin_step(member.running, *part.program, part.groups, number);
   }
 
-  /// With forward overlap who takes part in it is looked up when the first begins it.
+  /// Where steps overlap who takes part in it is looked up when the first begins it.
   Step& step(std::int64_t number) {
     const auto known = steps_.find(number);
     if (known != steps_.end()) return known->second;
-    if (exchange_.overlap == Overlap::kForward && changes_members_ && members_now() != members_) change_members(number);
+    if (overlaps_ && changes_members_ && members_now() != members_) change_members(number);
     return steps_.try_emplace(number, Step{formation_, 0}).first->second;
   }
 
@@ -324,11 +325,12 @@ class LockstepTraining final : public ProgramSession {
     return workers_.slowdown(member.worker);
   }
 
-  /// With forward overlap the step ends with its kernels, else with the update, which all members come to together.
+  /// With forward overlap the step ends with its kernels, and where updates are validated afterwards with its own one; else with
+  /// the update to which all members come together.
   void know_end(RunningWorker& running, Seconds end) override {
     Member& member = *all_[static_cast<std::size_t>(running.index())];
     member.end = end;
-    if (exchange_.overlap == Overlap::kForward) clock_.schedule(end, [this, &member] { end_step(member); });
+    if (overlaps_) clock_.schedule(end, [this, &member] { end_step(member); });
   }
 
   /// All gradients of a step are reduced.
@@ -341,7 +343,9 @@ class LockstepTraining final : public ProgramSession {
     for (const auto& group : formation.groups) latency_shares[group.get()] = group->communicator().take_latency_share();
     for (Member* member : formation.members)
       member->latency_share = latency_shares.at(formation.parts.at(member).groups.front());
-    if (exchange_.overlap == Overlap::kForward) {
+    if (overlaps_) {
+      if (has_stages_)
+        for (const Member* member : formation.members) end_ = std::max(end_, member->end);
       for (Member* left : std::exchange(left_, {})) record_leave(*left);
       send_models();
       job_.updated(done_);
@@ -513,6 +517,7 @@ class LockstepTraining final : public ProgramSession {
   }
 
   const GradientExchange& exchange_;
+  bool overlaps_;  // its steps: Strategy::overlaps_steps()
   RankGrid grid_;
   bool has_stages_;
   bool changes_members_;

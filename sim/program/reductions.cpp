@@ -45,26 +45,25 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   const Training& training = scenario.training;
   Reductions reductions;
   reductions.fuses_kernels = !is_exact && training.step_time_variation == 0 && !keeps_activity;
-  const GradientExchange& exchange = training.strategy.exchange;
-  const bool is_forward = exchange.overlap == Overlap::kForward;
+  const bool overlaps = training.strategy.overlaps_steps();
   const bool has_memory = scenario.has_links_with_memory();
   const bool is_regular = has_regular_steps(scenario);
   // Where all workers wait for one another at the end of a step, nothing of it is under way any more.
   const ServerRules& servers = training.strategy.server_rules();
-  reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !is_forward &&
+  reductions.skips_steady_state = !is_exact && is_regular && training.strategy.is_synchronous() && !overlaps &&
                                   servers.backup_workers == 0 && !servers.pushes_back_each_variable;
   if (!training.strategy.kind->is_in_lockstep()) return reductions;
   const bool is_offloading = training.strategy.kind->offload() != Offload{};
-  reductions.copies_are_alone = !is_offloading && (!is_forward || scenario.worker_machines() != 1);
+  reductions.copies_are_alone = !is_offloading && (!overlaps || scenario.worker_machines() != 1);
   if (is_exact) return reductions;
   // Where GPUs share the way to the host, or their link, their samples are flows, which may meet collectives.
   const bool copies_are_flows = !reductions.copies_are_alone ||
                                 std::any_of(scenario.groups.begin(), scenario.groups.end(), [](const Group& group) {
                                   return group.role == Role::kWorker && group.interconnect.pcie_root;
                                 });
-  // Samples are copied at the beginning of a step. Without forward overlap all copies have ended before any worker's
+  // Samples are copied at the beginning of a step. Where steps do not overlap all copies have ended before any worker's
   // gradients are ready everywhere. What hosts keep is copied meanwhile: StepCompiler::groups_with_own_links().
-  reductions.times_collectives = (!is_forward || !copies_are_flows) && !has_memory;
+  reductions.times_collectives = (!overlaps || !copies_are_flows) && !has_memory;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&
                          !training.checkpoint && !keeps_activity && !scenario.has_revocations() && !has_memory;

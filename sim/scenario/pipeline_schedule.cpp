@@ -26,6 +26,8 @@ int forward_passes_first(const Pipeline& pipeline, int microbatches, int stage) 
     case PipelineSchedule::kOneForwardOneBackward:
     case PipelineSchedule::kZeroBubble:
       return std::min(microbatches, stages_after);
+    case PipelineSchedule::kZeroBubble2:
+      return std::min(microbatches, 2 * stages_after);
     case PipelineSchedule::kInterleaved:
       return std::min(microbatches * pipeline.chunks,
                       2 * stages_after + (pipeline.chunks - 1) * pipeline.group() + (pipeline.merges_passes ? 1 : 0));
@@ -170,6 +172,7 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
   if (pipeline.schedule == PipelineSchedule::kDualPipe) return dual_pipe(pipeline.stages, microbatches, stage);
   const int passes = microbatches * pipeline.chunks;
   const int first = forward_passes_first(pipeline, microbatches, stage);
+  const int put_off = pipeline.schedule == PipelineSchedule::kZeroBubble2 ? 2 * stage : stage;  // gradients of weights
   std::vector<PipelineSlot> slots;
   slots.reserve(static_cast<std::size_t>(2 * passes));
   for (int k = 0; k < passes + first; ++k) {
@@ -178,11 +181,11 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
     slots.push_back(pass(PassPhase::kBackward, pipeline, microbatches, k - first));
     const bool is_joined = pipeline.schedule == PipelineSchedule::kInterleaved && k < passes;
     (pipeline.merges_passes ? slots.back().is_merged : slots.back().is_joined) = is_joined;
-    if (splits_backward(pipeline) && k - first >= stage)
-      slots.push_back({.phase = PassPhase::kWeights, .microbatch = k - first - stage});
+    if (splits_backward(pipeline) && k - first >= put_off)
+      slots.push_back({.phase = PassPhase::kWeights, .microbatch = k - first - put_off});
   }
   if (splits_backward(pipeline))
-    for (int k = std::max(0, passes - stage); k < passes; ++k)
+    for (int k = std::max(0, passes - put_off); k < passes; ++k)
       slots.push_back({.phase = PassPhase::kWeights, .microbatch = k});
   return slots;
 }

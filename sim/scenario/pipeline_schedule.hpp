@@ -40,6 +40,9 @@ struct PipelineSlot {
 ///   interleaved   w = min(m v, 2 (p - 1 - r) + (v - 1) G), one more if a forward and a backward pass that are in turns are merged
 ///   zb1p          w = min(m, p - 1 - r); the i-th gradients of weights, from 0, follow the (i + r)-th backward pass, and the last r
 ///                 ones the last backward pass, so that every stage keeps p micro-batches of what they read
+///   zb2p          the same with 2 (p - 1 - r) and 2 r, so that every stage keeps 2 p - 1: none waits between its first pass and its
+///                 last one, with passes alike. Steps of which each ends with its slowest stage are no shorter than with zb1p:
+///                 Pipeline::validates_afterwards
 /// Every stage comes to the end of its list, with each pass waiting for what it receives, if each group has at least p
 /// micro-batches; with shorter ones between others it may not.
 ///
@@ -59,7 +62,7 @@ struct PipelineSlot {
 /// and p + 1 chunks.
 /// Sources: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream-2BW, ICML 2021, and SC 2021 (2104.04473), section 2.2;
 /// Megatron-LM, core/pipeline_parallel/schedules.py, for groups, and for which passes messages that block are exchanged between;
-/// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p (ZB-H1), and with PyTorch's ScheduleZBVZeroBubble
+/// Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024 (2401.10241), for zb1p and zb2p (ZB-H1, ZB-H2), and with PyTorch's ScheduleZBVZeroBubble
 /// (torch.distributed.pipelining) for zbv; DeepSeek-AI, DualPipe (github.com/deepseek-ai/DualPipe), for dualpipe
 /// and dualpipev.
 /// Micro-batches of a slot are numbered among those of its copy of the model, m / copies.
@@ -70,7 +73,8 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches);
 
 inline bool splits_backward(const Pipeline& pipeline) {
-  return pipeline.schedule == PipelineSchedule::kZeroBubble || pipeline.is_folded();
+  return pipeline.schedule == PipelineSchedule::kZeroBubble || pipeline.schedule == PipelineSchedule::kZeroBubble2 ||
+         pipeline.is_folded();
 }
 
 }  // namespace rehearse

@@ -65,6 +65,7 @@ enum class PipelineSchedule {
   kOneForwardOneBackward,
   kInterleaved,
   kZeroBubble,
+  kZeroBubble2,
   kZeroBubbleV,
   kDualPipeV,
   kDualPipe
@@ -108,6 +109,9 @@ struct Pipeline {
   /// Of workers that hold each layer together and have the same activations each sends its part, and the receivers gather it among
   /// themselves. Source: Narayanan et al., SC 2021, section 4.1; DeepSpeed's PipelineEngine partitions alike.
   bool scatters = false;
+  /// A stage goes on to its next step once it has updated its own part, instead of when all have: the norm of all gradients passes
+  /// from stage to stage, and whether it calls for another update is found in the step after.
+  bool validates_afterwards = false;
   std::optional<LayerCut> layers{};  // none: cut by time
 
   int parts() const { return stages * chunks; }  // of the model
@@ -294,6 +298,10 @@ struct Strategy {
   GradientExchange exchange;
 
   bool is_synchronous() const { return kind->is_synchronous(); }
+  /// Whether workers that go through the steps together begin one before all have ended the one before.
+  bool overlaps_steps() const {
+    return exchange.overlap == Overlap::kForward || (kind->pipeline() && kind->pipeline()->validates_afterwards);
+  }
   /// What servers do; where there are none, what they would do by default.
   const ServerRules& server_rules() const;
 };

@@ -48,6 +48,7 @@ namespace rehearse {
 
 namespace {
 
+constexpr Bytes kSquares{4};                         // of all gradients, added up
 constexpr std::size_t kMostOfPipeline = 20'000'000;  // kernels, messages and collectives of a pipeline
 
 /// Whether the last stage sends to the first one, where parts go on.
@@ -293,9 +294,26 @@ class PipelineCompiler {
     std::vector<int> groups;
     for (const SplitGroup parts : {SplitGroup::kTensor, SplitGroup::kExperts, SplitGroup::kExpertMachines})
       if (exchange_.groups.has(parts)) groups.push_back(exchange_.groups.of(parts));
-    groups.push_back(exchange_.groups.own + static_cast<int>(copies));
+    if (!pipeline_.validates_afterwards) groups.push_back(exchange_.groups.own + static_cast<int>(copies));
     if (rules.sharding != Sharding::kNone) groups.push_back(0);
     reduced_ = add_gradient_norm(builder_, groups, exchange_.first_norm, reduced_, last_);
+    if (pipeline_.validates_afterwards) pass_norm_on();
+  }
+
+  /// The stage adds its own to what the stages before have, and sends the sum on.
+  void pass_norm_on() {
+    const int counter = counter_of(static_cast<int>(stages_.passed.size()), false, 0);  // behind those of messages
+    if (stage_ > 0) {
+      reduced_.push_back(builder_.add(Gate{.scope = CounterScope::kTeam, .counter = counter + stage_ - 1}));
+      builder_.order(begin_, reduced_.back());
+    }
+    if (stage_ + 1 == pipeline_.stages) return;
+    const int connection = has_stage_before(pipeline_, stage_) ? gpus_ : 0;
+    const OperationIndex sent =
+        builder_.add(Send{.connection = connection, .label = exchange_.first_norm, .bytes = kSquares},
+                     Signal{CounterScope::kTeam, counter + stage_});
+    for (const OperationIndex before : reduced_) builder_.order(before, sent);
+    builder_.order(last_, sent);
   }
 
   void add_up_partial_gradients() {
@@ -469,7 +487,8 @@ class StageCompiler final : public StrategyCompiler {
         for (const int stage : exchange_.copies[c].stages)
           groups.back().workers.push_back(grid().moved(first, Axis::kPipeline, stage));
       }
-    if (scenario().training.strategy.kind->collectives()->has_gradient_norm)
+    const StrategyKind& kind = *scenario().training.strategy.kind;
+    if (kind.collectives()->has_gradient_norm && !kind.pipeline()->validates_afterwards)
       add_groups_along(Axis::kPipeline, "pipeline", groups);
     return groups;
   }

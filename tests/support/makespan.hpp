@@ -21,10 +21,22 @@ inline std::size_t end_of_pass(const std::vector<PipelineSlot>& slots, std::size
   return end;
 }
 
-/// Of a step whose passes take so long for each chunk, with messages that take no time.
-inline double makespan(const Pipeline& pipeline, int microbatches, double forward, double backward, double weights) {
-  std::vector<std::vector<PipelineSlot>> lists;
-  for (int stage = 0; stage < pipeline.stages; ++stage) lists.push_back(pipeline_slots(pipeline, microbatches, stage));
+struct StageTimes {
+  double begin = 0, end = 0;
+};
+
+/// [stages] of steps whose passes take so long for each chunk, with messages that take no time. A stage goes on to its next step as
+/// soon as it has ended one.
+inline std::vector<StageTimes> stage_times(const Pipeline& pipeline, int microbatches, int steps, double forward,
+                                           double backward, double weights) {
+  std::vector<std::vector<PipelineSlot>> lists(static_cast<std::size_t>(pipeline.stages));
+  for (int step = 0; step < steps; ++step)
+    for (int stage = 0; stage < pipeline.stages; ++stage)
+      for (PipelineSlot slot : pipeline_slots(pipeline, microbatches, stage)) {
+        slot.microbatch += step * microbatches;
+        lists[static_cast<std::size_t>(stage)].push_back(slot);
+      }
+  std::vector<StageTimes> times(lists.size());
   std::vector<std::size_t> next(lists.size());
   std::vector<double> now(lists.size());
   std::map<std::tuple<PassPhase, int, int>, double> done;  // by part
@@ -46,6 +58,7 @@ inline double makespan(const Pipeline& pipeline, int microbatches, double forwar
           if (may_run) begin = std::max(begin, before->second);
         }
         if (!may_run) break;
+        if (next[s] == 0) times[s].begin = begin;
         now[s] = begin + takes;
         for (; next[s] < end; ++next[s])
           done.emplace(std::tuple{lists[s][next[s]].phase, pipeline.part_of(stage, lists[s][next[s]].chunk),
@@ -53,8 +66,20 @@ inline double makespan(const Pipeline& pipeline, int microbatches, double forwar
                        now[s]);
       }
     }
-  for (std::size_t s = 0; s < lists.size(); ++s) REQUIRE(next[s] == lists[s].size());
-  return *std::ranges::max_element(now);
+  for (std::size_t s = 0; s < lists.size(); ++s) {
+    REQUIRE(next[s] == lists[s].size());
+    times[s].end = now[s];
+  }
+  return times;
+}
+
+/// Of such steps, until the last stage has ended them.
+inline double makespan(const Pipeline& pipeline, int microbatches, double forward, double backward, double weights,
+                       int steps = 1) {
+  double last = 0;
+  for (const StageTimes& times : stage_times(pipeline, microbatches, steps, forward, backward, weights))
+    last = std::max(last, times.end);
+  return last;
 }
 
 }  // namespace rehearse::test

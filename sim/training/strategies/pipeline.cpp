@@ -106,7 +106,7 @@ std::vector<Refusal> refusals_of_pipelines() {
                                       collective_rules_of(s).sharding >= Sharding::kGradients,
                                   "sharding");
        },
-       "\"none\" or \"optimizer\" with \"zb1p\", \"zbv\", \"dualpipe\" and \"dualpipev\"",
+       "\"none\" or \"optimizer\" with \"zb1p\", \"zb2p\", \"zbv\", \"dualpipe\" and \"dualpipev\"",
        "gradients of weights are put off behind the passes in which parameters are gathered and gradients scattered"},
       {"layers of a pipeline that is cut by time",
        [](const Refusal::Subject& s) {
@@ -128,10 +128,11 @@ std::string schema_of_pipelines() {
       "properties": {
         "stages": { "type": "integer", "minimum": 1, "description": "a divisor of the workers: worker i is stage i mod stages; 1: as without a pipeline, with accumulation_steps for microbatches" },
         "microbatches": { "type": "integer", "minimum": 1, "maximum": 10000, "description": "or global_batch in the strategy" },
-        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipev", "dualpipe"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble); zbv: with two chunks on each stage, of which the second ones go back from the last stage to the first (ZB-V); dualpipev: the same as DeepSeek's DualPipe takes them, whose forward passes run in turns with backward ones, each while the other exchanges; dualpipe: DeepSeek's DualPipe, with the model twice: stage r also has that of stage stages - 1 - r, half of the micro-batches go each way, and stages with the same variables add up their gradients" },
+        "schedule": { "enum": ["gpipe", "1f1b", "interleaved", "zb1p", "zb2p", "zbv", "dualpipev", "dualpipe"], "default": "1f1b", "description": "gpipe: all forward passes, then all backward ones; 1f1b: one of each in turns once the pipeline is full, which keeps fewer activations; interleaved: 1f1b with several chunks of the model on each stage, which wait a chunks-th as long for each other and send as many times more; zb1p: 1f1b whose gradients of weights are put off to when a stage would wait (ZB-H1 of Zero Bubble); zb2p: twice as far, after twice as many forward passes (ZB-H2), which takes post_validation to be shorter; zbv: with two chunks on each stage, of which the second ones go back from the last stage to the first (ZB-V); dualpipev: the same as DeepSeek's DualPipe takes them, whose forward passes run in turns with backward ones, each while the other exchanges; dualpipe: DeepSeek's DualPipe, with the model twice: stage r also has that of stage stages - 1 - r, half of the micro-batches go each way, and stages with the same variables add up their gradients" },
         "chunks": { "type": "integer", "minimum": 1, "default": 1, "description": "interleaved: parts of the model on each stage (virtual pipeline stages of Megatron-LM): part j stages + r is chunk j of stage r; 1: as 1f1b; zbv, dualpipev: 2, part 2 stages - 1 - r is the other one of stage r" },
         "microbatch_group": { "type": "integer", "minimum": 1, "description": "interleaved: micro-batches that go through a chunk before its stage turns to the next one; by default as many as stages, and no fewer" },
         "merged_passes": { "type": "boolean", "default": false, "description": "interleaved: a forward and a backward pass of different micro-batches run in turns, each while what the other exchanges between workers that hold layers together is on its way, such as tokens of experts; one more forward pass goes before the first backward one (overlap_moe_expert_parallel_comm of Megatron-LM)" },
+        "post_validation": { "type": "boolean", "default": false, "description": "a stage begins its next step when it has updated its own part, instead of with all others: with clip_norm a stage adds the norm of its gradients to that of the stages before and sends it on, and what all of them have is compared afterwards; an update that has to be made again is not modelled" },
         "messages": { "enum": ["overlapped", "blocking"], "default": "overlapped", "description": "overlapped: a stage computes while what it sends is on its way; blocking: not before it has arrived, as in Megatron-LM without overlap_p2p_comm, which is so unless interleaved" },
         "scatter_gather": { "type": "boolean", "default": false, "description": "with layers that workers hold together, unless by sequence_parallel, which passes on parts anyway: each sends its part of an activation that all of them have, and the receivers gather it, as Megatron-LM since 2021 and DeepSpeed do; false: each sends all of it" },
         "cut": { "enum": ["time", "layers", "balanced_layers", "layers_by_weights"], "default": "time", "description": "time: the longest stage is as short as can be; layers: whole layers, as many on each stage; balanced_layers: whole layers, and the longest stage as short as can be, as DeepSpeed cuts; layers_by_weights: a stage takes layers until it has its share of the weights, as nanotron cuts" },
@@ -252,6 +253,7 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
                                                      {"1f1b", PipelineSchedule::kOneForwardOneBackward},
                                                      {"interleaved", PipelineSchedule::kInterleaved},
                                                      {"zb1p", PipelineSchedule::kZeroBubble},
+                                                     {"zb2p", PipelineSchedule::kZeroBubble2},
                                                      {"zbv", PipelineSchedule::kZeroBubbleV},
                                                      {"dualpipev", PipelineSchedule::kDualPipeV},
                                                      {"dualpipe", PipelineSchedule::kDualPipe}});
@@ -289,6 +291,7 @@ std::optional<Pipeline> read_pipeline(const JsonReader& json, const JsonReader& 
     effective["messages"] = "overlapped";
   pipeline.scatters = json.optional<bool>("scatter_gather", false);
   if (!json.has("scatter_gather")) effective["scatter_gather"] = false;
+  pipeline.validates_afterwards = json.optional<bool>("post_validation", false);
   pipeline.layers = read_layers(json, pipeline, effective);
   refuse_unmodelled_keys(json);
   json.reject_unknown_keys();
@@ -299,6 +302,7 @@ std::string title_of(const Pipeline& pipeline) {
   std::string schedule = "1F1B";
   if (pipeline.schedule == PipelineSchedule::kGpipe) schedule = "GPipe";
   if (pipeline.schedule == PipelineSchedule::kZeroBubble) schedule = "ZB1P";
+  if (pipeline.schedule == PipelineSchedule::kZeroBubble2) schedule = "ZB2P";
   if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) schedule = "ZB-V";
   if (pipeline.schedule == PipelineSchedule::kDualPipeV) schedule = "DualPipeV";
   if (pipeline.schedule == PipelineSchedule::kDualPipe) schedule = "DualPipe";
@@ -306,6 +310,7 @@ std::string title_of(const Pipeline& pipeline) {
     schedule = "interleaved 1F1B, " + std::to_string(pipeline.chunks) + " chunks" +
                (pipeline.merges_passes ? ", merged passes" : "");
   if (pipeline.messages == PipelineMessages::kBlocking) schedule += ", blocking messages";
+  if (pipeline.validates_afterwards) schedule += ", updates validated afterwards";
   return "pipelines of " + std::to_string(pipeline.stages) + " stages (" + schedule + ")";
 }
 

@@ -251,7 +251,7 @@ TEST_CASE("what exceeds the memory is told by parts, with what was found to fit 
 }
 
 TEST_CASE("what would fit names no sharding that does not go with a split backward pass") {
-  for (const char* schedule : {"zb1p", "zbv", "dualpipev", "dualpipe"})
+  for (const char* schedule : {"zb1p", "zb2p", "zbv", "dualpipev", "dualpipe"})
     for (const auto& [sharding, memory] : {std::pair{"none", "40GiB"}, {"optimizer", "30GiB"}}) {
       CAPTURE(schedule);
       CAPTURE(sharding);

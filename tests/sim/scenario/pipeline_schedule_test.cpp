@@ -142,6 +142,21 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "put off twice as far, no stage waits between its passes, and each keeps 2 p - 1; steps come one after the other") {
+  for (const int p : {1, 2, 3, 4, 8})
+    for (const int m : {2 * p - 1, 2 * p, 6 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      const Pipeline pipeline{.stages = p, .schedule = PipelineSchedule::kZeroBubble2};
+      for (const test::StageTimes& times : test::stage_times(pipeline, m, 1, 1, 1, 1))
+        CHECK(times.end - times.begin == doctest::Approx(3.0 * m).epsilon(1e-12));
+      CHECK(makespan(pipeline, m, 1, 1, 1, 5) == doctest::Approx(5 * 3.0 * m + p - 1).epsilon(1e-12));
+      CHECK(makespan(zero_bubble(p), m, 1, 1, 1, 5) >= 5 * 3.0 * m + p - 1);
+      for (int r = 0; r < p; ++r) CHECK(most_kept_with_weights(pipeline, m, r) == 2 * p - 1);
+    }
+}
+
+TEST_CASE(
     "of a folded model the step takes (p - 1) F more than its passes with zbv, (p - 1) (F&B + B - 3 W) with dualpipev, "
     "where F = B of what they read = W") {
   for (const int p : {2, 3, 4, 8})
@@ -207,6 +222,9 @@ TEST_CASE("the passes of a list, one after the other") {
   CHECK(text({.stages = 3}, 4, 2) == " F0 B0 F1 B1 F2 B2 F3 B3");
   CHECK(text(zero_bubble(3), 4, 0) == " F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
   CHECK(text(zero_bubble(3), 4, 2) == " F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+  const Pipeline zb2p{.stages = 2, .schedule = PipelineSchedule::kZeroBubble2};
+  CHECK(text(zb2p, 4, 0) == " F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+  CHECK(text(zb2p, 4, 1) == " F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
   CHECK(text(folded(PipelineSchedule::kZeroBubbleV, 2), 4, 0) ==
         " F0a F1a F2a F0b B0b W0b F1b B1b W1b F3a B0a W0a F2b B2b W2b B1a W1a F3b B3b W3b B2a W2a B3a W3a");
   CHECK(text(folded(PipelineSchedule::kDualPipeV, 2), 4, 1) ==
@@ -235,7 +253,8 @@ TEST_CASE("in random schedules each pass runs once and all stages come to an end
     CAPTURE(m);
     for (const Pipeline& pipeline :
          {Pipeline{.stages = p, .schedule = PipelineSchedule::kGpipe}, Pipeline{.stages = p}, interleaved(p, v, group),
-          merged(interleaved(p, v, group)), zero_bubble(p), folded(PipelineSchedule::kZeroBubbleV, p),
+          merged(interleaved(p, v, group)), zero_bubble(p),
+          Pipeline{.stages = p, .schedule = PipelineSchedule::kZeroBubble2}, folded(PipelineSchedule::kZeroBubbleV, p),
           folded(PipelineSchedule::kDualPipeV, p), two_copies(p - p % 2)}) {
       if (!can_have_microbatches(pipeline, m)) continue;
       check_passes(pipeline, m);

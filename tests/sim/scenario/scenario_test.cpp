@@ -96,7 +96,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
                                    {"zb_v", "has another name here: \"schedule\": \"zbv\""},
                                    {"dualpipe_v", "has another name here: \"schedule\": \"dualpipev\""},
                                    {"dual_pipe", "has another name here: \"schedule\": \"dualpipe\""},
-                                   {"zb2p", "is not modelled: of those that split"}}) {
+                                   {"zb_h2", "has another name here: \"schedule\": \"zb2p\""},
+                                   {"chimera", "is not modelled: \"dualpipe\""}}) {
     const Json strategy{{"kind", "all_reduce"}, {"pipeline", {{"stages", 2}, {"microbatches", 2}, {"schedule", word}}}};
     CHECK(refusal({{"/training/strategy", strategy.dump()}}).find(said) != std::string::npos);
   }

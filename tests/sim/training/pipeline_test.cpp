@@ -237,6 +237,31 @@ TEST_CASE("folded: a step takes what the lists of its stages do, and sends over 
       }
 }
 
+TEST_CASE("updates validated afterwards: a stage goes on when it is done, and passes the norm of its gradients on") {
+  for (const auto& [word, schedule] :
+       {std::pair{"1f1b", PipelineSchedule::kOneForwardOneBackward}, std::pair{"zb1p", PipelineSchedule::kZeroBubble},
+        std::pair{"zb2p", PipelineSchedule::kZeroBubble2}})
+    for (const int p : {2, 3, 4})
+      for (const int m : {1, p, 2 * p, 5 * p}) {
+        CAPTURE(word);
+        CAPTURE(p);
+        CAPTURE(m);
+        constexpr int kSteps = 7;
+        const Pipeline pipeline{.stages = p, .schedule = schedule};
+        Json together = slow(equal_stages(p, m, word));
+        together["training"]["steps"] = kSteps;
+        Json each = together;
+        each["training"]["strategy"]["pipeline"]["post_validation"] = true;
+        CHECK(seconds(together) == doctest::Approx(kSteps * test::makespan(pipeline, m, 1, 2, 0)).epsilon(1e-9));
+        CHECK(seconds(each) == doctest::Approx(test::makespan(pipeline, m, 1, 2, 0, kSteps)).epsilon(1e-9));
+        Json clipped = each;
+        clipped["training"]["strategy"]["clip_norm"] = true;
+        CHECK(seconds(clipped) >= seconds(each) * (1 - 1e-12));
+        CHECK(seconds(clipped) <= seconds(together));
+        CHECK(sent(clipped) == exactly(sent(each) + kSteps * (p - 1) * 4.0));
+      }
+}
+
 TEST_CASE("two copies: a step takes what the lists of its stages do, and both copies are added up") {
   for (const int p : {2, 4, 6})
     for (const int m : {2 * p, 2 * p + 4, 6 * p}) {

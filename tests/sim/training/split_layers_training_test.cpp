@@ -261,6 +261,13 @@ TEST_CASE("a split backward pass computes and sends the same, and keeps more") {
       };
       const test::Times times = test::times_of(json("zb1p"));
       CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+      Json afterwards = json("zb2p");
+      afterwards["training"]["strategy"]["clip_norm"] = true;
+      const test::Times of_together = test::times_of(afterwards);
+      afterwards["training"]["strategy"]["pipeline"]["post_validation"] = true;
+      const test::Times of_afterwards = test::times_of(afterwards);
+      CHECK(of_afterwards.by_default == doctest::Approx(of_afterwards.exact).epsilon(1e-6));
+      CHECK(of_afterwards.by_default < of_together.by_default);
       CHECK(bytes_sent(json("zb1p")) == doctest::Approx(bytes_sent(json("1f1b"))).epsilon(1e-9));
       const auto kept = [&](const char* schedule) {
         const Scenario scenario = test::resolved(json(schedule));
