@@ -262,6 +262,30 @@ TEST_CASE("updates validated afterwards: a stage goes on when it is done, and pa
       }
 }
 
+TEST_CASE(
+    "updates validated afterwards: without a bubble steps of alike passes are shorter by the passes of other stages") {
+  // Products that take F = B = W, but for the first one, whose input needs no gradient.
+  const int p = 4, m = 12;
+  Json json = equal_stages(p, m, "zb2p");
+  json["training"]["steps"] = 10;
+  json["training"]["memory_check"] = "warn";
+  json["workload"]["batch_per_worker"] = 8192;
+  json["workload"]["model"] = {
+      {"format", 1},
+      {"name", "products"},
+      {"source", "test"},
+      {"input", {1, 1, 4096}},
+      {"structure",
+       {{"family", "layers"},
+        {"layers", Json::array({{{"layer", "repeat"},
+                                 {"times", 4 * p},
+                                 {"layers", Json::array({{{"layer", "dense"}, {"features", 4096}}})}}})}}}};
+  const double together = seconds(json);
+  json["training"]["strategy"]["pipeline"]["post_validation"] = true;
+  const double pass = together / 10 / (3 * m + p - 1);
+  CHECK((together - seconds(json)) / 10 / pass == doctest::Approx(p - 1).epsilon(0.2));
+}
+
 TEST_CASE("two copies: a step takes what the lists of its stages do, and both copies are added up") {
   for (const int p : {2, 4, 6})
     for (const int m : {2 * p, 2 * p + 4, 6 * p}) {
