@@ -30,7 +30,7 @@ struct Accelerator {
   std::string memory_kind;           // "HBM2e", "GDDR6"; empty: not stated
   bool has_ecc = false;              // switched on by default
   /// Dense, with matrix units; fp32_matrix: of those that multiply in fp32 (AMD).
-  FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{};
+  FlopsPerSecond peak_fp32_matrix{}, peak_tf32{}, peak_bf16{}, peak_fp8{}, peak_fp4{};
   double boost_clock_hz = 0;  // of the multiprocessors; that of matrix units may be lower
   std::string source;
 

@@ -74,7 +74,8 @@ void read_details(Accelerator& accelerator, const JsonReader& json) {
         1e6 * read_number_of(json, "boost_clock", "MHz", "a clock in megahertz, such as \"1410MHz\"");
   for (const auto& [key, peak] :
        {std::pair{"peak_tf32", &Accelerator::peak_tf32}, std::pair{"peak_bf16", &Accelerator::peak_bf16},
-        std::pair{"peak_fp8", &Accelerator::peak_fp8}, std::pair{"peak_fp32_matrix", &Accelerator::peak_fp32_matrix}})
+        std::pair{"peak_fp8", &Accelerator::peak_fp8}, std::pair{"peak_fp4", &Accelerator::peak_fp4},
+        std::pair{"peak_fp32_matrix", &Accelerator::peak_fp32_matrix}})
     if (json.has(key)) {
       accelerator.*peak = json.required<FlopsPerSecond>(key);
       json.expect(accelerator.*peak > FlopsPerSecond{0}, key, "a speed above 0flops");

@@ -103,6 +103,7 @@ std::string accelerator_schema() {
     "peak_tf32": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_bf16": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
     "peak_fp8": { "$ref": "#/$defs/speed", "description": "dense, with matrix units" },
+    "peak_fp4": { "$ref": "#/$defs/speed", "description": "dense, with matrix units, of NVFP4" },
     "peak_bf16_sparse": { "$ref": "#/$defs/speed", "description": "as the data sheet states it for 2:4 sparsity: peak_bf16 must be half of it" },
     "boost_clock": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?MHz$", "description": "peak_fp32 must be 2 multiprocessors * cores_per_multiprocessor * boost_clock within 3 %: 1410MHz" },
     "source": { "type": "string" }

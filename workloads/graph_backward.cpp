@@ -310,7 +310,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                     .output_shape = weights.shape,
                     .produces_gradients = {layer.variables[0]}};
     if (layer.fp8 != Fp8::kNone) {
-      weight.is_fp8 = true;
+      weight.factor_bits = bits_of(layer.fp8);
       weight.bytes_read = cast_over_positions(layer.fp8, x) + cast_over_positions(layer.fp8, layer.output);
     }
     append_or_defer(std::move(weight), {gradient, input}, casts_for_weight_gradient(layer));
@@ -328,7 +328,7 @@ void GraphBuilder::append_backward_of_matrix(const Layer& layer, int gradient) {
                 .output_shape = shape_of(x)};
   std::vector<int> reads{gradient};
   if (layer.fp8 != Fp8::kNone) {
-    data.is_fp8 = true;
+    data.factor_bits = bits_of(layer.fp8);
     data.bytes_read = cast_over_channels(layer.fp8, layer.output) + weight_cast_bytes(layer.fp8, weights, false);
     if (!keeps_casts(layer.fp8))
       reads.push_back(append_weight_cast(layer.name + "/weight_cast_again", Phase::kBackward, layer.fp8,

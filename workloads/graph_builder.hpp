@@ -268,7 +268,7 @@ class GraphBuilder {
   /// Variables that are added while this is true are frozen: no kernel computes their gradients, and nothing is kept for them.
   void freeze(bool is_frozen) { is_frozen_ = is_frozen; }
 
-  /// Dense layers that are added while this is not kNone multiply in 8 bits, if kFp8Multiple divides their features.
+  /// Dense layers that are added while this is not kNone multiply in 8 or 4 bits, if kFp8Multiple divides their features.
   void cast(Fp8 recipe) { fp8_ = recipe; }
 
   /// Variables that are added while this is true are whole on all GPUs, also between begin_split() and end_split(), where each GPU

@@ -146,7 +146,7 @@ std::vector<int> GraphBuilder::cast_factors(Layer& layer, Operator& product) {
   const int weights = layer.variables[0];
   const bool is_trained = variable_at(weights).is_trainable, keeps = keeps_casts(layer.fp8);
   const bool is_gathered = value_of(x).gathered_cast != Fp8::kNone;
-  product.is_fp8 = true;
+  product.factor_bits = bits_of(layer.fp8);
   const int input = is_gathered ? x.producer
                                 : append_cast(layer.name + "/cast", Phase::kForward, layer.fp8, x, x.producer,
                                               {true, is_trained && keeps});

@@ -338,7 +338,7 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
         if constexpr (requires { build(graph, structure, model.again, model.adapters, model.fp8); }) {
-          return build(graph, structure, model.again, model.adapters, model.fp8);
+          return build(graph, structure, model.again, model.adapters, model.fp8, model.wide_layers);
         } else if constexpr (requires { build(graph, structure); }) {
           return build(graph, structure);
         } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {

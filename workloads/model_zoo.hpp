@@ -96,6 +96,7 @@ struct ModelDescription {
   Recomputation again{};                   // of a transformer's layers
   LowRankAdapters adapters{};              // of a transformer
   Fp8 fp8 = Fp8::kNone;                    // of the products of a transformer's layers
+  int wide_layers = 0;                     // the last ones, whose products stay in 16 bits
   bool has_fused_loss = false;             // no copy of 16-bit logits in fp32
   bool has_composed_loss = false;          // kernels of PyTorch's cross_entropy(), each with an output in fp32
   std::string no_convergence;              // why there is none although losses were published; empty: none were

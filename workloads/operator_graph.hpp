@@ -90,8 +90,8 @@ struct Operator {
   bool is_3x3_stride_1 = false;  // eligible for Winograd convolution
   bool is_again = false;         // of the forward phase, but run in the backward pass, as its first result was not kept
   bool is_composite = false;     // an activation other than ReLU, which a framework may compose of elementary kernels
-  bool is_fp8 = false;           // a product whose factors have 8 bits
-  bool is_cast = false;          // to 8 bits, by the function that launches the product behind it
+  int factor_bits = 0;           // of a product of casts: 8 or 4; 0: as the workload's precision
+  bool is_cast = false;          // to 8 or 4 bits, by the function that launches the product behind it
   bool is_further_part = false;  // of a product or an exchange: the host has launched it with the first one
   bool serves_all_passes = false;  // a cast of weights, which all micro-batches of a step may use
   Bytes

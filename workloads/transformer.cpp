@@ -132,11 +132,11 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
 }
 
 std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
-                          const LowRankAdapters& adapters, Fp8 fp8) {
+                          const LowRankAdapters& adapters, Fp8 fp8, int wide_layers) {
   using Head = Transformer::Head;
   const Transformer net = part_of(whole, graph.split(), graph.context(), graph.expert_split());
   graph.freeze(adapters.rank > 0);
-  TransformerStack stack{graph, net, "", again, adapters, fp8};
+  TransformerStack stack{graph, net, "", again, adapters, fp8, wide_layers};
   Table words;
   const Tensor x = build_body(graph, stack, net, words);
   const auto logits_of = [&](const std::string& name, const Tensor& at, bool has_bias) {

@@ -162,7 +162,8 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
 Transformer read_transformer(const JsonReader& json);
 TwoTowers read_two_towers(const JsonReader& json);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again,
-                                        const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone);
+                                        const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone,
+                                        int wide_layers = 0);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
 
 }  // namespace rehearse

@@ -22,8 +22,15 @@ class TransformerStack {
 
   /// `prefix`: of the names of all layers. The net is what one of the GPUs has that hold each layer together.
   TransformerStack(GraphBuilder& graph, const Transformer& net, std::string prefix = "",
-                   const Recomputation& again = {}, const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone)
-      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, again_{again}, adapters_{adapters}, fp8_{fp8} {}
+                   const Recomputation& again = {}, const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone,
+                   int wide_layers = 0)
+      : graph_{graph},
+        net_{net},
+        prefix_{std::move(prefix)},
+        again_{again},
+        adapters_{adapters},
+        recipe_{fp8},
+        wide_layers_{wide_layers} {}
 
   std::string name_of(const std::string& layer) const { return prefix_ + layer; }
 
@@ -32,7 +39,7 @@ class TransformerStack {
     for (int layer = 0; layer < net_.layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
       if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
-      begin_layer(layer);
+      begin_layer(layer, net_.layers);
       x = net_.has_parallel_sublayers ? parallel_sublayers(prefix, x)
                                       : feed_forward(prefix + "/feed_forward", self_attention(prefix, x));
       graph_.end_part();
@@ -44,7 +51,7 @@ class TransformerStack {
     add_relative_positions(name);
     for (int layer = 0; layer < net_.decoder_layers; ++layer) {
       const std::string prefix = name + numbered("/layer", layer);
-      begin_layer(layer);
+      begin_layer(layer, net_.decoder_layers);
       x = self_attention(prefix, x);
       x = sublayer(prefix + "/cross_attention", x,
                    [&](const std::string& at, const Tensor& from) { return attention(at, from, memory); });
@@ -72,7 +79,8 @@ class TransformerStack {
     return x;
   }
 
-  void begin_layer(int layer) {
+  void begin_layer(int layer, int layers) {
+    fp8_ = layer < layers - wide_layers_ ? recipe_ : Fp8::kNone;
     graph_.begin_part(again_.layers || again_.every_second_product);
     products_ = 0;
     layer_ = layer;
@@ -462,7 +470,8 @@ class TransformerStack {
   std::string prefix_;
   Recomputation again_;
   LowRankAdapters adapters_;
-  Fp8 fp8_;
+  Fp8 recipe_, fp8_ = Fp8::kNone;          // of the layer
+  int wide_layers_;                        // the last ones, whose products are in 16 bits
   int layer_ = 0;                          // that is built
   int products_ = 0;                       // with weights, of that layer
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised

@@ -17,6 +17,8 @@ double bytes_of(Precision precision) {
       return 2;
     case Precision::kFp8:
       return 1;
+    case Precision::kFp4:
+      return 0.5;
   }
   return 4;
 }
@@ -62,6 +64,8 @@ double flop_energy(const Accelerator& accelerator, const BoardPowerValues& value
         return accelerator.peak_bf16 > accelerator.peak_fp32 * kVectorRatio;
       case Precision::kFp8:
         return accelerator.peak_fp8 > accelerator.peak_fp32 * kVectorRatio;
+      case Precision::kFp4:
+        return accelerator.peak_fp4 > accelerator.peak_fp32 * kVectorRatio;
     }
     return false;
   };
@@ -113,7 +117,8 @@ Gpu gpu_of(const Accelerator& accelerator, const std::string& place, const Board
           .peaks = {or_else(accelerator.peak_fp32_matrix, accelerator.peak_fp32),
                     or_else(accelerator.peak_tf32, accelerator.peak_fp32), fed * accelerator.peak_fp16.value(),
                     or_else(accelerator.peak_bf16, accelerator.peak_fp16),
-                    or_else(accelerator.peak_fp8, accelerator.peak_fp16)}};
+                    or_else(accelerator.peak_fp8, accelerator.peak_fp16),
+                    or_else(accelerator.peak_fp4, accelerator.peak_fp16)}};
   if (accelerator.power_w > 0 && accelerator.process_nm > 0)
     gpu.board = BoardPower{accelerator, power, accelerator.power_w, accelerator.power_w};
   for (const auto& [name, precision] : kPrecisions)

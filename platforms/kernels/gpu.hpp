@@ -14,10 +14,15 @@
 namespace rehearse::kernels {
 
 /// In which a kernel multiplies. Sums are fp32.
-enum class Precision { kFp32, kTf32, kFp16, kBf16, kFp8 };
+enum class Precision { kFp32, kTf32, kFp16, kBf16, kFp8, kFp4 };
 inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"tf32", Precision::kTf32},
                                         Named{"fp16", Precision::kFp16}, Named{"bf16", Precision::kBf16},
-                                        Named{"fp8", Precision::kFp8}};
+                                        Named{"fp8", Precision::kFp8},   Named{"fp4", Precision::kFp4}};
+
+/// Of factors that are cast to so many bits, if they are.
+inline Precision precision_of(int factor_bits, Precision otherwise) {
+  return factor_bits == 8 ? Precision::kFp8 : factor_bits == 4 ? Precision::kFp4 : otherwise;
+}
 
 /// Of one number in memory.
 double bytes_of(Precision precision);
@@ -34,16 +39,16 @@ inline constexpr const char* kProcessorArchitecture = "CPU";
 struct Gpu {
   std::string name, architecture;
   double multiprocessors = 0;
-  double cores = 0;               // fp32 units of each
-  double clock = 0;               // cycles per second
-  double bandwidth = 0;           // of device memory, B/s
-  double delivered = 1;           // share of it that a kernel that only copies reaches
-  bool overlaps_tiles = false;    // stores a tile while it computes the next one
-  double l2 = 0;                  // B
-  double vector_peak = 0;         // FLOP/s of the fp32 units
-  std::array<double, 5> peaks{};  // FLOP/s by Precision
+  double cores = 0;                                // fp32 units of each
+  double clock = 0;                                // cycles per second
+  double bandwidth = 0;                            // of device memory, B/s
+  double delivered = 1;                            // share of it that a kernel that only copies reaches
+  bool overlaps_tiles = false;                     // stores a tile while it computes the next one
+  double l2 = 0;                                   // B
+  double vector_peak = 0;                          // FLOP/s of the fp32 units
+  std::array<double, kPrecisions.size()> peaks{};  // FLOP/s by Precision
   std::optional<BoardPower> board;
-  std::array<double, 5> flop_energies{};  // J by Precision
+  std::array<double, kPrecisions.size()> flop_energies{};  // J by Precision
 
   bool is_processor() const { return architecture == kProcessorArchitecture; }
   double peak(Precision precision) const { return peaks[static_cast<std::size_t>(precision)]; }

@@ -227,22 +227,23 @@ std::string adapter_text(const Scenario& scenario, const Group& group) {
   return facts.empty() ? "" : "  between machines: " + joined(facts, "; ") + "\n";
 }
 
-/// How much of the products is in 8 bits, and what casts read and write for it.
+/// How much of the products is in 8 or 4 bits, and what casts read and write for it.
 std::string explain_fp8(const Scenario& scenario) {
-  Flops all{}, in_fp8{};
+  Flops all{}, of_casts{};
   Bytes cast{}, of_weights{}, transposed{};
   for (const Operator& op : scenario.workload.graph) {
     all += op.flops;
-    if (op.is_fp8) in_fp8 += op.flops;
+    if (op.factor_bits > 0) of_casts += op.flops;
     if (!op.is_cast) continue;
     (op.serves_all_passes ? of_weights : cast) += op.bytes_read + op.bytes_written;
     if (!op.serves_all_passes) transposed += op.transposed;
   }
   const Fp8 recipe = scenario.model.fp8;
   std::string text;
-  append(text, "  %.1f %% of the FLOPs in fp8, recipe \"%s\": casts read and write %s of each batch, and %s %s",
-         100 * (in_fp8 / all), name_in(kFp8Recipes, recipe).c_str(), gibibytes(cast).c_str(),
-         gibibytes(transposed).c_str(), "more where fp8 units want transposed copies (all but Blackwell's)");
+  append(text, "  %.1f %% of the FLOPs in %s, recipe \"%s\": casts read and write %s of each batch, and %s %s",
+         100 * (of_casts / all), computed_in(scenario).c_str(), name_in(kFp8Recipes, recipe).c_str(),
+         gibibytes(cast).c_str(), gibibytes(transposed).c_str(),
+         "more where units want transposed copies (all but Blackwell's)");
   if (of_weights > Bytes{})
     append(text, "; those of weights %s, once in a step unless they are sharded", gibibytes(of_weights).c_str());
   return text + "\n";

@@ -55,15 +55,17 @@ FlopsPerSecond fp32_rate(const Accelerator& gpu) { return std::max(gpu.peak_fp32
 
 /// Whether the catalog's GPUs state a rate in it.
 bool has_rate(KernelPrecision precision) {
-  return precision == KernelPrecision::kFp8 || precision == KernelPrecision::kBf16 ||
-         precision == KernelPrecision::kFp16 || precision == KernelPrecision::kTf32 ||
-         precision == KernelPrecision::kFp32;
+  return precision == KernelPrecision::kFp4 || precision == KernelPrecision::kFp8 ||
+         precision == KernelPrecision::kBf16 || precision == KernelPrecision::kFp16 ||
+         precision == KernelPrecision::kTf32 || precision == KernelPrecision::kFp32;
 }
 
 /// Of kernels that arithmetic bounds; nothing if the precision or a rate in it is not known.
 std::optional<double> arithmetic_factor(KernelPrecision precision, const Accelerator& from, const Accelerator& to) {
   const bool states_bf16 = from.peak_bf16 > FlopsPerSecond{} || to.peak_bf16 > FlopsPerSecond{};
   switch (precision) {
+    case KernelPrecision::kFp4:
+      return ratio(from.peak_fp4, to.peak_fp4);
     case KernelPrecision::kFp8:
       return ratio(from.peak_fp8, to.peak_fp8);
     case KernelPrecision::kBf16:

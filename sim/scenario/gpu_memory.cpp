@@ -81,12 +81,12 @@ void add_states(GpuMemory& memory, const Scenario& scenario, std::int64_t parame
     memory.weights += Bytes{(parameters + frozen) * computed};
 }
 
-/// Copies in 8 bits, one for each layout, which stay from a step's first micro-batch to its last one; of weights that are gathered
+/// Copies in 8 or 4 bits, one for each layout, which stay from a step's first micro-batch to its last one; of weights that are gathered
 /// they go with these.
 void add_casts(GpuMemory& memory, const Scenario& scenario, const Accelerator& gpu, const HeldParameters& held) {
   if (scenario.training.strategy.kind->divided_states().weights) return;
   const bool has_both = casts_each_way(scenario.model.fp8) || kernels::wants_transposed(gpu.architecture);
-  memory.weights += Bytes{held.cast * (has_both ? 2 : 1)};
+  memory.weights += Bytes{held.cast * bits_of(scenario.model.fp8) / 8 * (has_both ? 2 : 1)};
 }
 
 void add_states(GpuMemory& memory, const Scenario& scenario, const Accelerator& gpu, const HeldParameters& held) {

@@ -44,15 +44,17 @@ void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group)
   if (!has_board_power(gpu)) return;
   const BoardPowerValues& values = scenario.profile.power;
   const BoardPower board = board_power(scenario, group);
-  const double each = kernels::flop_energy(gpu, values, precision_of_products(scenario, group)),
-               each_in_fp8 = kernels::flop_energy(gpu, values, kernels::Precision::kFp8);
+  const kernels::Precision products = precision_of_products(scenario, group);
+  const auto each = [&](int factor_bits) {
+    return kernels::flop_energy(gpu, values, kernels::precision_of(factor_bits, products));
+  };
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   for (PlannedKernel& kernel : plan.kernels) {
     const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
     const Draw draw = board.of({.time = kernel.time.total.value(),
                                 .memory = std::min(kernel.time.memory, kernel.time.total - kernel.time.launch).value(),
                                 .launch = kernel.time.launch.value(),
-                                .flops = op.flops.value() * (op.is_fp8 ? each_in_fp8 : each),
+                                .flops = op.flops.value() * each(op.factor_bits),
                                 .bytes = kernel.bytes * board.byte_energy()});
     kernel.energy = draw.energy;
     if (draw.time == kernel.time.total.value()) continue;

@@ -68,7 +68,7 @@ kernels::Product product_of(const Operator& op, const KernelSetting& setting) {
                            .m = whole(op.matrix.rows),
                            .n = whole(op.matrix.columns),
                            .k = whole(op.matrix.reduction),
-                           .precision = op.is_fp8 ? kernels::Precision::kFp8 : setting.products};
+                           .precision = kernels::precision_of(op.factor_bits, setting.products)};
   if (setting.framework.needs_alignment && is_half(product.precision) && !is_aligned(product))
     product.precision = kernels::Precision::kFp32;
   return product;

@@ -22,7 +22,10 @@ double fewest_operations_of_sample(const Scenario& scenario) {
 
 double peak_of_gpu(const Scenario& scenario, const Group& group) {
   const Accelerator& gpu = *group.accelerator;
-  return std::max(scenario.peak_of(gpu).value(), scenario.model.fp8 == Fp8::kNone ? 0 : gpu.peak_fp8.value());
+  const FlopsPerSecond of_casts = scenario.model.fp8 == Fp8::kNone    ? FlopsPerSecond{}
+                                  : scenario.model.fp8 == Fp8::kNvfp4 ? gpu.peak_fp4
+                                                                      : gpu.peak_fp8;
+  return std::max(scenario.peak_of(gpu), of_casts).value();
 }
 
 bool trains_from_the_start(const Group& group) { return group.role == Role::kWorker && !group.is_standby; }

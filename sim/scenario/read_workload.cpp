@@ -66,19 +66,27 @@ void read_recomputation(const JsonReader& json, Scenario& scenario) {
                         ", which is no transformer: what of it is computed again is not modelled");
 }
 
-/// Of a transformer in 16 bits.
+/// Of a transformer in 16 bits. Of nvfp4 the last 15 % of the layers stay so, unless it is stated: NVIDIA's arXiv 2509.25149 keeps about
+/// as much of the linear layers in BF16, most of them at the end.
 void read_fp8(const JsonReader& json, Scenario& scenario) {
-  constexpr const char* kKey = "fp8";
-  if (!json.has(kKey)) return;
+  constexpr const char *kKey = "fp8", *kWide = "wide_layers";
+  constexpr double kWideShare = 0.15;
+  if (!json.has(kKey)) return json.expect(!json.has(kWide), kWide, "none without \"fp8\"");
   json.expect(json.child(kKey).is_string(), kKey, list_in_quotes(names_in(kFp8Recipes)));
   const Fp8 recipe = scenario.model.fp8 = read_word(json, kKey, kFp8Recipes);
-  if (recipe == Fp8::kNone) return;
+  if (recipe == Fp8::kNone) return json.expect(!json.has(kWide), kWide, "none without \"fp8\"");
   json.expect(is_half(scenario.precision), kKey, "\"precision\": \"bf16\" or \"fp16\" beside it");
   json.expect(!scenario.model.again.every_second_product || !keeps_casts(recipe), kKey,
               "\"tensorwise\" or \"rowwise\" beside \"recompute\": \"every_second_product\"");
   if (!std::holds_alternative<Transformer>(scenario.model.structure))
     json.fail(kKey, "expected \"none\" for model " + in_quotes(scenario.model.name) +
                         ", which is no transformer: products of it in 8 bits are not modelled");
+  const auto& net = std::get<Transformer>(scenario.model.structure);
+  const int layers = net.decoder_layers > 0 ? net.decoder_layers : net.layers;
+  const int usual = recipe == Fp8::kNvfp4 ? static_cast<int>(std::ceil(kWideShare * layers)) : 0;
+  scenario.model.wide_layers = json.optional<int>(kWide, usual);
+  json.expect(scenario.model.wide_layers >= 0 && scenario.model.wide_layers <= layers, kWide,
+              "0 to the " + std::to_string(layers) + " layers of the model");
 }
 
 constexpr int kMostRank = 65536;

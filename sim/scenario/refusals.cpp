@@ -75,6 +75,17 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "\"none\" for GPUs without units for fp8, which NVIDIA's have from Ada and Hopper on",
      "the catalog states no \"peak_fp8\" of one of the GPUs"},
+    {"products in fp4 on a GPU without units for it",
+     [](const Subject& s) {
+       const auto lacks_units = [](const Group& group) {
+         return is_worker(group) && group.accelerator->peak_fp4 == FlopsPerSecond{};
+       };
+       return place_if(s.scenario->model.fp8 == Fp8::kNvfp4 &&
+                           std::any_of(s.scenario->groups.begin(), s.scenario->groups.end(), lacks_units),
+                       "/workload/fp8");
+     },
+     "another recipe for GPUs without units for fp4, which Blackwell's have",
+     "the catalog states no \"peak_fp4\" of one of the GPUs"},
     {"scales of 32 numbers on a GPU whose units know none",
      [](const Subject& s) {
        const auto lacks_scales = [](const Group& group) {

@@ -48,7 +48,8 @@ const Group& Scenario::first_workers() const {
 }
 
 std::string computed_in(const Scenario& scenario) {
-  return scenario.model.fp8 != Fp8::kNone ? "fp8" : to_text(scenario.precision);
+  const int bits = bits_of(scenario.model.fp8);
+  return bits == 0 ? to_text(scenario.precision) : "fp" + std::to_string(bits);
 }
 
 FlopsPerSecond Scenario::peak_of(const Accelerator& gpu) const {

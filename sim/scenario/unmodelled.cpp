@@ -21,6 +21,7 @@ constexpr std::string_view kUlysses =
     R"("context": { "degree": 8, "method": "all_to_all" } in an "all_reduce" strategy says it)";
 constexpr std::string_view kTensor = R"("tensor": { "degree": 8 } in an "all_reduce" strategy says it)";
 constexpr std::string_view kFp8 = R"("fp8": "delayed" beside "precision": "bf16" in the workload says it)";
+constexpr std::string_view kFp4 = R"("fp8": "nvfp4" beside "precision": "bf16" in the workload says it)";
 constexpr std::string_view kSequenceParallel =
     R"("tensor": { "degree": 8, "sequence_parallel": true } in an "all_reduce" strategy says it)";
 
@@ -63,8 +64,12 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
     {"zero_hpz_partition_size hpz", "a second partition of the parameters, inside of machines (ZeRO++)",
      "what is sharded is gathered from all that share it"},
     {"fp8 fp8_recipe fp8_format float8 mxfp8 transformer_engine", "training in fp8", kFp8, true},
-    {"fp4 nvfp4 int8 quantization", "training in integers and fewer than 8 bits",
-     "precisions are fp32, tf32, fp16, bf16 and fp8"},
+    {"fp4 nvfp4 fp4_recipe", "training in fp4", kFp4, true},
+    {"int8 quantization", "training in integers", "precisions are fp32, tf32, fp16, bf16, fp8 and fp4"},
+    {"num_layers_at_end_in_bf16", "layers at the end whose products stay in 16 bits",
+     R"("wide_layers": 4 beside "fp8" in the workload says it)", true},
+    {"num_layers_at_start_in_bf16 first_last_layers_bf16", "layers at the beginning whose products stay in 16 bits",
+     R"("wide_layers" are the last ones)"},
     {"gradient_compression compression sparsification top_k powersgd",
      "compression of gradients but by their precision", "gradient_precision says in how many bits they are sent"},
     {"local_sgd local_steps diloco", "synchronization after several local steps",
@@ -81,12 +86,14 @@ constexpr std::string_view kPrecisionKeys = "precision gradient_precision weight
 constexpr std::string_view kFp8Words = "fp8 float8 fp8_e4m3 fp8_e5m2 mxfp8 e4m3 e5m2 amp_fp8 fp8_hybrid";
 constexpr std::string_view kPrecisionAndFp8 =
     "precision fp8 gradient_precision weights gradients master_weights moments";
-constexpr std::string_view kProducts = "products are in fp32, tf32, fp16, bf16 or fp8";
+constexpr std::string_view kProducts = "products are in fp32, tf32, fp16, bf16, fp8 or NVFP4";
 constexpr std::string_view kAllReduce = "sharded states and all-reduces are those of \"kind\": \"all_reduce\"";
 
 constexpr auto kWords = std::to_array<UnmodelledWord>({
     {"precision", {kFp8Words, "training in fp8", kFp8, true}},
-    {kPrecisionAndFp8, {"fp4 nvfp4 mxfp4 float4", "training in fp4", kProducts}},
+    {"precision", {"fp4 nvfp4", "training in fp4", kFp4, true}},
+    {"fp8", {"fp4", "training in fp4", kFp4, true}},
+    {kPrecisionAndFp8, {"fp4 nvfp4 mxfp4 float4", "training in this form of fp4", kProducts}},
     {kPrecisionKeys, {"int8 int4 uint8", "training in integers", kProducts}},
     {kPrecisionKeys, {"fp64 float64 double", "training in fp64", kProducts}},
     {"sharding",

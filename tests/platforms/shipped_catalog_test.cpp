@@ -68,6 +68,8 @@ TEST_CASE("peaks of every GPU follow from its multiprocessors and clock, and ris
     CHECK((gpu.peak_tf32 > FlopsPerSecond{}) == (is_nvidia_from_ampere || gpu.architecture == "CDNA 3"));
     CHECK((gpu.peak_fp8 > FlopsPerSecond{}) ==
           (is_nvidia_from_ampere ? gpu.architecture != "Ampere" : gpu.architecture == "CDNA 3"));
+    CHECK((gpu.peak_fp4 > FlopsPerSecond{}) == (gpu.architecture == "Blackwell"));
+    if (gpu.peak_fp4 > FlopsPerSecond{}) CHECK(gpu.peak_fp4.value() >= 2 * gpu.peak_fp8.value());
     CHECK(entry.has("peak_bf16_sparse") == (is_nvidia_from_ampere || gpu.architecture == "CDNA 3"));
     double before = gpu.peak_fp32.value();
     for (const FlopsPerSecond peak : {gpu.peak_tf32, gpu.peak_bf16, gpu.peak_fp8}) {

@@ -66,7 +66,8 @@ Casts casts(const Workload& workload, bool of_weights) {
 constexpr std::int64_t I = n * (3 * h + f), O = n * (h + 2 * g + h + 2 * f + h),
                        W = h * (h + 2 * g) + h * h + h * 2 * f + f * h;
 
-constexpr std::array kAll{Fp8::kDelayed, Fp8::kCurrent, Fp8::kBlock, Fp8::kMx, Fp8::kTensorwise, Fp8::kRowwise};
+constexpr std::array kAll{Fp8::kDelayed, Fp8::kCurrent,    Fp8::kBlock,  Fp8::kMx,
+                          Fp8::kNvfp4,   Fp8::kTensorwise, Fp8::kRowwise};
 
 std::int64_t kept_of_layer(Fp8 recipe) {
   ModelDescription model = described(recipe);
@@ -95,9 +96,9 @@ TEST_CASE(
       CHECK(workload.parameters() == half.parameters());
       double in_fp8 = 0;
       for (const Operator& op : workload.graph) {
-        if (op.is_fp8) in_fp8 += op.flops.value();
+        if (op.factor_bits > 0) in_fp8 += op.flops.value();
         const bool is_of_layer = op.name.starts_with("encoder/layer") && op.matrix.reduction > 0 && !op.attention;
-        CHECK(op.is_fp8 == is_of_layer);
+        CHECK((op.factor_bits > 0) == is_of_layer);
       }
       CHECK(in_fp8 == doctest::Approx(static_cast<double>((again ? 8 : 6) * n * W * L)).epsilon(1e-12));
     }
@@ -117,6 +118,25 @@ TEST_CASE("scales of 32 numbers are 1 / 32 beside, of 128 in 4 bytes as many; al
     CHECK(casts(built(recipe), false) == Casts{L * 2 * (I + O), L * (I + O) * 2 * 33 / 32, 0});
   CHECK(casts(built(Fp8::kMx), true) == Casts{L * 2 * W, L * W * 2 * 33 / 32, 0});
   CHECK(casts(built(Fp8::kBlock), true) == Casts{L * 2 * W, L * 2 * (W + W / 4096), 0});  // 4 B of 128 x 128
+}
+
+TEST_CASE("in 4 bits numbers take half a byte and scales of 16 a sixteenth; the last layers may stay in 16 bits") {
+  // Read twice, to find the tensor's largest number first.
+  CHECK(casts(built(Fp8::kNvfp4), false) == Casts{L * 4 * (I + O), L * (I + O) * 2 * 9 / 16, 0});
+  CHECK(casts(built(Fp8::kNvfp4), true) == Casts{L * 4 * W, L * W * 2 * 9 / 16, 0});
+  for (int wide = 0; wide <= static_cast<int>(L); ++wide) {
+    ModelDescription model = described(Fp8::kNvfp4);
+    model.wide_layers = wide;
+    std::int64_t in_4_bits = 0;
+    for (const Operator& op : built(model).graph) {
+      CHECK((op.factor_bits == 0 || op.factor_bits == 4));
+      if (op.factor_bits == 4 && op.phase == Phase::kForward) in_4_bits += op.flops.value() > 0 ? 1 : 0;
+      if (op.factor_bits == 4)
+        CHECK(std::stoi(op.name.substr(std::string_view{"encoder/layer"}.size())) <= static_cast<int>(L) - wide);
+    }
+    CHECK(in_4_bits % (static_cast<std::int64_t>(L) - wide == 0 ? 1 : static_cast<std::int64_t>(L) - wide) == 0);
+    CHECK((in_4_bits == 0) == (wide == static_cast<int>(L)));
+  }
 }
 
 TEST_CASE("torchao casts inputs and weights again in the backward pass, and keeps what it keeps in 16 bits") {
@@ -172,7 +192,7 @@ TEST_CASE("frozen weights have no transposed inputs, adapters stay in 16 bits") 
   model.adapters = {.rank = 16};
   const Workload workload = built(model);
   for (const Operator& op : workload.graph)
-    if (op.name.find("adapter") != std::string::npos) CHECK_FALSE(op.is_fp8);
+    if (op.name.find("adapter") != std::string::npos) CHECK(op.factor_bits == 0);
   const std::int64_t all = L * (I + O) - n * (h + 2 * g);  // nothing is trained before the first product
   CHECK(casts(workload, false) == Casts{2 * all, all, 0});
 }
@@ -182,15 +202,15 @@ TEST_CASE("products whose features 16 does not divide, and routers, stay in 16 b
   std::get<Transformer>(model.structure).feed_forward = static_cast<int>(f) + 8;
   std::set<std::string> others;
   for (const Operator& op : built(model).graph)
-    if (op.kind == OperatorKind::kDense && op.phase == Phase::kForward && !op.is_fp8) others.insert(op.name);
+    if (op.kind == OperatorKind::kDense && op.phase == Phase::kForward && op.factor_bits == 0) others.insert(op.name);
   CHECK(others == std::set<std::string>{"encoder/layer1/feed_forward/outer", "encoder/layer2/feed_forward/outer",
                                         "encoder/layer3/feed_forward/outer", "logits"});
   Transformer& net = std::get<Transformer>(model.structure);
   net.feed_forward = static_cast<int>(f);
   net.experts = {.count = 16, .per_token = 2, .feed_forward = static_cast<int>(f), .is_grouped = true};
   for (const Operator& op : built(model).graph) {
-    if (op.name.find("/router") != std::string::npos && op.matrix.reduction > 0) CHECK_FALSE(op.is_fp8);
-    if (op.name.ends_with("experts/inner") || op.name.ends_with("experts/outer")) CHECK(op.is_fp8);
+    if (op.name.find("/router") != std::string::npos && op.matrix.reduction > 0) CHECK(op.factor_bits == 0);
+    if (op.name.ends_with("experts/inner") || op.name.ends_with("experts/outer")) CHECK(op.factor_bits == 8);
   }
 }
 

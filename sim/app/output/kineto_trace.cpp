@@ -218,18 +218,20 @@ class RankTrace {
       if (!is_within(kernel.span)) continue;
       const Operator& op = activity.operator_of(kernel);
       const Seconds dispatched = kernel.span.start - kernel.queued;
-      work_.push_back({.start = whole_nanoseconds(kernel.span.start),
-                       .end = whole_nanoseconds(kernel.span.end),
-                       .name = kernel_name(op) + '_' + (op.is_fp8 ? "fp8" : to_text(activity.scenario.precision)),
-                       .arguments = std::move(TraceArguments{}
-                                                  .add("operator", op.name)
-                                                  .add("FLOPs", op.flops.value())
-                                                  .add("bytes", (op.bytes_read + op.bytes_written).value())
-                                                  .add("step", activity.steps.at(worker_, kernel.span.start))),
-                       .dispatch_start = whole_nanoseconds(dispatched - kernel.dispatch),
-                       .dispatched = whole_nanoseconds(dispatched),
-                       .operation = op.name,
-                       .op = &op});
+      work_.push_back(
+          {.start = whole_nanoseconds(kernel.span.start),
+           .end = whole_nanoseconds(kernel.span.end),
+           .name = kernel_name(op) + '_' +
+                   (op.factor_bits > 0 ? "fp" + std::to_string(op.factor_bits) : to_text(activity.scenario.precision)),
+           .arguments = std::move(TraceArguments{}
+                                      .add("operator", op.name)
+                                      .add("FLOPs", op.flops.value())
+                                      .add("bytes", (op.bytes_read + op.bytes_written).value())
+                                      .add("step", activity.steps.at(worker_, kernel.span.start))),
+           .dispatch_start = whole_nanoseconds(dispatched - kernel.dispatch),
+           .dispatched = whole_nanoseconds(dispatched),
+           .operation = op.name,
+           .op = &op});
     }
     std::ranges::stable_sort(work_, {}, &GpuWork::start);
     kernels_ = work_.size();

@@ -139,10 +139,13 @@ TEST_CASE("weights in fp8 are 1 byte beside the others, 2 where units want trans
   const auto states = [](const char* recipe, const char* sharding, const char* architecture) {
     Json scenario = on_gpus(kLlama3, 8, sharding);
     scenario["workload"]["fp8"] = recipe;
-    scenario["cluster"]["groups"][0]["instance"]["accelerator"]["peak_fp8"] = "2Tflops";
+    for (const char* peak : {"peak_fp8", "peak_fp4"})
+      scenario["cluster"]["groups"][0]["instance"]["accelerator"][peak] = "2Tflops";
     scenario["cluster"]["groups"][0]["instance"]["accelerator"]["architecture"] = architecture;
+    if (std::string_view{recipe} == "nvfp4") scenario["workload"]["wide_layers"] = 0;
     return states_of(memory_of(scenario));
   };
+  CHECK(states("nvfp4", "none", "Blackwell") == 16 * p + products);  // half a byte in either layout
   for (const char* recipe : {"delayed", "current"}) {
     CHECK(states(recipe, "none", "Hopper") == 16 * p + 2 * products);
     CHECK(states(recipe, "none", "Blackwell") == 16 * p + products);

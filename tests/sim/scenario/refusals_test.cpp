@@ -204,6 +204,8 @@ std::map<std::string, Json> examples() {
        all_reduce({{strategy + "global_batch", 8}, {strategy + "accumulation_steps", 1}})},
       {"products of a precision that a GPU has no units for", all_reduce({{"/workload/precision", "bf16"}})},
       {"products in fp8 on a GPU without units for it", in_fp8("delayed", Json::object())},
+      {"products in fp4 on a GPU without units for it",
+       in_fp8("nvfp4", Json::object({{"peak_fp8", "4Tflops"}, {"architecture", "Blackwell"}}))},
       {"scales of 32 numbers on a GPU whose units know none", in_fp8("mxfp8", Json::object({{"peak_fp8", "4Tflops"}}))},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},

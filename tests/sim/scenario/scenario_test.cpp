@@ -27,13 +27,13 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({}) == "accepted");
   CHECK(refusal({{"/workload/model", "cm-dare/resnt32"}}) ==
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
-  CHECK(
-      refusal({{"/workload/btach", "1"}}) ==
-      "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-      "\"precision\", \"states\", \"recompute\", \"fp8\", \"lora\", \"fused_loss\", \"composed_loss\", \"framework\", "
-      "\"copies_input\", "
-      "\"samples_per_epoch\", "
-      "\"convergence\"");
+  CHECK(refusal({{"/workload/btach", "1"}}) ==
+        "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
+        "\"precision\", \"states\", \"recompute\", \"fp8\", \"wide_layers\", \"lora\", \"fused_loss\", "
+        "\"composed_loss\", \"framework\", "
+        "\"copies_input\", "
+        "\"samples_per_epoch\", "
+        "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==
         "s.json: /workload/batch_per_worker: expected 1 to 65536 samples; found 0");
   for (const char* word : {"fp8", "float8", "mxfp8", "amp_fp8"})
@@ -43,7 +43,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
   CHECK(refusal({{"/training/strategy/fp8", "true"}})
             .find("/training/strategy/fp8: training in fp8 has another name here: ") != std::string::npos);
   CHECK(refusal({{"/workload/precision", "nvfp4"}}) ==
-        "s.json: /workload/precision: training in fp4 is not modelled: products are in fp32, tf32, fp16, bf16 or fp8");
+        "s.json: /workload/precision: training in fp4 has another name here: \"fp8\": \"nvfp4\" beside "
+        "\"precision\": \"bf16\" in the workload says it");
   CHECK(refusal({{"/workload/precision", "\"fp12\""}}) ==
         "s.json: /workload/precision: unknown precision \"fp12\"; known: \"fp32\", \"tf32\", \"fp16\" and \"bf16\"");
   CHECK(refusal({{"/workload/states", R"({"moments": "tf32"})"}}).find("tf32 is one of products") != std::string::npos);
@@ -63,13 +64,15 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
             .find("/workload/recompute/0: expected \"core_attention\", ") != std::string::npos);
   CHECK(refusal({{"/workload/recompute", "\"full\""}}).find("which is no transformer") != std::string::npos);
   CHECK(refusal({{"/workload/fp8", "true"}}) ==
-        "s.json: /workload/fp8: expected \"none\", \"delayed\", \"current\", \"block\", \"mxfp8\", \"tensorwise\" "
-        "and \"rowwise\"; found true");
+        "s.json: /workload/fp8: expected \"none\", \"delayed\", \"current\", \"block\", \"mxfp8\", \"nvfp4\", "
+        "\"tensorwise\" and \"rowwise\"; found true");
   CHECK(refusal({{"/workload/fp8", "hybrid"}}) ==
         "s.json: /workload/fp8: unknown fp8 \"hybrid\"; known: \"none\", \"delayed\", \"current\", \"block\", "
-        "\"mxfp8\", \"tensorwise\", \"rowwise\"");
-  CHECK(refusal({{"/workload/fp8", "nvfp4"}}).find("/workload/fp8: training in fp4 is not modelled") !=
+        "\"mxfp8\", \"nvfp4\", \"tensorwise\", \"rowwise\"");
+  CHECK(refusal({{"/workload/fp8", "mxfp4"}}).find("/workload/fp8: training in this form of fp4 is not modelled") !=
         std::string::npos);
+  CHECK(refusal({{"/workload/wide_layers", "2"}}) ==
+        "s.json: /workload/wide_layers: expected none without \"fp8\"; found 2");
   CHECK(refusal({{"/workload/model", "gpt2"}, {"/workload/fp8", "delayed"}}) ==
         "s.json: /workload/fp8: expected \"precision\": \"bf16\" or \"fp16\" beside it; found \"delayed\"");
   CHECK(refusal({{"/workload/precision", "fp16"}, {"/workload/fp8", "delayed"}})
