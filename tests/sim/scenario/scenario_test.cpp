@@ -91,6 +91,12 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
        {std::pair{"expert_parallel", "experts"}, {"context-parallel", "context"}, {"cp_size", "context"}})
     CHECK(refusal({{std::string{"/training/strategy/"} + key, "1"}})
               .find(std::string{"has another name here: \""} + name + "\"") != std::string::npos);
+  for (const auto& [key, said] : {std::pair{"seq_len", "\"sequence_length\" in the structure of \"/workload/model\""},
+                                  {"micro_batch_size", "\"batch_per_worker\" in the workload"},
+                                  {"gbs", "\"global_batch\" in an \"all_reduce\" strategy"},
+                                  {"gradient_accumulation_steps", "\"accumulation_steps\" in the strategy"}})
+    for (const char* place : {"/workload/", "/training/strategy/"})
+      CHECK(refusal({{std::string{place} + key, "4"}}).find(said) != std::string::npos);
   for (const char* words : {"hybrid", "hybrid_shard"})
     CHECK(refusal({{"/training/strategy", Json{{"kind", "all_reduce"}, {"sharding", words}}.dump()}})
               .find("hybrid sharding, among the GPUs of a group with replicas of it, has another name here: "
