@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/scenario/peak_speed.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -69,9 +71,6 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
                    .step_overhead = workload.is_whole_step ? Seconds{} : profile.host.step_overhead,
                    .input = workload.input_bytes};
   std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
-  const auto peak_of_factors = [&](int bits) {
-    return bits == 8 ? accelerator.peak_fp8 : bits == 4 ? accelerator.peak_fp4 : precision_peak;
-  };
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
     const Operator& kernel = workload.graph[vertex];
     if (kernel.phase == Phase::kUpdate) continue;
@@ -79,9 +78,12 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), profile.host.dispatch));
       continue;
     }
-    const KernelTime time = kernel.measured_time
-                                ? KernelTime{.total = *kernel.measured_time, .memory = {}}
-                                : kernel_time(kernel, accelerator, peak_of_factors(kernel.factor_bits), profile.gpu);
+    const KernelTime time =
+        kernel.measured_time
+            ? KernelTime{.total = *kernel.measured_time, .memory = {}}
+            : kernel_time(kernel, accelerator,
+                          kernel.factor_bits > 0 ? peak_of_casts(accelerator, kernel.factor_bits) : precision_peak,
+                          profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;

@@ -22,10 +22,7 @@ double fewest_operations_of_sample(const Scenario& scenario) {
 
 double peak_of_gpu(const Scenario& scenario, const Group& group) {
   const Accelerator& gpu = *group.accelerator;
-  const FlopsPerSecond of_casts = scenario.model.fp8 == Fp8::kNone    ? FlopsPerSecond{}
-                                  : scenario.model.fp8 == Fp8::kNvfp4 ? gpu.peak_fp4
-                                                                      : gpu.peak_fp8;
-  return std::max(scenario.peak_of(gpu), of_casts).value();
+  return std::max(scenario.peak_of(gpu), peak_of_casts(gpu, bits_of(scenario.model.fp8))).value();
 }
 
 bool trains_from_the_start(const Group& group) { return group.role == Role::kWorker && !group.is_standby; }
@@ -37,6 +34,10 @@ double by_operations(double peak, double operations) {
 }
 
 }  // namespace
+
+FlopsPerSecond peak_of_casts(const Accelerator& gpu, int bits) {
+  return bits == 8 ? gpu.peak_fp8 : bits == 4 ? gpu.peak_fp4 : FlopsPerSecond{};
+}
 
 double model_flops_of_sample(const Scenario& scenario) {
   if (std::holds_alternative<TimedLayers>(scenario.model.structure)) return 0;

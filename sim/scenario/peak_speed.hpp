@@ -14,6 +14,9 @@ namespace rehearse {
 /// is larger than one GPU's graph may be.
 double model_flops_of_sample(const Scenario& scenario);
 
+/// Dense, at the data sheet's peak, of products whose factors are cast to 8 or 4 bits; 0: the GPU has no units for it, or 0 bits.
+FlopsPerSecond peak_of_casts(const Accelerator& gpu, int bits);
+
 /// Dense FLOP/s of all GPUs of workers that are not standby, at their data sheets' peak in the precision of the products.
 double peak_flops_per_s(const Scenario& scenario);
 

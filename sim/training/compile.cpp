@@ -114,7 +114,6 @@ std::vector<OperationIndex> add_behind(ProgramBuilder& builder, const Collective
 
 std::vector<OperationIndex> add_gradient_norm(ProgramBuilder& builder, const std::vector<int>& groups, int label,
                                               std::vector<OperationIndex> reduced, OperationIndex last) {
-  constexpr Bytes kSquares{4};
   for (const int group : groups)
     reduced = add_behind(builder, {.group = group, .label = label++, .bytes = kSquares}, std::move(reduced), last);
   return reduced;

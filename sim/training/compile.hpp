@@ -66,6 +66,9 @@ Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chose
 std::vector<OperationIndex> add_behind(ProgramBuilder& builder, const Collective& collective,
                                        std::vector<OperationIndex> reduced, OperationIndex last);
 
+/// Of a sum of squares, which gradients' norm is made of.
+inline constexpr Bytes kSquares{4};
+
 /// Adds what the update waits for where gradients are clipped by their norm, once they are `reduced` and the `last` kernel has run:
 /// a sum of 4 bytes in each of the worker's groups whose members have other parts of them, one after another, with labels from
 /// `label` on. Kernels that read and scale gradients are not modelled. Returns what the update waits for.

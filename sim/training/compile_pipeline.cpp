@@ -48,7 +48,6 @@ namespace rehearse {
 
 namespace {
 
-constexpr Bytes kSquares{4};                         // of all gradients, added up
 constexpr std::size_t kMostOfPipeline = 20'000'000;  // kernels, messages and collectives of a pipeline
 
 /// Whether the last stage sends to the first one, where parts go on.
