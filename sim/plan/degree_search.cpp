@@ -93,7 +93,9 @@ class Search {
   DegreeSearch run() && {
     prepare(result_.global_batch);
     time_passes();
-    if (result_.has_time) go_through();
+    const double least = result_.plans.front().estimate_s;
+    result_.is_too_slow = result_.has_time && std::isfinite(least) && least > options_.longest_s;
+    if (result_.has_time && !result_.is_too_slow) go_through();
     sort_result();
     return std::move(result_);
   }

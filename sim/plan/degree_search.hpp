@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -70,6 +71,8 @@ struct DegreeSearch {
   double least_ratio = 1;    // of simulated time by closed form, of all that were simulated, at most 1
   bool is_complete = false;  // no plan that is left would be faster, if its ratio were that
   bool has_time = true;      // false: its limits have ended it
+  bool is_too_slow =
+      false;  // all plans take longer than DegreeOptions::longest_s by their closed form: none was simulated
 
   const SearchedPlan* best() const { return simulated > 0 ? plans.data() : nullptr; }
   /// The plan that would be the fastest by the closed form among those that do not fit into memory; null: all fit.
@@ -89,13 +92,14 @@ struct DegreeOptions {
   std::size_t least = 24;      // plans that fit are simulated at least, if there are so many
   std::size_t most = 240;      // and at the most
   bool is_exhaustive = false;  // all are
+  double longest_s = std::numeric_limits<double>::infinity();  // of a step that is of use, by the closed form
 };
 
 /// Finds the fastest plan of the scenario's machines and model with steps of `global_batch` samples. The scenario, JSON as a file has
 /// it, has one group of workers; its degrees are replaced.
 ///   1. The engine simulates a pass, of each model that one worker may have (degrees within layers, micro-batch, recomputation), on
 ///      as few machines as can be, of unlimited memory: the difference of steps of one and of two micro-batches.
-///   2. Plans are sorted by estimate_step(). Those whose states alone do not fit are left out.
+///   2. Plans are sorted by estimate_step(). Those whose states alone do not fit are left out. If none is of use, that is all.
 ///   3. In this order, eight at a time, plans are read as `simulate` reads them, which refuses what does not fit (of two plans that differ
 ///      in the micro-batch alone the larger one needs more), and simulated, until there are `least`, and all others would be slower than the
 ///      best even if they took no more than their closed form, or as little of it as any that was simulated; or until there are `most`.

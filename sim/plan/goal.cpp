@@ -201,18 +201,65 @@ std::string days_text(double seconds) {
   return to_text(std::round(seconds / unit * 100) / 100) + word;
 }
 
+bool has_result(const GoalPlan& plan) { return plan.best() != nullptr && (!plan.risk || plan.risk->error.empty()); }
+
+bool meets(const GoalPlan& plan, const TrainingGoal& goal) {
+  if (!has_result(plan)) return false;
+  const bool is_in_time =
+      !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence : plan.time_s <= goal.deadline->value());
+  return is_in_time && (!goal.budget_usd || (plan.cost_usd && *plan.cost_usd <= *goal.budget_usd));
+}
+
+/// What a candidate competes with.
+struct Rival {
+  const GoalPlan* plan = nullptr;
+  double from_s = kBeyondAll;  // time of the whole training from which on the candidate is slower and dearer
+};
+
+Rival rival_of(const GoalCandidate& candidate, const std::vector<GoalPlan>& found, const TrainingGoal& goal) {
+  Rival rival;
+  if (!candidate.usd_per_hour) return rival;
+  for (const GoalPlan& other : found) {
+    if (!has_result(other) || !other.cost_usd || (other.risk && !meets(other, goal))) continue;
+    const double from_s = std::max(other.time_s, *other.cost_usd * 3600 / *candidate.usd_per_hour);
+    if (from_s < rival.from_s) rival = {&other, from_s};
+  }
+  return rival;
+}
+
 /// Why a candidate need not be searched; empty: it has to be.
-std::string why_left_out(const GoalPlan& plan, const std::vector<GoalPlan>& others, const TrainingGoal& goal) {
+std::string why_left_out(const GoalPlan& plan, const Rival& rival, const TrainingGoal& goal) {
   const double least = plan.least_time.value();
   const auto cost = cost_of(plan.candidate, least);
   if (goal.deadline && least > goal.deadline->value())
     return "at the peak of its GPUs the arithmetic alone takes " + days_text(least);
   if (goal.budget_usd && cost && *cost > *goal.budget_usd)
     return "at the peak of its GPUs the arithmetic alone costs " + usd_text(*cost);
-  for (const GoalPlan& other : others)
-    if (other.best() != nullptr && cost && other.cost_usd && other.time_s <= least && *other.cost_usd <= *cost)
-      return other.candidate.machines + " are faster and cheaper than its arithmetic at the peak of its GPUs";
+  if (least >= rival.from_s)
+    return rival.plan->candidate.machines + " are faster and cheaper than its arithmetic at the peak of its GPUs";
   return {};
+}
+
+/// Of the degrees of a candidate: what is slower and dearer than its rival is of no use.
+DegreeOptions options_beside(const Rival& rival, const GoalPlan& plan, const std::vector<GoalPlan>& found,
+                             const TrainingGoal& goal, const DegreeOptions& options) {
+  constexpr double kMargin = 0.9;  // of what the closed form may be too long, beyond what it was for simulated plans
+  double least_ratio = 1;
+  for (const GoalPlan& other : found)
+    if (other.search) least_ratio = std::min(least_ratio, other.search->least_ratio);
+  DegreeOptions its = options;
+  if (!options.is_exhaustive)
+    its.longest_s =
+        rival.from_s * static_cast<double>(plan.candidate.global_batch) / goal.samples / (kMargin * least_ratio);
+  return its;
+}
+
+/// Of a candidate none of whose plans is of use.
+std::string why_too_slow(const GoalPlan& plan, const Rival& rival, const TrainingGoal& goal) {
+  const double time_s =
+      plan.search->plans.front().estimate_s * goal.samples / static_cast<double>(plan.candidate.global_batch);
+  return "about " + days_text(time_s) + " and " + usd_text(*cost_of(plan.candidate, time_s)) + " by the closed form; " +
+         rival.plan->candidate.machines + " are faster and cheaper";
 }
 
 /// Runs the whole training where machines may be taken away; otherwise what the simulated step says.
@@ -231,15 +278,6 @@ void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, co
   if (!plan.risk->error.empty()) return;
   plan.time_s = plan.risk->time_s.p50;
   plan.cost_usd = plan.risk->cost_usd.p50;
-}
-
-bool has_result(const GoalPlan& plan) { return plan.best() != nullptr && (!plan.risk || plan.risk->error.empty()); }
-
-bool meets(const GoalPlan& plan, const TrainingGoal& goal) {
-  if (!has_result(plan)) return false;
-  const bool is_in_time =
-      !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence : plan.time_s <= goal.deadline->value());
-  return is_in_time && (!goal.budget_usd || (plan.cost_usd && *plan.cost_usd <= *goal.budget_usd));
 }
 
 /// The smaller the better.
@@ -354,14 +392,19 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
       plan.left_out = "the search was ended before";
       continue;
     }
-    plan.left_out = why_left_out(plan, answer.plans, goal);
+    const Rival rival = rival_of(plan.candidate, answer.plans, goal);
+    plan.left_out = why_left_out(plan, rival, goal);
     if (!plan.left_out.empty()) continue;
     if (options.on_machines) options.on_machines(plan.candidate.machines, number, answer.plans.size());
     try {
-      plan.search =
-          search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name), plan.candidate.file_name,
-                         plan.candidate.global_batch, catalog, options.degrees, means);
+      plan.search = search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name),
+                                   plan.candidate.file_name, plan.candidate.global_batch, catalog,
+                                   options_beside(rival, plan, answer.plans, goal, options.degrees), means);
       answer.is_complete = plan.search->has_time;
+      if (plan.search->is_too_slow) {
+        plan.left_out = why_too_slow(plan, rival, goal);
+        plan.search.reset();
+      }
       if (plan.best() != nullptr) finish(plan, goal, catalog, options, means);
     } catch (const InputError& error) {
       if (candidates.size() == 1) throw;

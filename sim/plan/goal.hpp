@@ -100,7 +100,8 @@ struct GoalOptions {
 };
 
 /// Searches each candidate, those first that may be the cheapest. A candidate is left out if its arithmetic alone, at the peak of its
-/// GPUs, takes longer than the deadline or costs more than the budget, or if one that has been searched is faster and cheaper than that.
+/// GPUs, takes longer than the deadline or costs more than the budget, or if one that has been searched is faster and cheaper than that;
+/// or than nine tenths of its best plan by the closed form, which is corrected by the least ratio of simulated times to it so far.
 /// The answer is the cheapest in time; with a budget and no deadline the fastest within it; of machines without a price the fastest.
 /// Once the limits of `means` are over what was found so far is returned. Throws InputError if no candidate can be read.
 GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const TrainingGoal& goal, const Catalog& catalog,

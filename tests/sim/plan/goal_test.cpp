@@ -22,18 +22,18 @@ std::string refusal(const MachineFilter& filter) {
   return {};
 }
 
-/// ResNet-50 on so many p3.2xlarge, each with a V100, at the catalog's price.
-GoalCandidate candidate(int machines) {
+/// ResNet-50 on so many p3.2xlarge, each with a V100, at the catalog's price; or on others with a GPU at the same price.
+GoalCandidate candidate(int machines, const std::string& instance = "p3.2xlarge", const std::string& gpu = "V100") {
   constexpr double usd_per_hour = 3.06;
-  const MachineChoice choice{.instance = "p3.2xlarge",
+  const MachineChoice choice{.instance = instance,
                              .count = machines,
                              .is_spot = false,
                              .gpus = machines,
-                             .gpu = "V100",
+                             .gpu = gpu,
                              .usd_per_hour = usd_per_hour,
                              .region = "us-east-1"};
   Json scenario = scenario_of_model("resnet50", choice, test::shipped_catalog());
-  scenario["cluster"]["groups"][0]["instance"] = "p3.2xlarge";
+  scenario["cluster"]["groups"][0]["instance"] = instance;
   scenario["calibration"] = "kernels";
   scenario["training"]["warmup_steps"] = 0;
   scenario["training"]["target"] = {{"samples", 1e6}};
@@ -123,6 +123,30 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
   const GoalPlan& best = free.plans[*free.answer];
   const Json run = test::simulated(plan_scenario(best.candidate, best.best()->degrees, false));
   CHECK(run["training_time_s"].get<double>() == doctest::Approx(best.time_s).epsilon(1e-12));
+}
+
+TEST_CASE(
+    "machines that by the closed form are slower and dearer than found ones are not simulated, and are told with it") {
+  std::vector<GoalCandidate> candidates{candidate(1), candidate(2), candidate(4)};
+  const GoalAnswer without = answer_of(candidates, {.samples = 1e6});
+  candidates.push_back(candidate(1, "g4dn.xlarge", "T4"));
+  const GoalAnswer answer = answer_of(candidates, {.samples = 1e6});
+  REQUIRE(answer.answer);
+  CHECK(answer.plans[*answer.answer].candidate.machines == without.plans[*without.answer].candidate.machines);
+  std::size_t found = 0, left_out = 0;
+  for (const GoalPlan& plan : answer.plans) {
+    if (plan.candidate.machines.find("T4") == std::string::npos) {
+      CHECK(plan.left_out.empty());
+      found += plan.is_on_frontier ? 1 : 0;
+      continue;
+    }
+    ++left_out;
+    CHECK(!plan.search);
+    CHECK(plan.left_out.starts_with("about "));
+    CHECK(plan.left_out.find(" by the closed form; ") != std::string::npos);
+  }
+  CHECK(left_out == 1);
+  CHECK(found == static_cast<std::size_t>(std::ranges::count_if(without.plans, &GoalPlan::is_on_frontier)));
 }
 
 TEST_CASE("machines whose arithmetic alone misses the goal are not simulated") {
