@@ -456,7 +456,9 @@ TrainingStudy load_training_study(const fs::path& path) {
   TrainingStudy study;
   study.name = path.stem().string();
   study.file_name = path.string();
+  std::set<std::pair<std::string, std::string>> names;
   for (const JsonReader& entry : json.children("logs")) {
+    const std::size_t before = study.logs.size();
     const fs::path log = entry.resolve(entry.required<std::string>("file")).lexically_normal();
     const std::string text = log.extension() == ".gz" ? gunzip(read_file(log, kLargestLog), kLargestLog, log.string())
                                                       : read_file(log, kLargestLog);
@@ -468,11 +470,10 @@ TrainingStudy load_training_study(const fs::path& path) {
     else
       for (WorkerLog& worker : parse_log_table(text, log.string())) study.logs.push_back(std::move(worker));
     entry.reject_unknown_keys();
+    for (std::size_t i = before; i < study.logs.size(); ++i)  // before any other log is read
+      if (const WorkerLog& found = study.logs[i]; !names.insert({found.cluster, found.worker}).second)
+        json.fail("logs", "expected one log of " + place_of(found) + "; found two");
   }
-  std::set<std::pair<std::string, std::string>> names;
-  for (const WorkerLog& log : study.logs)
-    if (!names.insert({log.cluster, log.worker}).second)
-      json.fail("logs", "expected one log of " + place_of(log) + "; found two");
   if (study.logs.empty()) json.fail("logs", "expected at least one log");
   study.parameters = json.maybe<Bytes>("parameters");
   study.required_bandwidth = json.maybe<BytesPerSecond>("required_bandwidth");

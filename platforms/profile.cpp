@@ -1,6 +1,7 @@
 #include "platforms/profile.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -270,8 +271,8 @@ std::optional<FittedServers> read_fitted_servers(const JsonReader& json, const s
   return fitted.nic_max > BytesPerSecond{} ? std::optional{fitted} : std::nullopt;
 }
 
-/// What an entry of /servers/by_framework states instead; what it leaves out is as in the section.
-void expect_servers_of_framework(const JsonReader& servers, const JsonReader& entry);
+/// What entries of /servers/by_framework state instead; what they leave out is as in the section.
+void expect_servers_of_frameworks(const JsonReader& servers);
 
 ServerParameters read_servers(JsonReader json) {
   ServerParameters servers{
@@ -288,8 +289,7 @@ ServerParameters read_servers(JsonReader json) {
   if (json.has("between_processes")) servers.between_processes = read_local_exchange(json.child("between_processes"));
   if (json.has("in_process")) servers.in_process = read_local_exchange(json.child("in_process"));
   (void)json.optional<std::string>("software", "");
-  if (json.has("by_framework"))
-    for (const auto& [name, entry] : json.child("by_framework").items()) expect_servers_of_framework(json, entry);
+  if (json.has("by_framework")) expect_servers_of_frameworks(json);
   if (json.has("fitted")) {
     const JsonReader fitted = json.child("fitted");
     servers.fitted = read_fitted_servers(fitted, fitted.required<std::string>("profile"));
@@ -308,17 +308,19 @@ ServerParameters read_servers(JsonReader json) {
   return servers;
 }
 
-void expect_servers_of_framework(const JsonReader& servers, const JsonReader& entry) {
-  Json whole = servers.value();
-  for (const char* of_section : {"by_framework", "fitted", "software"}) {
-    whole.erase(of_section);
-    if (entry.has(of_section)) entry.fail(of_section, "expected values of servers alone");
+void expect_servers_of_frameworks(const JsonReader& servers) {
+  constexpr std::array kOfSection{"by_framework", "fitted", "software"};
+  Json without = servers.value();
+  for (const char* key : kOfSection) without.erase(key);
+  for (const auto& [name, entry] : servers.child("by_framework").items()) {
+    for (const char* key : kOfSection)
+      if (entry.has(key)) entry.fail(key, "expected values of servers alone");
+    (void)entry.required<std::string>("source");
+    Json stated = entry.value(), whole = without;
+    stated.erase("source");
+    whole.merge_patch(stated);
+    (void)read_servers(JsonReader{whole, entry.file_name(), entry.pointer()});
   }
-  (void)entry.required<std::string>("source");
-  Json stated = entry.value();
-  stated.erase("source");
-  whole.merge_patch(stated);
-  (void)read_servers(JsonReader{whole, entry.file_name(), entry.pointer()});
 }
 
 NetworkParameters read_network(JsonReader json) {
