@@ -189,6 +189,11 @@ Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, con
   return Seconds{goal.samples / peak_samples_per_s(scenario)};
 }
 
+/// Of the whole training.
+double steps_of(const GoalCandidate& candidate, const TrainingGoal& goal) {
+  return goal.samples / static_cast<double>(candidate.global_batch);
+}
+
 std::optional<double> cost_of(const GoalCandidate& candidate, double time_s) {
   return candidate.usd_per_hour ? std::optional{*candidate.usd_per_hour * time_s / 3600} : std::nullopt;
 }
@@ -248,16 +253,13 @@ DegreeOptions options_beside(const Rival& rival, const GoalPlan& plan, const std
   for (const GoalPlan& other : found)
     if (other.search) least_ratio = std::min(least_ratio, other.search->least_ratio);
   DegreeOptions its = options;
-  if (!options.is_exhaustive)
-    its.longest_s =
-        rival.from_s * static_cast<double>(plan.candidate.global_batch) / goal.samples / (kMargin * least_ratio);
+  if (!options.is_exhaustive) its.longest_s = rival.from_s / steps_of(plan.candidate, goal) / (kMargin * least_ratio);
   return its;
 }
 
 /// Of a candidate none of whose plans is of use.
 std::string why_too_slow(const GoalPlan& plan, const Rival& rival, const TrainingGoal& goal) {
-  const double time_s =
-      plan.search->plans.front().estimate_s * goal.samples / static_cast<double>(plan.candidate.global_batch);
+  const double time_s = plan.search->plans.front().estimate_s * steps_of(plan.candidate, goal);
   return "about " + days_text(time_s) + " and " + usd_text(*cost_of(plan.candidate, time_s)) + " by the closed form; " +
          rival.plan->candidate.machines + " are faster and cheaper";
 }

@@ -192,8 +192,7 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
 
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches) {
   if (pipeline.stages == 1) return true;
-  if (pipeline.schedule == PipelineSchedule::kDualPipeV || pipeline.schedule == PipelineSchedule::kDualPipe)
-    return microbatches >= 2 * pipeline.stages && microbatches % pipeline.copies() == 0;
+  if (is_dual_pipe(pipeline)) return microbatches >= 2 * pipeline.stages && microbatches % pipeline.copies() == 0;
   if (pipeline.schedule != PipelineSchedule::kInterleaved) return true;
   const int left = microbatches % pipeline.group();
   return microbatches >= std::max(pipeline.stages, pipeline.group()) && (left == 0 || left >= pipeline.stages);

@@ -72,6 +72,11 @@ std::vector<PipelineSlot> pipeline_slots(const Pipeline& pipeline, int microbatc
 /// as in Megatron-LM; dualpipe and dualpipev have at least 2 p, dualpipe an even number.
 bool can_have_microbatches(const Pipeline& pipeline, int microbatches);
 
+/// DualPipe, with one copy of the model or two.
+inline bool is_dual_pipe(const Pipeline& pipeline) {
+  return pipeline.schedule == PipelineSchedule::kDualPipeV || pipeline.schedule == PipelineSchedule::kDualPipe;
+}
+
 inline bool splits_backward(const Pipeline& pipeline) {
   return pipeline.schedule == PipelineSchedule::kZeroBubble || pipeline.schedule == PipelineSchedule::kZeroBubble2 ||
          pipeline.is_folded();

@@ -151,8 +151,7 @@ namespace {
 /// can_have_microbatches().
 void check_microbatches(const JsonReader& json, const JsonReader& strategy, const Pipeline& pipeline,
                         int microbatches) {
-  const bool is_dual =
-      pipeline.schedule == PipelineSchedule::kDualPipeV || pipeline.schedule == PipelineSchedule::kDualPipe;
+  const bool is_dual = is_dual_pipe(pipeline);
   if (!is_dual && pipeline.schedule != PipelineSchedule::kInterleaved) return;
   const int least = (is_dual ? 2 : 1) * pipeline.stages, group = pipeline.group();
   const std::string of_stages =
