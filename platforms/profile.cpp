@@ -156,6 +156,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   framework.accumulates_in_product = json.optional<bool>("accumulates_in_product", framework.accumulates_in_product);
   framework.dispatch_beside_pipeline =
       json.optional<Seconds>("dispatch_beside_pipeline", framework.dispatch_beside_pipeline);
+  framework.load_wait = json.optional<Seconds>("load_wait", framework.load_wait);
   framework.attention_rate = json.optional<double>("attention_rate", framework.attention_rate);
   framework.transposes_images = json.optional<bool>("transposes_images", framework.transposes_images);
   framework.convolution_workspace = json.optional<Bytes>("convolution_workspace", framework.convolution_workspace);
@@ -179,6 +180,7 @@ Framework read_framework(const JsonReader& json, const Framework* otherwise) {
   json.expect(framework.accumulation >= 0 && framework.accumulation <= 100, "accumulation",
               "0 to 100 bytes of a parameter");
   json.expect(framework.dispatch_beside_pipeline <= Seconds{1}, "dispatch_beside_pipeline", "at most 1s");
+  json.expect(framework.load_wait <= Seconds{1}, "load_wait", "at most 1s");
   json.expect(framework.attention_rate >= 0.01 && framework.attention_rate <= 10, "attention_rate",
               "a rate of 0.01 to 10 times FlashAttention-2's");
   json.expect(framework.copies >= 0 && framework.copies <= 100, "copies", "0 to 100 kernels");

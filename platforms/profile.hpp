@@ -126,6 +126,11 @@ struct Framework {
   /// less than 10, 15 and 25 ms on 2, 4 and 8 GPUs, whatever the model and the batch, and 4.5 without a pipeline or on one
   /// machine; the cause is not known.
   Seconds dispatch_beside_pipeline{};
+  /// Where experts have as many rows as tokens choose them: host time for the numbers of these, behind the kernels that compute them,
+  /// before it launches what has sizes of them: a copy to the host, and the host's wait for the stream. 0: sizes are not needed there,
+  /// as in programs that are compiled for fixed shapes. Source: Megatron-LM, core/transformer/moe/token_dispatcher.py, its
+  /// synchronisation points, of which only drop_and_pad has none.
+  Seconds load_wait{};
   FrameworkMemory memory;
   /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
   /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.

@@ -331,6 +331,7 @@ constexpr std::string_view kProfileCompute = R"json({
         "accumulation": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter that a kernel reads and writes to add a batch's gradients to those before" },
         "accumulates_in_product": { "type": "boolean", "default": false, "description": "the product adds its gradient to the sums itself, without a kernel: accumulation is what its output costs more than one in 16 bits" },
         "dispatch_beside_pipeline": { "$ref": "#/$defs/time", "default": "0s", "description": "host time of a collective within a layer besides collective_dispatch, for each of its GPUs, in a pipeline over several machines" },
+        "load_wait": { "$ref": "#/$defs/time", "default": "0s", "description": "where experts have as many rows as tokens choose them: host time for the numbers of these, behind the kernels that compute them, before it launches what has sizes of them; 0s: it needs none" },
         "memory": { "type": "object", "additionalProperties": false, "description": "of a GPU, otherwise than single operators in the precision of kernels keep it", "properties": {
           "kept_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "default": 1, "description": "by what operators keep" },
           "kept_split_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "description": "the same where workers hold layers together; default: as otherwise" },

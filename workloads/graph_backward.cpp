@@ -217,7 +217,11 @@ void GraphBuilder::append_backward_of_exchange(const Layer& layer, int gradient)
   if (!x.needs_gradient) return;
   TensorExchange reverse = *layer.exchange;
   if (reverse.kind == CollectiveKind::kAllGather) reverse.kind = CollectiveKind::kReduceScatter;
-  give(x, append_exchanges(layer.name + "/gradient", Phase::kBackward, reverse, layer.beside, std::array{gradient}));
+  std::optional<TensorExchange> beside = layer.beside;
+  for (TensorExchange* other : {&reverse, beside ? &*beside : nullptr})
+    if (other != nullptr && other->of != PayloadOf::kAll)
+      other->of = other->of == PayloadOf::kSender ? PayloadOf::kReceiver : PayloadOf::kSender;
+  give(x, append_exchanges(layer.name + "/gradient", Phase::kBackward, reverse, beside, std::array{gradient}));
 }
 
 /// Keys and values go round again, and their gradients with them, which the GPUs add to. What a block adds goes with what the next

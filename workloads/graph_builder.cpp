@@ -116,6 +116,7 @@ int GraphBuilder::append(Operator op, std::span<const int> reads) {
   if (workload_.graph.size() == kMaxOperators)
     fail("the model has more than " + std::to_string(kMaxOperators) + " operators");
   if (op.backward_of < 0) op.backward_of = backward_of_;
+  if (std::exchange(awaits_loads_, false)) op.awaits_loads = true;
   std::vector<int> producers{reads.begin(), reads.end()};
   if (is_backward_)
     for (int& producer : producers) producer = source_of(producer);

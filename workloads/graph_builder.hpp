@@ -65,6 +65,13 @@ struct ContextSplit {
   bool operator==(const ContextSplit&) const = default;
 };
 
+/// The experts of one layer.
+struct ExpertsOfLayer {
+  int experts = 0;
+  int per_token = 0;  // that each token chooses
+  int layer = 0;
+};
+
 /// How GPUs share the experts of a mixture, of which each has as many (expert parallelism). Tokens go to the GPUs that have their
 /// experts, and back. Sources: Lepikhin et al., GShard, arXiv 2006.16668; Megatron-LM, core/transformer/moe.
 struct ExpertSplit {
@@ -77,6 +84,10 @@ struct ExpertSplit {
   int machines_per_token = 0;  // at most, as routers limit it; 0: as many as there are
   /// Tokens of the fullest GPU by the mean; all take as long as it does.
   double imbalance = 1;
+  /// Exponent of the loads of experts (expert_loads.hpp), each GPU having those of its own.
+  double zipf = 0;
+  /// The GPU whose graph this is; -1: one that is the fullest in each mixture, at least as full as any.
+  int gpu = -1;
   /// Places of an expert by the tokens that it has if all have as many; what is above is dropped, and each has so many rows if
   /// `pads`. None: all are computed.
   std::optional<double> capacity{};
@@ -84,6 +95,8 @@ struct ExpertSplit {
 
   /// Rows of the fullest GPU's products by the mean of tokens.
   double load() const { return !capacity ? imbalance : pads ? *capacity : std::min(imbalance, *capacity); }
+  /// Whether GPUs have other loads than one another.
+  bool has_own_loads() const { return zipf > 0 && degree > 1 && !pads; }
   bool operator==(const ExpertSplit&) const = default;
 };
 
@@ -280,7 +293,10 @@ class GraphBuilder {
   const ExpertSplit& expert_split() const { return experts_; }
   /// Tokens in the order of their experts to the GPUs that have these, and back: as many of them.
   /// `experts`, of all GPUs, of which a token goes to `per_token`.
-  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows, int experts, int per_token);
+  /// What is added next has sizes that the host has to wait for.
+  void await_loads() { awaits_loads_ = true; }
+  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows, const ExpertsOfLayer& mixture);
+  Tensor from_experts(const std::string& name, const Tensor& outputs, std::int64_t rows, const ExpertsOfLayer& mixture);
   /// Variables that are added until end_experts() are of experts.
   void begin_experts() { has_experts_ = experts_.degree > 0; }
   void end_experts() { has_experts_ = false; }
@@ -407,13 +423,17 @@ class GraphBuilder {
                       std::span<const int> reads, SplitGroup among = SplitGroup::kTensor);
   int append_exchange(const std::string& name, Phase phase, const TensorExchange& exchange, std::span<const int> reads);
   /// A layer that gives `y` by an exchange of x, and in the backward pass by the reverse.
-  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind, SplitGroup among,
+  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind, SplitGroup among) {
+    return exchange(name, x, y, {kind, std::max(bytes_of(x), bytes_of(y)), among});
+  }
+  Tensor exchange(const std::string& name, const Tensor& x, Tensor y, const TensorExchange& exchange,
                   std::optional<TensorExchange> beside = {});
   /// Both of the layer's exchanges, of which readers of the first one wait for the other, too.
   int append_exchanges(const std::string& name, Phase phase, const TensorExchange& exchange,
                        const std::optional<TensorExchange>& beside, std::span<const int> reads);
-  /// Machines that a token goes to, its own included: N (1 - C(E - E / N, k) / C(E, k)) of N, in the mean of even loads.
-  double machines_of_token(int experts, int per_token) const;
+  /// Tokens to experts or their outputs back, of which the GPU that has the experts may state the payload.
+  Tensor exchange_tokens(const std::string& name, const Tensor& tokens, std::int64_t rows,
+                         const ExpertsOfLayer& mixture, PayloadOf of);
   /// x at the positions of all, of which each GPU keeps its own.
   Tensor gather_positions(const std::string& name, const Tensor& x);
   Tensor ring_attention(const std::string& name, const Tensor& queries, const Tensor& keys, const Tensor& values,
@@ -510,6 +530,7 @@ class GraphBuilder {
   bool is_split_ = false;  // between begin_split() and end_split()
   bool is_whole_ = false;  // what is added there
   bool has_experts_ = false;
+  bool awaits_loads_ = false;  // what is added next
   Fp8 fp8_ = Fp8::kNone;
   std::vector<Deferred> deferred_;
   std::vector<Part> parts_;

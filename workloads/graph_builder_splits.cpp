@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
+#include "workloads/expert_loads.hpp"
 #include "workloads/sizes.hpp"
 
 namespace rehearse {
@@ -43,11 +44,10 @@ int GraphBuilder::append_exchanges(const std::string& name, Phase phase, const T
   return vertex;
 }
 
-GraphBuilder::Tensor GraphBuilder::exchange(const std::string& name, const Tensor& x, Tensor y, CollectiveKind kind,
-                                            SplitGroup among, std::optional<TensorExchange> beside) {
+GraphBuilder::Tensor GraphBuilder::exchange(const std::string& name, const Tensor& x, Tensor y,
+                                            const TensorExchange& exchange, std::optional<TensorExchange> beside) {
   check_size("layer " + name, y);
   y.needs_gradient = x.needs_gradient;
-  const TensorExchange exchange{kind, std::max(bytes_of(x), bytes_of(y)), among};
   y.producer = append_exchanges(name, Phase::kForward, exchange, beside, std::array{x.producer});
   register_value(y);
   layers_.push_back({.type = Layer::Type::kExchange,
@@ -73,24 +73,37 @@ GraphBuilder::Tensor GraphBuilder::to_positions(const std::string& name, const T
 }
 
 GraphBuilder::Tensor GraphBuilder::to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows,
-                                              int experts, int per_token) {
-  if (experts_.degree <= 1) return tokens;
-  const Tensor y{rows, 1, tokens.channels};
-  if (experts_.machines == 1) return exchange(name, tokens, y, CollectiveKind::kAllToAll, SplitGroup::kExperts);
-  // A copy for each machine instead of one for each expert; of both the part for the own machine stays there.
-  const double share = machines_of_token(experts, per_token) / per_token;
-  const Bytes all = std::max(bytes_of(tokens), bytes_of(y));
-  return exchange(name, tokens, y, CollectiveKind::kAllToAll, SplitGroup::kExperts,
-                  TensorExchange{CollectiveKind::kAllToAll, Bytes{std::llround(as_double(all) * share)},
-                                 SplitGroup::kExpertMachines});
+                                              const ExpertsOfLayer& mixture) {
+  return exchange_tokens(name, tokens, rows, mixture, PayloadOf::kReceiver);
 }
 
-double GraphBuilder::machines_of_token(int experts, int per_token) const {
-  const int each = experts / experts_.machines;
-  double none = 1;  // of a machine's experts, drawn without putting any back
-  for (int i = 0; i < per_token; ++i) none *= std::max(0.0, 1 - static_cast<double>(each) / (experts - i));
-  const double expected = experts_.machines * (1 - none);
-  return experts_.machines_per_token > 0 ? std::min<double>(expected, experts_.machines_per_token) : expected;
+GraphBuilder::Tensor GraphBuilder::from_experts(const std::string& name, const Tensor& outputs, std::int64_t rows,
+                                                const ExpertsOfLayer& mixture) {
+  return exchange_tokens(name, outputs, rows, mixture, PayloadOf::kSender);
+}
+
+GraphBuilder::Tensor GraphBuilder::exchange_tokens(const std::string& name, const Tensor& tokens, std::int64_t rows,
+                                                   const ExpertsOfLayer& mixture, PayloadOf of) {
+  if (experts_.degree <= 1) return tokens;
+  const Tensor y{rows, 1, tokens.channels};
+  const bool has_own = experts_.has_own_loads(), is_back = of == PayloadOf::kSender;
+  const Bytes there = bytes_of(is_back ? tokens : y), senders = bytes_of(is_back ? y : tokens);
+  TensorExchange each{CollectiveKind::kAllToAll, has_own ? there : std::max(there, senders), SplitGroup::kExperts,
+                      has_own ? of : PayloadOf::kAll, mixture.layer};
+  if (experts_.machines == 1) return exchange(name, tokens, y, each);
+  // A copy for each machine instead of one for each expert; of both the part for the own machine stays there.
+  double copies = machines_of_token(experts_, mixture);
+  if (has_own) {
+    const std::vector<double> shares = ExpertLoads{experts_, mixture}.of_machines;
+    const auto on_machine = static_cast<std::size_t>(experts_.degree / experts_.machines);
+    copies = experts_.machines * (experts_.gpu < 0 ? *std::ranges::max_element(shares)
+                                                   : shares[static_cast<std::size_t>(experts_.gpu) / on_machine]);
+  }
+  const double all = as_double(has_own ? senders : each.bytes);
+  TensorExchange once = each;
+  once.bytes = Bytes{std::llround(all * (copies / mixture.per_token))};
+  once.among = SplitGroup::kExpertMachines;
+  return exchange(name, tokens, y, each, once);
 }
 
 GraphBuilder::Tensor GraphBuilder::gather_positions(const std::string& name, const Tensor& x) {

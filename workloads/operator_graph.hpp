@@ -76,6 +76,8 @@ struct TensorExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};  // of the whole tensor: that is added up, that is there after an all-gather or before a reduce-scatter
   SplitGroup among = SplitGroup::kTensor;
+  PayloadOf of = PayloadOf::kAll;  // where GPUs have other loads of experts each
+  int layer = 0;                   // .. that has these
 };
 
 /// One kernel launch. Sizes are for the whole batch.
@@ -93,6 +95,8 @@ struct Operator {
   int factor_bits = 0;           // of a product of casts: 8 or 4; 0: as the workload's precision
   bool is_cast = false;          // to 8 or 4 bits, by the function that launches the product behind it
   bool is_further_part = false;  // of a product or an exchange: the host has launched it with the first one
+  bool awaits_loads =
+      false;  // the host launches it when it knows how many rows each expert has, which the GPU computes before
   bool serves_all_passes = false;  // a cast of weights, which all micro-batches of a step may use
   Bytes
       transposed{};  // of a cast, read and written besides where fp8 units take only sums that are contiguous in memory

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/expert_loads.hpp"
 #include "workloads/sizes.hpp"
 #include "workloads/transformer.hpp"
 
@@ -206,23 +207,30 @@ class TransformerStack {
   /// Whether tokens of several GPUs come together, which are then to be put in the order of several experts.
   bool sorts_what_comes() const { return graph_.expert_split().degree > 1 && own_experts() > 1; }
 
-  Tensor to_experts(const std::string& name, const Tensor& tokens, std::int64_t rows) {
-    return graph_.to_experts(name, tokens, rows, net_.experts.count, net_.experts.per_token);
+  ExpertsOfLayer experts_of_layer() const { return {net_.experts.count, net_.experts.per_token, layer_}; }
+  /// Rows of this GPU's experts by the mean.
+  double load() const {
+    const ExpertSplit& split = graph_.expert_split();
+    if (!split.has_own_loads()) return split.load();
+    const std::vector<double> loads = ExpertLoads{split, experts_of_layer()}.of_gpus;
+    return split.gpu < 0 ? *std::ranges::max_element(loads) : loads[static_cast<std::size_t>(split.gpu)];
   }
 
   /// Everything before the experts' first product.
   Dispatched dispatch(const std::string& at, const Tensor& from) {
     const ExpertSplit& split = graph_.expert_split();
     const std::int64_t copies = from.height * net_.experts.per_token;
-    const auto rows = static_cast<std::int64_t>(std::ceil(static_cast<double>(copies) * split.load()));
+    const auto rows = static_cast<std::int64_t>(std::ceil(static_cast<double>(copies) * load()));
     const Tensor weights =
         graph_.combine(at + "/top_k", std::array{router(at, from)}, {}, {from.height, 1, net_.experts.per_token});
     Tensor tokens = graph_.gather(at + "/permuted", from, weights, split.pads ? rows : copies);
-    tokens = to_experts(at + "/to_experts", tokens, rows);
+    if (net_.experts.is_grouped && !split.pads) graph_.await_loads();
+    tokens = graph_.to_experts(at + "/to_experts", tokens, rows, experts_of_layer());
     Tensor inner = weights;
     inner.height = copies;
     inner.channels = 1;
-    if (net_.experts.weighs_inner) inner = to_experts(at + "/weights_to_experts", inner, rows);
+    if (net_.experts.weighs_inner)
+      inner = graph_.to_experts(at + "/weights_to_experts", inner, rows, experts_of_layer());
     return {.tokens = tokens, .weights = weights, .inner_weights = inner, .copies = copies};
   }
 
@@ -246,7 +254,7 @@ class TransformerStack {
     const std::int64_t sent = graph_.expert_split().pads ? outputs.height : routed.copies;
     if (sorts_what_comes())
       outputs = graph_.gather(at + "/in_order_of_senders", outputs, routed.weights, outputs.height);
-    outputs = to_experts(at + "/from_experts", outputs, sent);
+    outputs = graph_.from_experts(at + "/from_experts", outputs, sent, experts_of_layer());
     const Tensor ordered = graph_.gather(at + "/unpermuted", outputs, routed.weights, routed.copies);
     if (net_.experts.weighs_inner) return graph_.combine(at + "/mixed", std::array{ordered}, {}, from);
     return graph_.multiply(at + "/mixed", std::array{ordered, routed.weights}, {}, from);

@@ -15,6 +15,10 @@ class JsonReader;
 /// bytes to the next rank of a ring.
 enum class CollectiveKind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll, kBroadcast, kShift };
 
+/// Which payload a rank of an all-to-all states, where not all state the same: of what it receives, or sends, in all, its own part
+/// included; the others' shares of that are alike.
+enum class PayloadOf : std::uint8_t { kAll, kReceiver, kSender };
+
 inline constexpr std::array<std::string_view, 6> kCollectiveKindNames{"all-reduce", "reduce-scatter", "all-gather",
                                                                       "all-to-all", "broadcast",      "shift"};
 /// The words that files have for them.

@@ -186,12 +186,13 @@ RunRecord TrainingLog::collect(Seconds end, std::int64_t updates) const {
     record.memory_time_per_step[m] = memory_time_[by] / steps;
     record.gpu_energy_per_step[m] = energy_[by] / steps;
   }
-  if (training_.strategy.kind->workers_per_model() == 1) return record;
+  const bool has_own_loads = cluster_.site.scenario.model.expert_split.has_own_loads();
+  if (training_.strategy.kind->workers_per_model() == 1 && !has_own_loads) return record;
   for (std::vector<Seconds>* times : {&record.gpu_time_per_step, &record.memory_time_per_step, &record.update_per_step})
     times->assign(machines, {});
   record.host_work.assign(machines, {});
   record.gpu_energy_per_step.assign(machines, 0);
-  for (const Worker& worker : workers_) {  // parts of a model on a machine: their mean
+  for (const Worker& worker : workers_) {  // parts, or experts, of a model on a machine: their mean
     const auto m = static_cast<std::size_t>(worker.gpu.machine);
     const double share = 1.0 / cluster_.site.machines[m].workers;
     record.gpu_time_per_step[m] += worker.plan->gpu_time * (passes * share);

@@ -16,6 +16,7 @@ void CollectiveGroup::come(const Counters::Place& place, const Collective& colle
   Meeting& meeting = meetings_[at(collective.label)];
   if (meeting.arrivals.empty()) meeting.collective = &collective;
   meeting.arrivals.push_back(place);
+  if (collective.of != PayloadOf::kAll) meeting.payloads.push_back(collective.bytes);
   meeting.workers += place.worker->workers();
   if (meeting.workers < workers_) return;
   meeting.ready = clock_.now();
@@ -75,8 +76,23 @@ void CollectiveGroup::start(std::vector<int> labels) {
   }
   const int label = labels.front();
   const Counters::Place first = meetings_[at(label)].arrivals.front();
-  communicator_->start(collective(label).kind, label, first.worker->number_of(first.operation), payload, since,
+  const bool is_equal = collective(label).of == PayloadOf::kAll;
+  communicator_->start(collective(label).kind, label, first.worker->number_of(first.operation),
+                       is_equal ? Payload{payload} : take_payloads(label), since,
                        [this, labels = std::move(labels), payload] { end(labels, payload); });
+}
+
+Payload CollectiveGroup::take_payloads(int label) {
+  const std::vector<Endpoint>& gpus = communicator_->gpus();
+  Meeting& meeting = meetings_[at(label)];
+  Payload unequal{collective(label).of, gpus.size()};
+  const std::size_t each = gpus.size() / meeting.arrivals.size();  // GPUs of a worker
+  for (std::size_t i = 0; i < meeting.arrivals.size(); ++i) {
+    const auto first = std::ranges::find(gpus, meeting.arrivals[i].worker->gpu()) - gpus.begin();
+    std::fill_n(unequal.of_ranks.begin() + first, each, meeting.payloads[i]);
+  }
+  meeting.payloads.clear();
+  return unequal;
 }
 
 void CollectiveGroup::end(const std::vector<int>& labels, Bytes payload) {

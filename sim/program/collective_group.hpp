@@ -51,12 +51,15 @@ class CollectiveGroup {
     Seconds ready{};                         // when the last of all had
     Seconds begun{};                         // the latest of its label
     std::vector<Counters::Place> arrivals;
+    std::vector<Bytes> payloads;  // of these, where they differ
   };
 
   void launch();
   int take_next();
   std::vector<int> take_fused();
   void start(std::vector<int> labels);
+  /// Of the label, for which each worker states its own.
+  Payload take_payloads(int label);
   void end(const std::vector<int>& labels, Bytes payload);
   void record(const std::vector<int>& labels, Bytes payload) const;
   const Collective& collective(int label) const { return *meetings_[at(label)].collective; }

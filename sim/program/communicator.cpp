@@ -1,6 +1,7 @@
 #include "sim/program/communicator.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace rehearse {
@@ -13,6 +14,7 @@ Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& c
                  is_timed ? cluster.recorder.recorded_links() : std::vector<int>{}} {
   for (std::size_t m = 0; m < collective.methods().size(); ++m) {
     unsettled.emplace_back(collective.methods()[m].plan.size());
+    for (std::vector<Bytes>& by_rank : unsettled_unequal.emplace_back()) by_rank.resize(collective.methods()[m].ranks);
     latency.push_back(collective.duration(m, Bytes{}));
   }
 }
@@ -38,11 +40,43 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, Seconds prepared_since,
+std::size_t Communicator::rank_of(PathIndex edge, PayloadOf of) const {
+  const Endpoint end = of == PayloadOf::kSender ? cluster_.network.source(edge) : cluster_.network.destination(edge);
+  return static_cast<std::size_t>(std::ranges::find(gpus_, end) - gpus_.begin());
+}
+
+Bytes Communicator::as_equal(const CollectivePlan& plan, const Payload& unequal) const {
+  const Topology& topology = cluster_.network.topology();
+  std::map<int, std::pair<double, double>> load;  // by link: bytes of these, and of equal payloads of a byte
+  for (const CollectivePhase& phase : plan)
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      for (const int link : cluster_.network.path(phase.edges[e]).links) {
+        if (topology.links()[static_cast<std::size_t>(link)].never_binds) continue;
+        load[link].first += as_double(unequal.of_ranks[rank_of(phase.edges[e], unequal.of)]) * times_of(phase, e);
+        load[link].second += times_of(phase, e);
+      }
+  double longest = 0, of_equal = 0;
+  for (const auto& [link, bytes] : load) {
+    const double rate = cluster_.network.rate(link).value();
+    longest = std::max(longest, bytes.first / rate);
+    of_equal = std::max(of_equal, bytes.second / rate);
+  }
+  return of_equal > 0 ? Bytes{std::llround(longest / of_equal)} : unequal.of_ranks.front();
+}
+
+Bytes Communicator::size_of(const CollectivePhase& phase, std::size_t edge) const {
+  if (payload_.of == PayloadOf::kAll) return message_size(phase, on_wire_);
+  return message_size(phase, method().on_wire(payload_.of_ranks[rank_of(phase.edges[edge], payload_.of)]));
+}
+
+void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Payload ranks, Seconds prepared_since,
                          std::function<void()> on_done) {
   unit_ = unit;
   step_ = step;
   kind_ = &of(kind);
+  payload_ = std::move(ranks);
+  const bool is_equal = payload_.of == PayloadOf::kAll;
+  const Bytes payload = is_equal ? payload_.each : as_equal(kind_->collective.methods().front().plan, payload_);
   method_ = kind_->collective.choose(payload);
   const CollectiveMethod& method = this->method();
   on_wire_ = method.on_wire(payload);
@@ -55,8 +89,7 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
   if (is_timed_) {
     if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
     clock_.schedule(std::max(clock_.now(), start + alone), [this] {
-      for (std::size_t p = 0; p < plan().size(); ++p)
-        kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
+      count_timed();
       std::exchange(on_done_, {})();
     });
     return;
@@ -70,13 +103,26 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Bytes
       rendezvous_ = std::make_unique<Rendezvous>(
           cluster_, clock_,
           Rng{cluster_.site.scenario.seed, "launches " + std::to_string(cluster_.asking_communicators++)});
-    const Rendezvous::Start each{unit, step, on_wire_, clock_.now(), clock_.now() + launch};
+    const Rendezvous::Start each{
+        unit, step, [this](const CollectivePhase& phase, std::size_t edge) { return size_of(phase, edge); },
+        clock_.now(), clock_.now() + launch};
     return rendezvous_->start(method, each, [this] { end(); });
   }
   if (launch == Seconds{} || plan().empty())
     next_round();
   else
     clock_.schedule_in(launch, [this] { next_round(); });
+}
+
+void Communicator::count_timed() {
+  for (std::size_t p = 0; p < plan().size(); ++p)
+    if (payload_.of == PayloadOf::kAll) {
+      kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
+    } else {
+      std::vector<Bytes>& by_rank = kind_->unsettled_unequal[method_][payload_.of == PayloadOf::kSender ? 1 : 0];
+      for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
+        by_rank[rank] += message_size(plan()[p], method().on_wire(payload_.of_ranks[rank])) * plan()[p].repeat;
+    }
 }
 
 double Communicator::take_latency_share() {
@@ -89,12 +135,18 @@ void Communicator::settle() {
     for (std::size_t m = 0; m < kind.unsettled.size(); ++m)
       for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
         const Bytes size = std::exchange(kind.unsettled[m][p], {});
-        if (size == Bytes{}) continue;
+        const std::array unequal = std::exchange(kind.unsettled_unequal[m], {});
+        const bool has_unequal = std::ranges::any_of(unequal.front(), [](Bytes bytes) { return bytes > Bytes{}; });
+        kind.unsettled_unequal[m].fill(std::vector<Bytes>(unequal.front().size()));
+        if (size == Bytes{} && !has_unequal) continue;
         const CollectivePhase& phase = kind.collective.methods()[m].plan[p];
         for (std::size_t e = 0; e < phase.edges.size(); ++e) {
           const PathIndex edge = phase.edges[e];
           const Endpoint from = cluster_.network.source(edge), to = cluster_.network.destination(edge);
-          const Bytes all = size * times_of(phase, e);
+          Bytes all = size;
+          if (has_unequal)
+            all += unequal[0][rank_of(edge, PayloadOf::kReceiver)] + unequal[1][rank_of(edge, PayloadOf::kSender)];
+          all = all * times_of(phase, e);
           cluster_.traffic.sent(from, to, all);
           cluster_.traffic.received(from, to, all);
           cluster_.network.count(edge, all);
@@ -150,11 +202,10 @@ void Communicator::next_round() {
   }
   ++round_;
   const CollectivePhase& phase = plan()[phase_];
-  const Bytes size = message_size(phase, on_wire_);
   messages_left_ = phase.edges.size();
   under_way_.clear();
   for (std::size_t e = 0; e < phase.edges.size(); ++e)
-    under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
+    under_way_.push_back({.edge = phase.edges[e], .size = size_of(phase, e) * times_of(phase, e)});
   for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
 }
 

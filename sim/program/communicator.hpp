@@ -1,6 +1,7 @@
 #pragma once
 // Collective operations of one group of ranks, one at a time.
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,16 @@
 
 namespace rehearse {
 
+/// Of a collective: the same of all ranks, or what each rank of an all-to-all receives, or sends, in all.
+struct Payload {
+  Payload(Bytes each = {}) : each{each} {}  // NOLINT(google-explicit-constructor): most have one size
+  Payload(PayloadOf of, std::size_t ranks) : of{of}, of_ranks(ranks) {}
+
+  Bytes each{};
+  PayloadOf of = PayloadOf::kAll;  // kAll: the same of all
+  std::vector<Bytes> of_ranks{};
+};
+
 class Communicator : private Pinned {
  public:
   /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
@@ -23,10 +34,10 @@ class Communicator : private Pinned {
   /// Cuts what is under way.
   ~Communicator();
 
-  /// Starts one of `payload` on each rank; `unit` and `step` are what is recorded. It could be launched ahead since
-  /// `prepared_since`, if its protocol does so.
-  void start(CollectiveKind kind, int unit, std::int64_t step, Bytes payload, Seconds prepared_since,
+  /// Starts one; `unit` and `step` are what is recorded. It could be launched ahead since `prepared_since`, if its protocol does so.
+  void start(CollectiveKind kind, int unit, std::int64_t step, Payload payload, Seconds prepared_since,
              std::function<void()> on_done);
+  const std::vector<Endpoint>& gpus() const { return gpus_; }
 
   /// Part of the time since the last call, in which nothing else used the network, that does not depend on how many
   /// bytes there were.
@@ -50,13 +61,23 @@ class Communicator : private Pinned {
     Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed);
     FastestCollective collective;
     std::vector<std::vector<Bytes>> unsettled;  // [methods][phases] over each edge, not counted yet
-    std::vector<Seconds> latency;               // [methods] of a collective of nothing
+    /// [methods] the same of unequal ones, which have one phase: over each edge to, or from, each of the ranks
+    std::vector<std::array<std::vector<Bytes>, 2>> unsettled_unequal;
+    std::vector<Seconds> latency;  // [methods] of a collective of nothing
   };
   Kind& of(CollectiveKind kind);
   const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
   const CollectivePlan& plan() const { return method().plan; }
   Seconds latency(std::size_t phase, PathIndex edge, Seconds transfer) const;
   void record(Seconds start);
+  /// Notes what a timed collective has sent, for settle().
+  void count_timed();
+  /// Of which equal payloads load the busiest link of the collective as these do. Where senders, and receivers, are alike, max-min
+  /// sharing keeps that link busy to the end, and both take as long.
+  Bytes as_equal(const CollectivePlan& plan, const Payload& unequal) const;
+  /// The rank at the end of the edge that its bytes depend on.
+  std::size_t rank_of(PathIndex edge, PayloadOf of) const;
+  Bytes size_of(const CollectivePhase& phase, std::size_t edge) const;
   void next_round();
   void end();
   void send(std::size_t message);
@@ -79,6 +100,7 @@ class Communicator : private Pinned {
   std::int64_t step_ = 0;
   std::size_t method_ = 0;
   Bytes on_wire_{};
+  Payload payload_;
   Seconds copy_time_{};
   std::function<void()> on_done_;
   std::size_t phase_ = 0;

@@ -113,6 +113,7 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int group = 0, label = 0, priority = 0;  // each label once in a step
   Bytes bytes{};
+  PayloadOf of = PayloadOf::kAll;  // the same for all workers
 };
 /// Passes when the counter has reached each x (steps before this one + 1 - lag).
 struct Gate {

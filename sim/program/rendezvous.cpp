@@ -42,11 +42,12 @@ void Rendezvous::plan_edges() {
   };
   const CollectivePlan& plan = method_->plan;
   for (std::size_t phase = 0; phase < plan.size(); ++phase)
-    for (const PathIndex path : plan[phase].edges) {
+    for (std::size_t number = 0; number < plan[phase].edges.size(); ++number) {
+      const PathIndex path = plan[phase].edges[number];
       const Endpoint from = network.source(path), to = network.destination(path);
       const PathIndex back = network.path(path).kind == PathKind::kNetwork ? network.path(to, from) : -1;
       const std::size_t sender = rank_of(from), receiver = rank_of(to);
-      edges_.push_back({.path = path, .back = back, .phase = phase, .from = sender, .to = receiver});
+      edges_.push_back({.path = path, .back = back, .phase = phase, .number = number, .from = sender, .to = receiver});
     }
   ranks_.resize(numbers.size());
   outgoing_.assign(plan.size(), std::vector<std::vector<std::size_t>>(numbers.size()));
@@ -111,7 +112,7 @@ void Rendezvous::send_data(std::size_t index) {
   const CollectivePhase& phase = method_->plan[edge.phase];
   const Seconds latency = cluster_.network.latency(edge.path) * phase.hops + phase.steps.time(method_->protocol);
   send(
-      edge.path, message_size(phase, start_.on_wire), latency, [this, from = edge.from] { end_message(from); },
+      edge.path, start_.size_of(phase, edge.number), latency, [this, from = edge.from] { end_message(from); },
       [this, to = edge.to] { end_message(to); });
 }
 

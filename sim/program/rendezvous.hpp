@@ -30,12 +30,12 @@ class Rendezvous : private Pinned {
   /// Counts as lost what has left and not arrived, and cancels what has not left.
   ~Rendezvous();
 
-  /// Starts a collective of `on_wire` bytes; each rank begins at a random moment between `earliest` and `latest`.
+  /// Starts a collective; each rank begins at a random moment between `earliest` and `latest`.
   /// `method` must outlive it. `unit` and `step` are what is recorded.
   struct Start {
     int unit = 0;
     std::int64_t step = 0;
-    Bytes on_wire{};
+    std::function<Bytes(const CollectivePhase& phase, std::size_t edge)> size_of;  // of each of the edge's messages
     Seconds earliest{}, latest{};
   };
   void start(const CollectiveMethod& method, const Start& start, std::function<void()> on_done);
@@ -44,8 +44,8 @@ class Rendezvous : private Pinned {
   /// An edge of a phase: how many of its messages have been asked for, may be answered, have been answered.
   struct Edge {
     PathIndex path = 0;
-    PathIndex back = -1;  // none within a machine
-    std::size_t phase = 0, from = 0, to = 0;
+    PathIndex back = -1;                                  // none within a machine
+    std::size_t phase = 0, number = 0, from = 0, to = 0;  // of the phase's edges
     std::int64_t asked = 0, awaited = 0, answered = 0;
   };
   struct Rank {

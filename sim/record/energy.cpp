@@ -12,7 +12,7 @@ namespace rehearse {
 
 namespace {
 
-/// Steps of the first worker of each machine that recorded, or of all: their number and what they waited for collectives.
+/// Steps of workers: their number and what they waited for collectives.
 struct Steps {
   double count = 0;
   Seconds waits{};
@@ -23,7 +23,7 @@ struct Steps {
   }
 };
 
-/// [machines] of all workers of each.
+/// [machines] of all workers of each. On a machine that recorded for others some of its workers did for the rest.
 std::vector<Steps> steps_of_machines(const RunRecord& record, bool in_window) {
   struct Counted {
     Steps all, first;  // of all workers that recorded on it, of its first one
@@ -42,9 +42,9 @@ std::vector<Steps> steps_of_machines(const RunRecord& record, bool in_window) {
       steps[m] = counted[m].all;
       continue;
     }
-    const Steps& first = counted[static_cast<std::size_t>(by)].first;
-    const int workers = record.machines[m].workers;
-    steps[m] = {.count = first.count * workers, .waits = first.waits * static_cast<double>(workers)};
+    const Counted& of = counted[static_cast<std::size_t>(by)];
+    const double count = of.first.count * record.machines[m].workers;
+    steps[m] = {.count = count, .waits = of.all.count > 0 ? of.all.waits * (count / of.all.count) : Seconds{}};
   }
   return steps;
 }

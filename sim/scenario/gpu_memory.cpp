@@ -10,6 +10,7 @@
 #include "sim/scenario/pipeline_schedule.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
+#include "workloads/expert_loads.hpp"
 
 namespace rehearse {
 
@@ -225,10 +226,36 @@ GpuMemory WorkerMemory::of(int stage) const {
   return memory;
 }
 
+namespace {
+
+/// Of GPUs that have other loads of experts each, the one with the most rows in the layers of the stage.
+int fullest_expert_gpu(const Scenario& scenario, const OperatorGraph& graph, const PassOperators& operators) {
+  const auto& net = std::get<Transformer>(scenario.model.structure);
+  std::vector<double> rows(static_cast<std::size_t>(scenario.model.expert_split.degree));
+  for (const auto& chunk : operators)
+    for (const int v : chunk[0]) {
+      const auto& exchange = graph[static_cast<std::size_t>(v)].exchange;
+      if (!exchange || exchange->of != PayloadOf::kReceiver || exchange->among != SplitGroup::kExperts) continue;
+      const ExpertLoads loads{scenario.model.expert_split, {net.experts.count, net.experts.per_token, exchange->layer}};
+      for (std::size_t gpu = 0; gpu < rows.size(); ++gpu) rows[gpu] += loads.of_gpus[gpu];
+    }
+  return static_cast<int>(std::ranges::max_element(rows) - rows.begin());
+}
+
+/// Of the fullest of those that are this stage.
+GpuMemory memory_of_stage(const Scenario& scenario, const Group& group, const WorkerMemory& memory, int stage) {
+  if (!scenario.model.expert_split.has_own_loads()) return memory.of(stage);
+  const int fullest = fullest_expert_gpu(scenario, scenario.workload_of(group).graph, memory.operators(stage));
+  const Group own = with_expert_gpu(scenario, group, fullest);
+  return WorkerMemory{scenario, own}.of(stage);
+}
+
+}  // namespace
+
 GpuMemory gpu_memory(const Scenario& scenario, const Group& group) {
   const WorkerMemory memory{scenario, group};
   const Pipeline* pipeline = scenario.training.strategy.kind->pipeline();
-  if (pipeline == nullptr) return memory.of(0);
+  if (pipeline == nullptr) return memory_of_stage(scenario, group, memory, 0);
   const RankGrid grid = rank_grid(scenario);
   int first = 0;  // of its workers
   for (const Group* other = scenario.groups.data(); other != &group && other->place != group.place; ++other)
@@ -239,7 +266,7 @@ GpuMemory gpu_memory(const Scenario& scenario, const Group& group) {
     const int stage = grid.coordinate(first + i, Axis::kPipeline);
     if (is_known[static_cast<std::size_t>(stage)]) continue;
     is_known[static_cast<std::size_t>(stage)] = true;
-    const GpuMemory its = memory.of(stage);
+    const GpuMemory its = memory_of_stage(scenario, group, memory, stage);
     if (!most || its.total() > most->total()) most = its;
   }
   return most.value_or(GpuMemory{});

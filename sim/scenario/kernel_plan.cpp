@@ -303,6 +303,7 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
       Seconds dispatch = op.is_further_part ? Seconds{} : setting.framework.collective_dispatch;
       if (setting.framework.waits_for_kernels) awaited_launches += std::exchange(dispatch, {});
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), dispatch));
+      if (op.awaits_loads) plan.kernels.back().host_wait = setting.framework.load_wait;
       continue;
     }
     KernelTime time =
@@ -322,7 +323,12 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    plan.kernels.push_back({static_cast<int>(vertex), time, dispatch, op.reads_variables, op.produces_gradients, {}});
+    plan.kernels.push_back({.vertex = static_cast<int>(vertex),
+                            .time = time,
+                            .dispatch = dispatch,
+                            .host_wait = op.awaits_loads ? setting.framework.load_wait : Seconds{},
+                            .waits_for = op.reads_variables,
+                            .completes = op.produces_gradients});
   }
   return plan;
 }

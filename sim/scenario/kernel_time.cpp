@@ -56,7 +56,7 @@ std::vector<std::vector<int>> readers_of_exchanges(const OperatorGraph& graph) {
 PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, std::vector<int> read_by,
                             Seconds dispatch) {
   const TensorExchange& exchange = *graph[vertex].exchange;
-  PlannedExchange planned{exchange.kind, exchange.bytes, exchange.among, std::move(read_by)};
+  PlannedExchange planned{exchange.kind, exchange.bytes, exchange.among, exchange.of, std::move(read_by)};
   return {.vertex = static_cast<int>(vertex),
           .time = {},
           .dispatch = dispatch,
@@ -87,12 +87,11 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
-    plan.kernels.push_back({static_cast<int>(vertex),
-                            time,
-                            kernel.measured_time ? Seconds{} : profile.host.dispatch,
-                            kernel.reads_variables,
-                            kernel.produces_gradients,
-                            {}});
+    plan.kernels.push_back({.vertex = static_cast<int>(vertex),
+                            .time = time,
+                            .dispatch = kernel.measured_time ? Seconds{} : profile.host.dispatch,
+                            .waits_for = kernel.reads_variables,
+                            .completes = kernel.produces_gradients});
   }
   return plan;
 }

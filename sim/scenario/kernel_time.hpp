@@ -37,6 +37,7 @@ struct PlannedExchange {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};
   SplitGroup among = SplitGroup::kTensor;
+  PayloadOf of = PayloadOf::kAll;
   std::vector<int> read_by;  // vertices that wait for it
 };
 
@@ -44,7 +45,9 @@ struct PlannedExchange {
 struct PlannedKernel {
   int vertex = 0;  // in the workload's graph
   KernelTime time;
-  Seconds dispatch{};                         // host time before the GPU may start it
+  Seconds dispatch{};  // host time before the GPU may start it
+  Seconds
+      host_wait{};  // before that, since the GPU has run all kernels before, which the host waits for; 0: it does not
   std::vector<int> waits_for;                 // variables that must have arrived
   std::vector<int> completes;                 // variables whose gradient or moving average is ready afterwards
   std::optional<PlannedExchange> exchange{};  // instead of a kernel, of no time

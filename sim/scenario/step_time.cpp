@@ -173,6 +173,7 @@ void stretch(ComputePlan& plan, double factor) {
     *part = *part * factor;
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * factor;
+    kernel.host_wait = kernel.host_wait * factor;
     kernel.time = {kernel.time.total * factor, kernel.time.memory * factor, kernel.time.launch * factor};
   }
 }
@@ -190,6 +191,7 @@ void change(ComputePlan& plan, const StepChange& by) {
   plan.gpu_time = plan.memory_time = plan.launch_time = {};
   for (PlannedKernel& kernel : plan.kernels) {
     kernel.dispatch = kernel.dispatch * by.host;
+    kernel.host_wait = kernel.host_wait * by.host;
     KernelTime& time = kernel.time;
     const Seconds launch = time.launch * (by.gpu * by.launch);
     time = {(time.total - time.launch) * by.gpu + launch, time.memory * by.gpu, launch};

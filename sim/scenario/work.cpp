@@ -129,6 +129,15 @@ double updated_bytes(const Scenario& scenario, const std::vector<Variable>& vari
   return sum;
 }
 
+Group with_expert_gpu(const Scenario& scenario, const Group& group, int gpu) {
+  Group own = group;
+  ModelDescription model = scenario.model;
+  model.expert_split.gpu = gpu;
+  own.workload = std::make_shared<const Workload>(build_workload(
+      model, scenario.workload_of(group).batch, scenario.precision, "experts of worker " + std::to_string(gpu + 1)));
+  return own;
+}
+
 void rebuild_workloads(Scenario& scenario, const std::string& place) {
   const auto build = [&](int batch) { return build_workload(scenario.model, batch, scenario.precision, place); };
   for (Group& group : scenario.groups)

@@ -38,6 +38,9 @@ double update_weight(const Scenario& scenario, const Variable& variable);
 /// Bytes of those that are trained, each with its weight.
 double updated_bytes(const Scenario& scenario, const std::vector<Variable>& variables);
 
+/// The group with the workload of this one of the GPUs that have other loads of experts each (ExpertSplit::gpu).
+Group with_expert_gpu(const Scenario& scenario, const Group& group, int gpu);
+
 /// Builds all workloads anew, once their model has changed. Throws InputError, which begins with `place`.
 void rebuild_workloads(Scenario& scenario, const std::string& place);
 

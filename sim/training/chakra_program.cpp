@@ -516,6 +516,10 @@ void require_exportable(const Scenario& scenario) {
         scenario.file_name +
         ": /training/strategy/context/method: expected \"all_gather\" or \"all_to_all\"; a ring passes keys and "
         "values on in steps for which Chakra has no collective"};
+  if (scenario.model.expert_split.has_own_loads())
+    throw InputError{
+        scenario.file_name +
+        ": /training/strategy/experts/zipf: expected 0, or \"imbalance\"; a collective of Chakra has one size for all"};
   if (scenario.training.strategy.kind->exchanges_models())
     throw InputError{
         scenario.file_name +

@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "sim/base/errors.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/program/collective_methods.hpp"
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
+#include "workloads/expert_loads.hpp"
 
 namespace rehearse {
 
@@ -32,11 +36,19 @@ const ComputePlan& StepCompiler::plan_with(int worker, int batch, std::int64_t s
   const int g = group_of(worker);
   const auto [entry, is_new] = shared_plans_.try_emplace({g, batch, strategy_->alike(worker)});
   if (!is_new) return entry->second;
-  const Group& group = scenario().groups[at(g)];
-  entry->second = strategy_->share(
-      batch == group.batch ? plans_[at(g)] : plan_step(scenario(), with_batch(scenario(), group, batch, sharing)),
-      worker);
+  entry->second = strategy_->share(whole_plan(worker, batch, sharing), worker);
   return entry->second;
+}
+
+const ComputePlan& StepCompiler::whole_plan(int worker, int batch, std::int64_t sharing) {
+  const int g = group_of(worker), gpu = strategy_->expert_gpu(worker);
+  Group group = scenario().groups[at(g)];
+  if (batch == group.batch && gpu < 0) return plans_[at(g)];
+  const auto [entry, is_new] = whole_plans_.try_emplace({g, batch, gpu});
+  if (!is_new) return entry->second;
+  if (batch != group.batch) group = with_batch(scenario(), group, batch, sharing);
+  if (gpu >= 0) group = with_expert_gpu(scenario(), group, gpu);
+  return entry->second = plan_step(scenario(), group);
 }
 
 const std::vector<std::string>& StepCompiler::kernels(int worker) {
@@ -106,7 +118,28 @@ const Program& StepCompiler::program(const WorkerStep& step, FirstVariables firs
   const Class same{step.plan, step.passes, strategy_->alike(step.worker), first};
   if (const auto known = programs_.find(same); known != programs_.end()) return known->second;
   Program program = strategy_->compile(step, first);
-  return programs_.emplace(same, fuses_chains_ ? fuse_chains(program) : std::move(program)).first->second;
+  if (fuses_chains_) program = fuse_chains(program);
+  if (strategy_->expert_gpu(step.worker) >= 0) count_operations(program);
+  return programs_.emplace(same, std::move(program)).first->second;
+}
+
+void StepCompiler::count_operations(const Program& program) {
+  constexpr std::size_t kMostOfAll = 20'000'000;  // about 2 GB
+  operations_ += program.nodes.size();
+  if (operations_ <= kMostOfAll) return;
+  const auto& net = std::get<Transformer>(scenario().model.structure);
+  const ExpertSplit& split = scenario().model.expert_split;
+  double fullest = 0;
+  int mixtures = 0;
+  for (int layer = 0; layer < net.layers; ++layer) {
+    if (!net.experts.are_in(layer)) continue;
+    ++mixtures;
+    fullest += std::ranges::max(ExpertLoads{split, {net.experts.count, net.experts.per_token, layer}}.of_gpus);
+  }
+  throw RunError{"/training/strategy/experts/zipf",
+                 "more than 20000000 operations in a step, as each of " + std::to_string(split.degree) +
+                     " workers has other loads; \"imbalance\": " + to_text(std::round(fullest / mixtures * 100) / 100) +
+                     " instead, the mean of these layers' fullest, computes all as the fullest"};
 }
 
 const std::vector<std::string>& StepCompiler::labels() const {

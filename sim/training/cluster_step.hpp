@@ -69,11 +69,15 @@ class StepCompiler {
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
   using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
 
+  /// Of programs that differ in their loads of experts. Throws RunError if there are too many.
+  void count_operations(const Program& program);
   /// Of what hosts keep: the ways there and back.
   std::vector<PathIndex> offloading_copies(int worker, Network& network) const;
   int group_of(int worker) const { return site_.machine(site_.workers[at(worker)].front().machine).group; }
   /// Of so many samples in a pass, where `sharing` workers share the step.
   const ComputePlan& plan_with(int worker, int batch, std::int64_t sharing = 0);
+  /// Of all stages.
+  const ComputePlan& whole_plan(int worker, int batch, std::int64_t sharing);
   ClusterStep own_step(const std::vector<int>& workers);
   void share_samples(ClusterStep& step);
 
@@ -82,9 +86,11 @@ class StepCompiler {
   std::unique_ptr<StrategyCompiler> strategy_;
   std::vector<WorkerGroup> groups_;
   std::vector<ComputePlan> plans_;                                 // [groups of machines]
+  std::map<std::tuple<int, int, int>, ComputePlan> whole_plans_;   // by group, batch, and GPU with loads of its own
   std::map<std::tuple<int, int, int>, ComputePlan> shared_plans_;  // by group, batch, and what is alike
   std::map<int, std::vector<std::string>> kernels_;                // by group of machines
   std::map<Class, Program> programs_;
+  std::size_t operations_ = 0;
 };
 
 }  // namespace rehearse

@@ -17,11 +17,13 @@ class KernelWriter {
       : builder_{builder}, stream_{stream}, groups_{groups}, repeat_{repeat}, stretch_{builder.next()} {}
 
   OperationIndex exchange(const PlannedKernel& kernel, int label) {
+    wait_on_host(kernel);
     end_stretch();
     const OperationIndex added = builder_.add(Collective{.kind = kernel.exchange->kind,
                                                          .group = groups_.of(kernel.exchange->among),
                                                          .label = label,
-                                                         .bytes = kernel.exchange->bytes});
+                                                         .bytes = kernel.exchange->bytes,
+                                                         .of = kernel.exchange->of});
     stretch_ = builder_.next();
     host_ += kernel.dispatch;
     if (kernel_before_ >= 0) builder_.order(kernel_before_, added);
@@ -31,6 +33,7 @@ class KernelWriter {
   }
 
   OperationIndex kernel(const PlannedKernel& kernel) {
+    wait_on_host(kernel);
     kernel_before_ = builder_.add(Compute{.stream = stream_,
                                           .is_dispatched_ahead = awaited_.contains(kernel.vertex),
                                           .label = kernel.vertex,
@@ -46,6 +49,15 @@ class KernelWriter {
   }
 
  private:
+  /// A kernel of no time, which is dispatched when the GPU has run what is before it.
+  void wait_on_host(const PlannedKernel& kernel) {
+    if (kernel.host_wait == Seconds{}) return;
+    const OperationIndex waited = builder_.add(
+        Compute{.stream = stream_, .label = kernel.vertex, .host = std::exchange(host_, {}) + kernel.host_wait});
+    if (kernel_before_ >= 0) builder_.order(kernel_before_, waited);
+    kernel_before_ = waited;
+  }
+
   void wait_for_exchanges(int vertex, OperationIndex waiting) {
     const auto its = awaited_.find(vertex);
     if (its == awaited_.end()) return;

@@ -382,7 +382,8 @@ PipelineExchange plan_pipeline_exchange(const Scenario& scenario, const Pipeline
   PipelineExchange exchange;
   const std::size_t count = stages.variables.size();
   const int passes = passes_of_part(scenario);
-  std::size_t operations = static_cast<std::size_t>(passes) * (scenario.workload.graph.size() + 4 * stages.kept.size());
+  std::size_t operations = static_cast<std::size_t>(passes) * static_cast<std::size_t>(stages.copies) *
+                           (scenario.workload.graph.size() + 4 * stages.kept.size());
   for (std::size_t s = 0; s < count; ++s) {
     exchange.units.push_back(plan_stage_units(scenario, stages, static_cast<int>(s)));
     operations += UnitExchange::count(exchange.units.back(), strategy, passes);
@@ -449,12 +450,14 @@ class StageCompiler final : public StrategyCompiler {
         stages_{cut_into_stages(scenario())},
         exchange_{plan_pipeline_exchange(scenario(), stages_)} {}
 
-  int alike(int worker) const override { return grid().coordinate(worker, Axis::kPipeline); }
+  int alike(int worker) const override {
+    return stage_of(worker) + std::max(expert_gpu(worker), 0) * grid().degree(Axis::kPipeline);
+  }
   ComputePlan share(const ComputePlan& whole, int worker) const override {
-    return plan_stage(whole, stages_, alike(worker), scenario().workload);
+    return plan_stage(whole, stages_, stage_of(worker), scenario().workload);
   }
   Program compile(const WorkerStep& step, FirstVariables) const override {
-    return compile_pipeline(scenario(), *step.plan, stages_, exchange_, alike(step.worker));
+    return compile_pipeline(scenario(), *step.plan, stages_, exchange_, stage_of(step.worker));
   }
 
   std::vector<Wire> wires(int worker) const override {
@@ -465,7 +468,7 @@ class StageCompiler final : public StrategyCompiler {
         wires.push_back({worker, other, gpus(worker)[i], gpus(other)[i]});
     };
     const Pipeline& pipeline = *scenario().training.strategy.kind->pipeline();
-    const int stage = alike(worker);
+    const int stage = stage_of(worker);
     if (has_stage_before(pipeline, stage)) connect((stage + pipeline.stages - 1) % pipeline.stages);
     if (has_stage_after(pipeline, stage)) connect((stage + 1) % pipeline.stages);
     return wires;
@@ -475,13 +478,13 @@ class StageCompiler final : public StrategyCompiler {
     std::vector<WorkerGroup> groups;
     for (int first = 0; first < workers(); ++first)
       if (grid().is_first(kSharingAxes, first))
-        groups.push_back({"stage " + std::to_string(alike(first) + 1), grid().along(kSharingAxes, first)});
+        groups.push_back({"stage " + std::to_string(stage_of(first) + 1), grid().along(kSharingAxes, first)});
     add_split_groups(groups);
     add_replica_groups(groups);
     add_expert_groups(groups);
     for (std::size_t c = 0; c < exchange_.copies.size(); ++c)
       for (int first = 0; first < workers(); ++first) {
-        if (alike(first) != 0) continue;
+        if (stage_of(first) != 0) continue;
         groups.push_back({exchange_.labels[at(exchange_.first_label.back()) + c], {}});
         for (const int stage : exchange_.copies[c].stages)
           groups.back().workers.push_back(grid().moved(first, Axis::kPipeline, stage));
@@ -495,6 +498,8 @@ class StageCompiler final : public StrategyCompiler {
   std::vector<int> team(int worker) const override { return grid().along(Axis::kPipeline, worker); }
 
  private:
+  int stage_of(int worker) const { return grid().coordinate(worker, Axis::kPipeline); }
+
   PipelineStages stages_;
   PipelineExchange exchange_;
 };

@@ -46,7 +46,14 @@ class StrategyCompiler : private Pinned {
   /// The worker's part of what a machine like its own would do by itself in a pass.
   virtual ComputePlan share(const ComputePlan& whole, int /*worker*/) const { return whole; }
   /// Workers with the same number, plan and passes have the same program.
-  virtual int alike(int /*worker*/) const { return 0; }
+  virtual int alike(int worker) const { return std::max(expert_gpu(worker), 0); }
+  /// Which of the GPUs that have other loads of experts each; -1: there are none.
+  int expert_gpu(int worker) const {
+    const ExpertSplit& split = scenario().model.expert_split;
+    if (!split.has_own_loads()) return -1;
+    return experts_.coordinate(worker, Axis::kExperts) +
+           experts_.coordinate(worker, Axis::kExpertMachines) * (split.degree / split.machines);
+  }
   virtual Program compile(const WorkerStep& step, FirstVariables first) const = 0;
 
   /// The worker's connections, as its program numbers them.

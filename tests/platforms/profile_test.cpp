@@ -97,6 +97,7 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
   CHECK(refused("/frameworks/graphs/attention_rate", "0").find("expected a rate of 0.01 to 10") != std::string::npos);
   CHECK(refused("/frameworks/graphs/collective_dispatch", "2s").find("expected at most 1s") != std::string::npos);
   CHECK(refused("/frameworks/graphs/dispatch_beside_pipeline", "2s").find("expected at most 1s") != std::string::npos);
+  CHECK(refused("/frameworks/graphs/load_wait", "2s").find("expected at most 1s") != std::string::npos);
   CHECK(refused("/frameworks/graphs/memory", R"({"kept_activations": 0})").find("expected a factor of 0.1 to 10") !=
         std::string::npos);
   CHECK(refused("/frameworks/graphs/memory", R"({"held": "2TiB"})").find("expected at most 1TiB") != std::string::npos);

@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr double kMostLoad = 1024;
+constexpr double kMostLoad = 1024, kMostZipf = 4;
 constexpr std::array kDispatches{Named{"all_to_all", false}, Named{"once_per_machine", true}};
 
 std::string schema_of_experts() {
@@ -30,6 +30,7 @@ std::string schema_of_experts() {
         "dispatch": { "enum": ["all_to_all", "once_per_machine"], "default": "all_to_all", "description": "all_to_all: a token goes to each of its experts by itself; once_per_machine: it goes once to each other machine that has some of them, and is forwarded there, while others are on their way (DeepEP)" },
         "machines_per_token": { "type": "integer", "minimum": 1, "description": "with once_per_machine: to how many machines a token goes at most, as its router limits them (DeepSeek-V3: 4); default: as many as its experts are on" },
         "imbalance": { "type": "number", "minimum": 1, "maximum": 1024, "default": 1, "description": "tokens of the fullest worker by the mean; all take as long as it does" },
+        "zipf": { "type": "number", "minimum": 0, "maximum": 4, "default": 0, "description": "experts are wanted as Zipf's law says: the i-th most wanted of a layer has i^-zipf of the tokens of the first, but no more than all tokens. Each worker has the tokens of its experts, and all wait for the fullest; which experts are wanted most is drawn for each layer, the same in every run. Instead of imbalance" },
         "capacity_factor": { "type": "number", "exclusiveMinimum": 0, "maximum": 1024, "description": "places of an expert by the tokens that it has if all have as many; what is above is dropped. Default: nothing is" },
         "pad_to_capacity": { "type": "boolean", "default": false, "description": "each expert has as many rows as places, whether they are filled or not" } } }
   } })json";
@@ -98,6 +99,8 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
     split.machines_per_token = json.required<int>("machines_per_token");
     json.expect(split.machines_per_token >= 1, "machines_per_token", "at least 1");
   }
+  effective["zipf"] = split.zipf = json.optional<double>("zipf", 0);
+  json.expect(split.zipf >= 0 && split.zipf <= kMostZipf, "zipf", "0 to 4");
   effective["imbalance"] = split.imbalance = json.optional<double>("imbalance", 1);
   json.expect(split.imbalance >= 1 && split.imbalance <= kMostLoad, "imbalance", "1 to 1024");
   if (json.has("capacity_factor")) {
@@ -125,6 +128,16 @@ ExpertSplit read_experts(const JsonReader& json, Scenario& scenario, int stages,
                                    " inner features of an expert; found " + std::to_string(split.tensor));
   if (split.degree == 1 && split.imbalance > 1)
     json.fail("imbalance", "expected 1 with a degree of 1: a worker that has all experts has all of its tokens");
+  if (split.zipf > 0) {
+    if (split.degree == 1)
+      json.fail("zipf", "expected 0 with a degree of 1: a worker that has all experts has all of its tokens");
+    if (split.imbalance > 1)
+      json.fail("zipf",
+                "expected 0 with \"imbalance\": that states the load of the fullest worker, of which zipf makes "
+                "one of its own for each");
+    if (split.pads)
+      json.fail("zipf", "expected 0 with \"pad_to_capacity\": all experts then have as many rows, whatever is wanted");
+  }
   const int workers = scenario.count(Role::kWorker) / stages;
   if (const std::string reason = why_not(*net, split, workers); !reason.empty()) {
     ExpertSplit other = split;
@@ -159,7 +172,8 @@ std::vector<ExpertSplit> more_experts(const Scenario& scenario, int stages) {
 
 std::string title_of(const ExpertSplit& split) {
   return "experts over " + std::to_string(split.degree) + " workers" +
-         (split.tensor > 1 ? ", each held by " + std::to_string(split.tensor) : "");
+         (split.tensor > 1 ? ", each held by " + std::to_string(split.tensor) : "") +
+         (split.zipf > 0 ? ", wanted by Zipf's law with exponent " + to_text(split.zipf) : "");
 }
 
 }  // namespace rehearse

@@ -233,8 +233,8 @@ std::string split_text(const Scenario& scenario) {
   std::array<char, 200> text{};
   std::snprintf(
       text.data(), text.size(),
-      "each worker of those that compute layers together exchanges %.4g GB in %d collectives for each batch; ",
-      bytes / 1e9, count);
+      "each worker of those that compute layers together exchanges %s%.4g GB in %d collectives for each batch; ",
+      scenario.model.expert_split.has_own_loads() ? "up to " : "", bytes / 1e9, count);
   return text.data();
 }
 

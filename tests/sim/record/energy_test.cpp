@@ -128,4 +128,31 @@ TEST_CASE("what a board draws that states no power is not known") {
     CHECK(summary.at(key).is_null());
 }
 
+TEST_CASE("machines that run for others draw as much as where each runs: stages, and experts with other loads") {
+  const auto drawn = [](const Json& scenario, bool is_exact) {
+    const Json summary = test::in_child([&] {
+      const Scenario resolved = test::resolved(scenario);
+      return to_json(resolved,
+                     summarize(resolved, simulate(resolved, {.keeps_activity = false, .is_exact = is_exact})));
+    });
+    REQUIRE_MESSAGE(!summary.contains("error"), summary.dump());
+    return number_at(summary, "gpu_energy_kwh");
+  };
+  const auto check = [&](const Json& scenario) {
+    CHECK(drawn(scenario, false) == doctest::Approx(drawn(scenario, true)).epsilon(1e-6));
+  };
+  check(load_json_file(source_folder() + "/scenarios/gpt2-xl-pipeline.json"));
+  const Json pipeline{{"stages", 4}, {"microbatches", 3}}, experts{{"degree", 4}, {"zipf", 1}};
+  for (const Json& strategy :
+       {Json{{"pipeline", pipeline}, {"rank_order", "tensor_pipeline_data"}}, Json{{"experts", experts}},
+        Json{{"tensor", {{"degree", 2}}}, {"pipeline", {{"stages", 2}, {"microbatches", 2}}}}}) {
+    CAPTURE(strategy.dump());
+    Json scenario = with_boards(test::small_training(4, 4, strategy));
+    if (strategy.contains("experts"))
+      scenario["workload"]["model"]["structure"].update(
+          {{"experts", 8}, {"experts_per_token", 2}, {"grouped_experts", true}});
+    check(scenario);
+  }
+}
+
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "tests/platforms/kernels/gpus.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/simulated.hpp"
+#include "tests/support/timed_cluster.hpp"
 #include "workloads/graph_builder.hpp"
 
 namespace rehearse {
@@ -432,6 +433,35 @@ TEST_CASE("collectives of split layers are dispatched on their own, and more slo
           doctest::Approx(4 * framework.dispatch_beside_pipeline.value()).epsilon(1e-12));
   CHECK(exchanges(1, 2).front() == framework.collective_dispatch);
   CHECK(exchanges(2, 1).front() == framework.collective_dispatch);
+}
+
+TEST_CASE("a host waits in each layer for the rows of experts, in each forward pass, unless these are padded") {
+  Json json = load_json_file(source_folder() + "/scenarios/nanotron-ultrascale.json");
+  json["calibration"] = load_json_file(source_folder() + "/calibration/profiles/large-models.json");
+  json["workload"]["model"]["structure"].update(
+      {{"layers", 4}, {"experts", 8}, {"experts_per_token", 2}, {"grouped_experts", true}, {"feed_forward", 1024}});
+  json["cluster"]["groups"][0]["count"] = 1;
+  json["training"]["memory_check"] = "warn";
+  Json& strategy = json["training"]["strategy"];
+  for (const char* key : {"tensor", "pipeline", "rank_order"}) strategy.erase(key);
+  Json& framework = json["calibration"]["frameworks"]["nanotron"];
+  const auto step = [&](const char* wait) {
+    framework["load_wait"] = wait;
+    return test::summary_with_result(json)["iteration_time_s"].get<double>();
+  };
+  for (const int degree : {0, 1, 8}) {
+    if (degree > 0) strategy["experts"] = {{"degree", degree}};
+    for (const bool is_again : {false, true}) {
+      json["workload"]["recompute"] = is_again ? "full" : "none";
+      CHECK(step("300ms") - step("200ms") == doctest::Approx(4 * (is_again ? 2 : 1) * 0.1).epsilon(1e-9));
+      CHECK(step("200ms") > step("0s"));
+    }
+  }
+  // Even if it takes no time, the host launches nothing before the GPU has come there.
+  framework["dispatch"] = "50us";
+  CHECK(step("1ns") > step("0s"));
+  strategy["experts"].update({{"capacity_factor", 1.0}, {"pad_to_capacity", true}});
+  CHECK(step("200ms") == step("0s"));
 }
 
 TEST_CASE("loops over variables take host time, of which the GPU's kernels hide what they last longer") {

@@ -13,6 +13,7 @@
 #include "sim/scenario/work.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/timed_cluster.hpp"
+#include "workloads/expert_loads.hpp"
 
 namespace rehearse {
 
@@ -120,8 +121,52 @@ TEST_CASE("a step with a fuller worker takes longer, and with one expert in all 
   CHECK(test::times_of(with_experts(8, 1, Json::object())).exact == test::exactly(time({{"degree", 1}})));
 }
 
+TEST_CASE("workers with other loads send and compute what is theirs, and all wait for the fullest") {
+  constexpr int kWorkers = 8;
+  const auto json = [](const Json& experts, int layers) {
+    return with_experts(kWorkers, 1, {{"experts", experts}}, layers);
+  };
+  const Json zipf{{"degree", kWorkers}, {"zipf", 1}}, even{{"degree", kWorkers}};
+  // All workers together send as much as with even loads, but for tokens that are no whole number.
+  const auto sent = [&](const Json& experts) { return test::number_at(test::simulated(json(experts, 4)), "sent_B"); };
+  CHECK(sent(zipf) == doctest::Approx(sent(even)).epsilon(3e-3));
+  CHECK(sent({{"degree", kWorkers}, {"imbalance", 2}}) > 1.02 * sent(even));
+  // A layer takes as long as where all are the fullest.
+  const double fullest = std::ranges::max(ExpertLoads{{.degree = kWorkers, .zipf = 1}, {8, 2, 0}}.of_gpus);
+  const test::Times own = test::times_of(json(zipf, 1)),
+                    as_fullest = test::times_of(json({{"degree", kWorkers}, {"imbalance", fullest}}, 1));
+  CHECK(own.exact == doctest::Approx(as_fullest.exact).epsilon(1e-9));
+  CHECK(own.by_default == doctest::Approx(own.exact).epsilon(1e-9));
+  CHECK(own.exact > test::times_of(json(even, 1)).exact);
+  const double places = test::times_of(json({{"degree", kWorkers}, {"zipf", 1}, {"capacity_factor", 1}}, 1)).exact;
+  CHECK(places < own.exact);
+}
+
+TEST_CASE("memory is that of the worker with the most tokens in all layers of a stage") {
+  const auto activations = [](const Json& experts, const Json& pipeline) {
+    Json strategy{{"experts", experts}};
+    if (!pipeline.is_null()) strategy["pipeline"] = pipeline;
+    const Scenario scenario = test::resolved(with_experts(8, 1, strategy));
+    return gpu_memory(scenario, scenario.first_workers());
+  };
+  for (const Json& pipeline : {Json{}, Json{{"stages", 2}, {"microbatches", 2}, {"cut", "layers"}}}) {
+    const int layers = pipeline.is_null() ? 4 : 2;
+    const ExpertSplit split{.degree = 4, .zipf = 1};
+    const auto most_of = [&](int first) {
+      std::vector<double> rows(4);
+      for (int layer = first; layer < first + layers; ++layer)
+        for (std::size_t gpu = 0; gpu < 4; ++gpu) rows[gpu] += ExpertLoads{split, {8, 2, layer}}.of_gpus[gpu];
+      return std::ranges::max(rows) / layers;
+    };
+    const double even = as_double(activations({{"degree", 4}}, pipeline).activations),
+                 twice = as_double(activations({{"degree", 4}, {"imbalance", 2}}, pipeline).activations),
+                 own = as_double(activations({{"degree", 4}, {"zipf", 1}}, pipeline).activations);
+    CHECK(own == doctest::Approx(even + (twice - even) * (most_of(0) - 1)).epsilon(6e-3));  // whole tokens
+  }
+}
+
 TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, sharding at random") {
-  Rng rng{22, "experts"}, others{22, "dispatch"};
+  Rng rng{22, "experts"}, others{22, "dispatch"}, loads{22, "loads"};
   const auto one_of = [&]<class Value>(const std::vector<Value>& values) {
     return values[static_cast<std::size_t>(rng.uniform() * static_cast<double>(values.size()))];
   };
@@ -140,6 +185,8 @@ TEST_CASE("runs with reductions are exact: experts, tensor, positions, stages, s
     if (context > 1)
       strategy["context"] = {{"degree", context}, {"method", one_of(std::vector<std::string>{"ring", "all_to_all"})}};
     if (degree > 1 && rng.uniform() < 0.3) strategy["experts"]["imbalance"] = 1.4;
+    if (degree > 1 && !strategy["experts"].contains("imbalance") && loads.below(2) == 0)
+      strategy["experts"]["zipf"] = 0.8;
     const bool has_whole_machines = (degree * held % gpus == 0 || gpus % (degree * held) == 0) && gpus % held == 0;
     if (degree > 1 && has_whole_machines && others.below(2) == 0) strategy["experts"]["dispatch"] = "once_per_machine";
     if (stages > 1) strategy["pipeline"] = {{"stages", stages}, {"microbatches", one_of(std::vector{1, 3})}};
@@ -214,6 +261,12 @@ TEST_CASE("experts that cannot be spread so are refused, with the nearest degree
   CHECK(problem({{"degree", 1}, {"imbalance", 2}}).starts_with(at + "imbalance: expected 1 with a degree of 1"));
   CHECK(problem({{"degree", 2}, {"pad_to_capacity", true}}).starts_with(at + "pad_to_capacity: expected"));
   CHECK(problem({{"degree", 2}, {"capacity_factor", 0}}).starts_with(at + "capacity_factor: expected above 0"));
+  CHECK(problem({{"degree", 2}, {"zipf", 5}}).starts_with(at + "zipf: expected 0 to 4"));
+  CHECK(problem({{"degree", 1}, {"zipf", 1}}).starts_with(at + "zipf: expected 0 with a degree of 1"));
+  CHECK(
+      problem({{"degree", 2}, {"zipf", 1}, {"imbalance", 2}}).starts_with(at + "zipf: expected 0 with \"imbalance\""));
+  CHECK(problem({{"degree", 2}, {"zipf", 1}, {"capacity_factor", 1}, {"pad_to_capacity", true}})
+            .starts_with(at + "zipf: expected 0 with \"pad_to_capacity\""));
   const std::pair<std::string, Json> tensor{"/training/strategy/tensor", {{"degree", 2}}};
   CHECK(problem({{"degree", 2}}, {tensor}).starts_with(at + "tensor_degree: expected 2, or"));
   CHECK(problem({{"degree", 2}, {"tensor_degree", 4}}, {tensor})
