@@ -99,6 +99,7 @@ FrameworkMemory read_framework_memory(const JsonReader& json) {
   FrameworkMemory memory{.kept_activations = json.optional<double>("kept_activations", 1),
                          .kept_split_activations = json.maybe<double>("kept_split_activations"),
                          .kept_gathered = json.optional<double>("kept_gathered", 0),
+                         .norm_copies = json.optional<double>("norm_copies", 0),
                          .gradient_temporaries = json.optional<double>("gradient_temporaries", 0),
                          .gradient_buffers = json.optional<double>("gradient_buffers", 0),
                          .loss_in_place = json.optional<bool>("loss_in_place", false),
@@ -108,6 +109,7 @@ FrameworkMemory read_framework_memory(const JsonReader& json) {
   if (const auto kept = memory.kept_split_activations)
     json.expect(*kept >= 0.1 && *kept <= 10, "kept_split_activations", "a factor of 0.1 to 10");
   json.expect(memory.kept_gathered >= 0 && memory.kept_gathered <= 1, "kept_gathered", "a share from 0 to 1");
+  json.expect(memory.norm_copies >= 0 && memory.norm_copies <= 10, "norm_copies", "0 to 10 tensors");
   json.expect(memory.gradient_temporaries >= 0 && memory.gradient_temporaries <= 100, "gradient_temporaries",
               "0 to 100 bytes of a parameter");
   json.expect(memory.gradient_buffers >= 0 && memory.gradient_buffers <= 100, "gradient_buffers",

@@ -58,6 +58,9 @@ struct FrameworkMemory {
   /// Where positions are split between layers' parts (sequence parallelism): share of what has been gathered before products that
   /// is kept, instead of being gathered again.
   double kept_gathered = 0;
+  /// Tensors of a norm's size that one without biases keeps besides its input, if it is composed of elementary kernels: 2 of x r w,
+  /// r = 1 / sqrt(mean(x x)), in PyTorch 1.13, which keeps x r and x x.
+  double norm_copies = 0;
   double gradient_temporaries = 0;  // bytes of a parameter, beside a product that computes a weight's gradient
   /// Bytes of a parameter: a buffer for each shape of weights, which stays: where products add gradients up themselves, what autograd
   /// is given instead of them. Source: Transformer Engine, get_dummy_wgrad() in pytorch/module/base.py.

@@ -336,6 +336,7 @@ constexpr std::string_view kProfileCompute = R"json({
           "kept_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "default": 1, "description": "by what operators keep" },
           "kept_split_activations": { "type": "number", "minimum": 0.1, "maximum": 10, "description": "the same where workers hold layers together; default: as otherwise" },
           "kept_gathered": { "type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "with sequence parallelism: share of what is gathered before products that is kept, instead of being gathered again" },
+          "norm_copies": { "type": "number", "minimum": 0, "maximum": 10, "default": 0, "description": "tensors of a norm's size that one without biases (RMS) keeps besides its input, if it is composed of elementary kernels" },
           "gradient_temporaries": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter, beside a product that computes a weight's gradient" },
           "gradient_buffers": { "type": "number", "minimum": 0, "maximum": 100, "default": 0, "description": "bytes of a parameter: a buffer for each shape of weights, which stays, as autograd is given it for a gradient that a product has added up itself" },
           "loss_in_place": { "type": "boolean", "default": false, "description": "the gradient of a loss of 16-bit logits (fused_loss) is written over them" },

@@ -303,7 +303,10 @@ GraphBuilder::Tensor GraphBuilder::concatenate(const std::string& name, std::spa
 
 GraphBuilder::Tensor GraphBuilder::max_pool(const std::string& name, const Tensor& x, const Window& window) {
   const Tensor y = slide(name, x, window, x.channels);
-  if (x.needs_gradient) keep_for_backward(x, workload_.graph.size());
+  if (x.needs_gradient) {
+    keep_for_backward(x, workload_.graph.size());
+    keep(Bytes{elements(y) * kBytesPerIndex}, workload_.graph.size());
+  }
   return elementwise(name, OperatorKind::kPooling, {x}, y);
 }
 

@@ -2,13 +2,14 @@
 // Builds the operator graph of a training step layer by layer: shapes are inferred, forward kernels appended as layers
 // are added, and finish() derives backward and update kernels.
 //
-// Conventions. FLOPs: 2 per multiply-add of convolutions, dense layers, products and recurrent layers; element-wise
-// kernels have none, they are bound by memory. Device memory: every input is read once and every output written once,
-// except that batch normalisation reads its input twice. Activations kept for the backward pass: the inputs of
-// convolutions, dense layers, products, normalisations and max pooling, the outputs of activation functions, of GELU and SiLU
-// the inputs, too, and the masks of dropouts; each tensor once, and besides Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable
-// needs, such as that of the input images. The gradient of a variable used more than once is ready with its last part. Products
-// in 8 bits (Fp8) read casts, of which each layer makes its own: of its input and weights, and of its output's gradient.
+// Conventions. FLOPs: 2 per multiply-add of convolutions, dense layers, products and recurrent layers; element-wise kernels have
+// none, they are bound by memory. Device memory: every input is read once and every output written once, except that batch
+// normalisation reads its input twice. Activations kept for the backward pass: the inputs of convolutions, dense layers, products,
+// normalisations and max pooling, the outputs of activation functions, of GELU and SiLU the inputs, too, the masks of dropouts,
+// and of max pooling the places of what was largest (8 bytes each, as PyTorch's); each tensor once, and besides
+// Workload::input_bytes and Workload::logits_bytes. No gradient is computed that no variable needs, such as that of the input
+// images. The gradient of a variable used more than once is ready with its last part. Products in 8 bits (Fp8) read casts, of
+// which each layer makes its own: of its input and weights, and of its output's gradient.
 
 #include <algorithm>
 #include <array>
@@ -333,6 +334,7 @@ class GraphBuilder {
 
  private:
   static constexpr std::int64_t kBytesPerIdentifier = 8;  // of a word
+  static constexpr std::int64_t kBytesPerIndex = 8;       // of a place in an image
 
   /// A forward layer and what its backward pass needs.
   struct Layer {

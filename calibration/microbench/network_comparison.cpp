@@ -8,6 +8,7 @@
 #include "sim/base/statistics.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "workloads/model_zoo.hpp"
@@ -25,7 +26,10 @@ PredictedStep predicted_step(const Json& json, const std::string& name, const Ca
     const auto kernel = kernel_of(op, processor);
     csv.row({op.name, kernel ? to_text({*kernel}) : "", planned.time.total.value()});
   }
-  return {summarize(scenario, simulate(scenario)).iteration_time.value(), csv.text()};
+  const GpuMemory memory = gpu_memory(scenario, group);
+  return {.time = summarize(scenario, simulate(scenario)).iteration_time.value(),
+          .kept = as_double(memory.activations + memory.logits),
+          .kernels = csv.text()};
 }
 
 std::vector<kernels::Kernel> kernels_of_step(const Json& model, const std::string& name, int batch) {

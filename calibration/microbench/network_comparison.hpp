@@ -10,10 +10,11 @@
 
 namespace rehearse::microbench {
 
-/// One step of the scenario, which has one worker: its iteration, simulated, and what its operators take. Throws
-/// InputError.
+/// One step of the scenario, which has one worker: its iteration, simulated, what its operators take, and what is kept for its
+/// backward pass. Throws InputError.
 struct PredictedStep {
   double time = 0;      // s
+  double kept = 0;      // bytes
   std::string kernels;  // a table: operator, kernel, time_s
 };
 PredictedStep predicted_step(const Json& scenario, const std::string& name, const Catalog& catalog);

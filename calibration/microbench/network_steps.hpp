@@ -23,6 +23,10 @@ inline constexpr std::array kNetworks{Network{"mlp", 96},          Network{"lene
 /// Trained scalars of the network as LibTorch has it: those of its model file.
 std::int64_t trained_scalars(std::string_view name);
 
+/// Memory that a forward pass leaves for the backward pass, in bytes: what LibTorch has allocated in it and not freed, loss and
+/// scores included. Throws NoResultError as below.
+std::int64_t kept_bytes(const Network& network);
+
 /// The time of a step on one thread; none if `is_over` ended it. Throws NoResultError where LibTorch was not built in.
 std::optional<Sample> measure_step(const Network& network, const Effort& effort,
                                    const std::function<bool()>& is_over = {});

@@ -14,6 +14,7 @@ namespace {
 
 std::unique_ptr<Device> make_processor_device() { refuse(); }
 std::int64_t trained_scalars(std::string_view) { refuse(); }
+std::int64_t kept_bytes(const Network&) { refuse(); }
 std::optional<Sample> measure_step(const Network&, const Effort&, const std::function<bool()>&) { refuse(); }
 std::vector<BusySpan> paused_steps(const Network&, int, double, const std::function<bool()>&) { refuse(); }
 

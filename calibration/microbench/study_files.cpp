@@ -114,9 +114,11 @@ Json profile_start(double dispatch) {
                        {"step_overhead", "0s"},
                        {"kernel_overhead", "1s"},
                        {"composition", 1},
+                       {"memory", {{"norm_copies", 2}}},
                        {"source",
                         "rehearse microbench: of a processor forward and backward pass of a chain of small operators, "
-                        "without their kernels; of a GPU the start of an empty kernel"}};
+                        "without their kernels; of a GPU the start of an empty kernel; memory: RMS norms as its "
+                        "networks compose them"}};
   return {{"format", 1},
           {"name", kProfileName},
           {"source", "rehearse microbench"},

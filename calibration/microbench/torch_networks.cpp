@@ -1,10 +1,13 @@
 // The networks of network_steps.hpp in LibTorch, with its operators alone: no modules, no optimizer's class.
 
 #include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -132,12 +135,19 @@ Tensor by_head(const Tensor& x, std::int64_t heads) {
   return x.view({x.size(0), kTokens, heads, x.size(-1) / heads}).transpose(1, 2);
 }
 
-/// Of queries, keys and values by head: [batch, tokens, heads features]. `mask` is added to the scores if it is defined.
+/// Of queries, keys and values by head: [batch, tokens, heads features]. Several heads of queries may share one of keys. `mask` is
+/// added to the scores if it is defined.
 Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& mask = {}) {
-  const std::int64_t heads = queries.size(1), features = queries.size(3);
-  Tensor scores = at::matmul(queries, keys.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(features)));
+  const std::int64_t heads = queries.size(1), features = queries.size(3), shared = heads / keys.size(1);
+  const auto by_key_head = [&](const Tensor& x) {
+    return x.reshape({x.size(0), heads / shared, shared * kTokens, x.size(3)});
+  };
+  Tensor scores =
+      at::matmul(by_key_head(queries), keys.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(features)));
+  scores = scores.view({-1, heads, kTokens, kTokens});
   if (mask.defined()) scores = scores + mask;
-  return at::matmul(at::softmax(scores, -1), values).transpose(1, 2).reshape({-1, kTokens, heads * features});
+  const Tensor y = at::matmul(by_key_head(at::softmax(scores, -1)), values).view({-1, heads, kTokens, features});
+  return y.transpose(1, 2).reshape({-1, kTokens, heads * features});
 }
 
 namespace bert {
@@ -194,11 +204,10 @@ struct Rotation {
 };
 
 Tensor attention(Parameters& p, const Tensor& x, const Rotation& rotated, const Tensor& mask) {
-  const auto of_all_heads = [](const Tensor& y) { return y.repeat_interleave(kHeads / kKeyHeads, 1); };
   const Tensor queries = by_head(linear(p, x, kWidth, false), kHeads),
                keys = by_head(linear(p, x, kKeyHeads * kFeatures, false), kKeyHeads),
                values = by_head(linear(p, x, kKeyHeads * kFeatures, false), kKeyHeads);
-  return linear(p, attend(rotated(queries), of_all_heads(rotated(keys)), of_all_heads(values), mask), kWidth, false);
+  return linear(p, attend(rotated(queries), rotated(keys), values, mask), kWidth, false);
 }
 
 Tensor decoder(Parameters& p, const Tensor& tokens) {
@@ -215,6 +224,19 @@ Tensor decoder(Parameters& p, const Tensor& tokens) {
 }
 
 }  // namespace llama
+
+/// Allocated and not freed since it is the thread's.
+class AllocatedBytes final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t allocated, std::int64_t, std::int64_t, c10::Device) override {
+    bytes_ += allocated;
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_ = 0;
+};
 
 /// A network, its parameters and a batch of samples.
 struct Trained {
@@ -254,6 +276,18 @@ std::int64_t trained_scalars(std::string_view name) {
   std::int64_t sum = 0;
   for (const Tensor& parameter : network.parameters.all()) sum += parameter.numel();
   return sum;
+}
+
+std::int64_t kept_bytes(const Network& network) {
+  use_torch_threads(1);
+  Trained trained{network.name, network.batch};
+  trained.step();
+  trained.parameters.rewind();
+  const auto counter = std::make_shared<AllocatedBytes>();
+  const c10::DebugInfoGuard counted{c10::DebugInfoKind::PROFILER_STATE, counter};
+  const Tensor scores = trained.forward(trained.parameters, trained.input),
+               loss = at::cross_entropy_loss(scores, trained.classes);
+  return counter->bytes();
 }
 
 std::optional<Sample> measure_step(const Network& network, const Effort& effort, const std::function<bool()>& is_over) {

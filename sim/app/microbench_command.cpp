@@ -129,6 +129,7 @@ struct Compared {
   std::string name;
   int batch = 0;
   double predicted = 0, measured = 0, least = 0;  // s; a step, and the shortest
+  double predicted_kept = 0, measured_kept = 0;   // bytes, for the backward pass
 };
 
 std::vector<Compared> compare(const MicrobenchCommand& command, const std::vector<Model>& models, const Effort& effort,
@@ -139,7 +140,11 @@ std::vector<Compared> compare(const MicrobenchCommand& command, const std::vecto
     const Json scenario = microbench::step_scenario(model.network.name, model.network.batch);
     const auto step = microbench::predicted_step(scenario, model.network.name, catalog);
     write_file(*command.common.output / "steps" / (std::string{model.network.name} + ".csv"), step.kernels);
-    all.push_back({.name = model.network.name, .batch = model.network.batch, .predicted = step.time});
+    all.push_back({.name = model.network.name,
+                   .batch = model.network.batch,
+                   .predicted = step.time,
+                   .predicted_kept = step.kept,
+                   .measured_kept = static_cast<double>(microbench::kept_bytes(model.network))});
   }
   Progress progress{"steps of networks", command.common.is_quiet};
   const auto is_over = command.common.budget.asked();
@@ -189,26 +194,34 @@ void record_paused_steps(const MicrobenchCommand& command, const std::vector<Mod
 }
 
 void report(const CommonOptions& common, const fs::path& folder, const std::vector<Compared>& all) {
-  CsvWriter csv{{"network", "batch", "predicted_s", "measured_s", "measured_least_s", "error_pct"}};
+  CsvWriter csv{{"network", "batch", "predicted_s", "measured_s", "measured_least_s", "error_pct", "predicted_kept_B",
+                 "measured_kept_B", "kept_error_pct"}};
   std::vector<double> predicted, measured;
   Json steps = Json::array();
   for (const Compared& each : all) {
     const double error = 100 * (each.predicted / each.measured - 1);
-    csv.row({each.name, each.batch, each.predicted, each.measured, each.least, error});
+    const double kept_error = 100 * (each.predicted_kept / each.measured_kept - 1);
+    csv.row({each.name, each.batch, each.predicted, each.measured, each.least, error, each.predicted_kept,
+             each.measured_kept, kept_error});
     predicted.push_back(each.predicted);
     measured.push_back(each.measured);
     steps.push_back({{"network", each.name},
                      {"batch", each.batch},
                      {"predicted_s", each.predicted},
                      {"measured_s", each.measured},
-                     {"error_pct", error}});
+                     {"error_pct", error},
+                     {"predicted_kept_B", each.predicted_kept},
+                     {"measured_kept_B", each.measured_kept},
+                     {"kept_error_pct", kept_error}});
   }
   const double median_error = microbench::median_error(predicted, measured);
   show(common, {{"median_ape", median_error}, {"steps", steps}}, [&] {
-    std::printf("%-14s %6s %14s %14s %10s\n", "step of", "batch", "predicted, ms", "measured, ms", "error, %");
+    std::printf("%-14s %6s %14s %14s %10s %12s %14s\n", "step of", "batch", "predicted, ms", "measured, ms", "error, %",
+                "kept, MB", "error of it, %");
     for (std::size_t i = 0; i < all.size(); ++i)
-      std::printf("%-14s %6d %14.2f %14.2f %+10.1f\n", all[i].name.c_str(), all[i].batch, 1e3 * predicted[i],
-                  1e3 * measured[i], steps[i]["error_pct"].get<double>());
+      std::printf("%-14s %6d %14.2f %14.2f %+10.1f %12.2f %+14.2f\n", all[i].name.c_str(), all[i].batch,
+                  1e3 * predicted[i], 1e3 * measured[i], steps[i]["error_pct"].get<double>(),
+                  all[i].measured_kept / 1e6, steps[i]["kept_error_pct"].get<double>());
     std::printf("median of the absolute errors: %.1f %%\n", median_error);
   });
   write_file(folder / "networks.csv", csv.text());

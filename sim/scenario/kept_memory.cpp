@@ -43,8 +43,11 @@ class ChunkChanges {
         end_;  // of an operator without backward pass it is that of the one before, which comes after all that follow it
     for (const int v : forward_) {
       if (const auto own = last_.find(v); own != last_.end()) last = own->second;
-      add(v, last, {.activations = scaled(graph_[at(v)].kept, factor)});
-      const auto& exchange = graph_[at(v)].exchange;
+      const Operator& op = graph_[at(v)];
+      add(v, last, {.activations = scaled(op.kept, factor)});
+      if (op.kind == OperatorKind::kLayerNorm && op.kept > Bytes{} && op.reads_variables.size() == 1)
+        add(v, last, {.activations = scaled(op.bytes_written, framework.norm_copies)});
+      const auto& exchange = op.exchange;
       if (framework.kept_gathered > 0 && exchange && exchange->kind == CollectiveKind::kAllGather &&
           exchange->among == SplitGroup::kTensor)
         add(v, last, {.activations = scaled(exchange->bytes - exchange->bytes / split, framework.kept_gathered)});

@@ -100,6 +100,8 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
   CHECK(refused("/frameworks/graphs/load_wait", "2s").find("expected at most 1s") != std::string::npos);
   CHECK(refused("/frameworks/graphs/memory", R"({"kept_activations": 0})").find("expected a factor of 0.1 to 10") !=
         std::string::npos);
+  CHECK(refused("/frameworks/graphs/memory", R"({"norm_copies": 11})").find("expected 0 to 10 tensors") !=
+        std::string::npos);
   CHECK(refused("/frameworks/graphs/memory", R"({"held": "2TiB"})").find("expected at most 1TiB") != std::string::npos);
   CHECK(refused("/sustained_power", R"({"Hopper": 2})").find("/sustained_power/Hopper: expected a share above 0") !=
         std::string::npos);
