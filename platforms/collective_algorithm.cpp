@@ -39,7 +39,9 @@ constexpr auto kNotModelled = std::to_array<NotModelled>({
     {"collnet", "NCCL's sums in the switches of the network (SHARP)"},
     {"sharp", "sums in the switches of the network"},
     {"nvlstree", "NCCL's NVLink SHARP inside machines with trees between them"},
-    {"pat", "NCCL's parallel aggregated trees of all-gathers and reduce-scatters"},
+    {"pat",
+     "NCCL's parallel aggregated trees of all-gathers and reduce-scatters, which \"gather_algorithm\" beside "
+     "\"sharding\" says; as an all-reduce it"},
     {"msccl", "MSCCL's schedules"},
     {"halvingdoubling", "recursive halving and doubling"},
     {"recursivehalvingdoubling", "recursive halving and doubling"},

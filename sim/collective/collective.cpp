@@ -1,6 +1,7 @@
 #include "sim/collective/collective.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -171,6 +172,24 @@ class Planner {
         if (!(from == to)) phase.edges.push_back(network_.path(from, to));
     phase.steps = longest_steps(phase.edges);
     return {phase};
+  }
+
+  /// Rounds of a gathering, the first being over half of the ranks: a rank that is m behind another one gets there in as many as m
+  /// has binary digits that are 1. Empty where several share a machine.
+  CollectivePlan aggregated_trees() const {
+    const auto count = static_cast<std::int64_t>(gpus_.size());
+    CollectivePlan rounds;
+    if (by_island().size() != gpus_.size()) return rounds;
+    for (auto distance = static_cast<std::int64_t>(std::bit_ceil(gpus_.size())) / 2; distance >= 1; distance /= 2) {
+      CollectivePhase round{
+          .edges = {}, .parts = count, .pieces = (count - distance + 2 * distance - 1) / (2 * distance)};
+      for (std::int64_t i = 0; i < count; ++i)
+        round.edges.push_back(
+            network_.path(gpus_[static_cast<std::size_t>(i)], gpus_[static_cast<std::size_t>((i + distance) % count)]));
+      round.steps = longest_steps(round.edges);
+      rounds.push_back(std::move(round));
+    }
+    return rounds;
   }
 
   CollectivePlan tree() const {
@@ -452,7 +471,7 @@ CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<
 }
 
 CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
-                               Network& network, bool is_in_gpu_order) {
+                               Network& network, bool is_in_gpu_order, bool by_trees) {
   const Planner planner{gpus, network, is_in_gpu_order};
   CollectivePlan plan;
   switch (kind) {
@@ -461,6 +480,9 @@ CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorith
       break;
     case CollectiveKind::kReduceScatter:
     case CollectiveKind::kAllGather:
+      if (by_trees) plan = planner.aggregated_trees();
+      if (kind == CollectiveKind::kReduceScatter) std::ranges::reverse(plan);
+      if (!plan.empty()) break;
       plan = planner.ring();
       for (CollectivePhase& phase : plan) {
         phase.repeat /= 2;

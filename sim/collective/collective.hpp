@@ -91,13 +91,16 @@ CollectivePlan plan_all_reduce(CollectiveAlgorithm algorithm, const std::vector<
                                bool is_in_gpu_order = false);
 
 /// A collective of one kind; all-reduces by `algorithm`, of the others each has one schedule. p, n, a and b as above:
-/// - reduce-scatter, all-gather: (p - 1) (a + n / (p b)). Half of the ring each.
+/// - reduce-scatter, all-gather: (p - 1) (a + n / (p b)). Half of the ring each. Or, `by_trees` and with each of them alone on its
+///   machine, NCCL's PAT: ceil(log2 p) a + (p - 1) n / (p b). Trees of all roots at once: in each round all send to the one so far
+///   from them, of gathers from half of the ranks down to one, what is for it and those behind it. Source: NCCL 2.23 release notes;
+///   Jeaugey, PAT: a new algorithm for all-gather and reduce-scatter operations at scale, arXiv 2506.20252.
 /// - all-to-all: a + (p - 1) n / (p b). Every rank sends to every other one at once, as NCCL's grouped sends do. Software passes
 ///   log2 p steps: what its start takes grows so with p (calibration/data/aiconfigurator-kernels).
 /// - shift: a + n / b. Every rank sends to the next one of `gpus`, the last one to the first.
 /// - broadcast: (m - 1) a + n / b, m machines. A chain along the ring from the first of `gpus`, in pieces, as NCCL's.
 CollectivePlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Endpoint>& gpus,
-                               Network& network, bool is_in_gpu_order = false);
+                               Network& network, bool is_in_gpu_order = false, bool by_trees = false);
 
 /// Edges of a plan, and messages, of which an edge carries one or more.
 struct CollectiveSize {

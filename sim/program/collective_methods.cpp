@@ -56,6 +56,11 @@ void add_times(CollectiveProtocol& protocol, const CollectiveParameters& paramet
 
 namespace {
 
+bool gathers_by_trees(const Scenario& scenario) {
+  const CollectiveRules* rules = scenario.training.strategy.kind->collectives();
+  return rules != nullptr && rules->gathers_by_trees;
+}
+
 /// The methods among some GPUs, of which those of one plan follow one another.
 class MethodList {
  public:
@@ -64,6 +69,7 @@ class MethodList {
         network_{network},
         messaging_{site.scenario.messaging},
         kind_{kind},
+        by_trees_{gathers_by_trees(site.scenario)},
         group_{site.group(gpus.front().machine)},
         is_in_order_{group_.instance.is_in_order || site.scenario.islands().size() == 1} {
     const Interconnect& inside = group_.interconnect;
@@ -116,7 +122,8 @@ class MethodList {
     const bool is_in_gpu_order = protocol && protocol->is_in_gpu_order;
     const auto [plan, is_new] = plans_.try_emplace({algorithm, is_in_gpu_order});
     if (is_new) {
-      plan->second = {plans_.size() - 1, plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order)};
+      plan->second = {plans_.size() - 1,
+                      plan_collective(kind_, algorithm, gpus_, network_, is_in_gpu_order, by_trees_)};
       add_messaging(plan->second.second);
     }
     const auto& [number, phases] = plan->second;
@@ -140,6 +147,7 @@ class MethodList {
   Network& network_;
   const Messaging& messaging_;
   CollectiveKind kind_;
+  bool by_trees_;
   const Group& group_;
   bool is_in_order_;
   const CollectiveParameters* parameters_ = nullptr;

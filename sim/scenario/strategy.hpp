@@ -150,6 +150,8 @@ struct CollectiveRules {
   /// With a sharded optimizer: each worker gets the sums of its part of the gradients alone, not of all.
   bool scatters_gradients = true;
   bool only_reduces = true;  // it has no collectives but all-reduces
+  bool gathers_by_trees =
+      false;  // and scatters sums so, among GPUs that stand alone on their machines (plan_collective())
 };
 
 /// Which states of the parameters each of the GPUs that hold the same ones (sharing_gpus()) keeps only its part of.

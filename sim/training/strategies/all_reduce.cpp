@@ -166,7 +166,11 @@ class AllReduce final : public StrategyKind {
   }
 
   std::map<std::string, std::string> verdict_remedies() const override {
-    return {{"latency", "fewer and larger buckets, an all-reduce of fewer rounds (tree, hierarchical), or overlap"}};
+    const bool gathers = parts_.rules.sharding != Sharding::kNone && !parts_.rules.gathers_by_trees;
+    return {{"latency", std::string{"fewer and larger buckets, "} +
+                            (gathers ? "gatherings of fewer rounds (gather_algorithm)"
+                                     : "an all-reduce of fewer rounds (tree, hierarchical)") +
+                            ", or overlap"}};
   }
 
   std::vector<StrategyRemedy> remedies(const Scenario& scenario, const Json& effective) const override;
@@ -206,6 +210,8 @@ std::vector<StrategyRemedy> AllReduce::remedies(const Scenario& scenario, const 
     all.push_back(
         {"gradients in buckets a quarter as large", {bucket + to_text(Bytes{exchange.bucket_size->value() / 4 + 1})}});
   }
+  if (parts_.rules.sharding != Sharding::kNone && !parts_.rules.gathers_by_trees && !shares_machines(scenario))
+    all.push_back({"gatherings by NCCL's aggregated trees", {"/training/strategy/gather_algorithm=pat"}});
   for (const char* algorithm : {"ring", "tree", "hierarchical", "library"})
     if (find_collective_algorithm(effective["training"]["strategy"].value("algorithm", "ring")) !=
         find_collective_algorithm(algorithm))

@@ -4,9 +4,11 @@
 #include <array>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "sim/scenario/pipeline_schedule.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/refusals.hpp"
 #include "sim/scenario/scenario_readers.hpp"
 #include "sim/scenario/work.hpp"
@@ -19,6 +21,8 @@ namespace {
 /// Their words in scenarios, each with less on a worker than the one before.
 constexpr std::array kShardings{Named{"none", Sharding::kNone}, Named{"optimizer", Sharding::kOptimizer},
                                 Named{"gradients", Sharding::kGradients}, Named{"parameters", Sharding::kParameters}};
+
+constexpr std::array kGatherings{Named{"ring", false}, Named{"pat", true}};
 
 bool is_sharded(const Refusal::Subject& subject) { return collective_rules_of(subject).sharding != Sharding::kNone; }
 
@@ -41,6 +45,17 @@ std::vector<Refusal> refusals_of_sharding() {
       {"units that are gathered ahead though they are there",
        [](const Refusal::Subject& s) { return stated_without(s, {Sharding::kParameters}, "prefetched_units"); },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
+      {"trees of gatherings that there are not",
+       [](const Refusal::Subject& s) {
+         return is_sharded(s) ? RefusedPlace{} : stated_of_strategy(s, {"gather_algorithm"});
+       },
+       "\"sharding\" beside it", "without it nothing is gathered among machines"},
+      {"trees among GPUs that share machines",
+       [](const Refusal::Subject& s) {
+         return strategy_place_if(collective_rules_of(s).gathers_by_trees && shares_machines(*s.scenario),
+                                  "gather_algorithm");
+       },
+       "\"ring\" where GPUs of one machine share states", "NCCL has PAT among GPUs of as many machines alone"},
       {"buckets of what is not gathered after the update",
        [](const Refusal::Subject& s) {
          return stated_without(s, {Sharding::kOptimizer, Sharding::kGradients}, "gather_bucket_size");
@@ -86,6 +101,7 @@ std::string schema_of_sharding() {
     "prefetched_units": { "type": "integer", "minimum": 0, "maximum": 1000, "description": "sharding of parameters: units of gradients' variables that are gathered ahead of the one in use; default: 1, or 0 with overlap none" },
     "gather_bucket_size": { "$ref": "#/$defs/size", "description": "sharding of optimizer or gradients: values that are gathered together after the update (allgather_bucket_size of DeepSpeed); 0B: each variable by itself; default: as gradients are added up" },
     "shard_group": { "type": "integer", "minimum": 2, "description": "with sharding: so many consecutive data-parallel workers share what is sharded, and add up their parts with their likes in the other groups (hybrid sharding of FSDP, MiCS); a divisor of them; default: all" },
+    "gather_algorithm": { "enum": ["ring", "pat"], "default": "ring", "description": "with sharding: all-gathers and reduce-scatters as rings, or among GPUs of as many machines as NCCL's parallel aggregated trees, which take the logarithm of them in rounds (NCCL_ALGO=PAT, from 2.23 on)" },
     "reduce_scatter": { "type": "boolean", "default": true, "description": "sharding of the optimizer: a worker gets the sums of its part of the gradients; false: of all of them, by all-reduces, as nanotron, and DeepSpeed with reduce_scatter false" },
     "no_sync": { "type": "boolean", "default": false, "description": "sharding of gradients or parameters: gradients are kept whole while batches are accumulated, and added up after the last one (no_sync() of FSDP), instead of each time" }
   } })json";
@@ -103,6 +119,7 @@ void read_sharding(const JsonReader& json, CollectiveRules& rules) {
   rules.prefetched_units = json.optional<int>("prefetched_units", rules.prefetched_units);
   rules.scatters_gradients = json.optional<bool>("reduce_scatter", true);
   rules.reduces_once = json.optional<bool>("no_sync", false);
+  if (json.has("gather_algorithm")) rules.gathers_by_trees = read_word(json, "gather_algorithm", kGatherings);
   if (json.has("gather_bucket_size")) {
     rules.gather_bucket_size = json.required<Bytes>("gather_bucket_size");
     json.expect(*rules.gather_bucket_size == Bytes{} || *rules.gather_bucket_size >= Bytes{1024}, "gather_bucket_size",
@@ -143,6 +160,15 @@ DividedStates divided_by(const CollectiveRules& rules) {
   return {.optimizer = rules.sharding >= Sharding::kOptimizer,
           .gradients = rules.sharding >= Sharding::kGradients && !rules.reduces_once,
           .weights = rules.sharding >= Sharding::kParameters};
+}
+
+bool shares_machines(const Scenario& scenario) {
+  if (!has_whole_grid(scenario)) return false;
+  const int on_machine = scenario.first_workers().workers_per_machine();
+  std::set<int> machines;
+  const std::vector<int> group = rank_grid(scenario).along(kSharingAxes, 0);
+  for (const int worker : group) machines.insert(worker / on_machine);
+  return machines.size() < group.size();
 }
 
 std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const CollectiveRules& rules) {

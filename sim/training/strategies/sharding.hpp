@@ -18,6 +18,8 @@ std::string title_of(Sharding sharding);
 /// ", shared by groups of 8"; empty if all share.
 std::string shard_group_text(const CollectiveRules& rules);
 DividedStates divided_by(const CollectiveRules& rules);
+/// Whether some that share states stand on one machine.
+bool shares_machines(const Scenario& scenario);
 /// Words of the levels by which a GPU would keep less, the least first, if the scenario may have them.
 std::vector<Named<Sharding>> more_sharding(const Scenario& scenario, const CollectiveRules& rules);
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,33 @@ TEST_CASE("one tensor: computed, reduced to parts and gathered, whatever is shar
       CAPTURE(p);
       CAPTURE(what);
       check_time(sharded(p, {{"24000000B"}}, what), 3e-3 + 2 * half_ring(p, 24e6));
+    }
+}
+
+TEST_CASE("NCCL's aggregated trees gather with the logarithm of the latencies, and as many bytes") {
+  for (const int p : {2, 3, 5, 8, 12})
+    for (const char* what : {"optimizer", "gradients", "parameters"}) {
+      CAPTURE(p);
+      CAPTURE(what);
+      Json scenario = sharded(p, {{"24000000B"}}, what);
+      const double sent = sent_by_each(scenario, p);
+      scenario["training"]["strategy"]["gather_algorithm"] = "pat";
+      const double rounds = std::ceil(std::log2(p));
+      check_time(scenario, 3e-3 + 2 * (rounds * kAlpha + (p - 1) * 24e6 / (p * kBeta)));
+      CHECK(sent_by_each(scenario, p) == exactly(sent));
+    }
+  // Between machines whose GPUs hold layers together, folded or not.
+  for (const char* what : {"optimizer", "parameters"})
+    for (const Json& network : {Json{{"topology", "star"}}, Json{{"topology", "rail"}},
+                                Json{{"topology", "fat_tree"}, {"machines_per_leaf", 2}, {"oversubscription", 2}}}) {
+      CAPTURE(network.dump());
+      Json json =
+          test::small_training(8, 2, {{"tensor", {{"degree", 2}}}, {"sharding", what}, {"gather_algorithm", "pat"}});
+      json["cluster"]["network"].update(network);
+      const test::Times times = test::times_of(json);
+      CHECK(times.by_default == doctest::Approx(times.exact).epsilon(1e-6));
+      json["training"]["strategy"].erase("gather_algorithm");
+      CHECK(times.exact < test::times_of(json).exact);
     }
 }
 
