@@ -156,11 +156,12 @@ int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_
     OutputFolder files{*command.common.output};
     files.write("comparison.json", text);
     files.write("comparison.csv", csv_of(columns));
-    files.write("report.html",
-                render_html({.title = "Predicted, simulated and measured",
-                             .subtitle = command.common.command_line,
-                             .headlines = {},
-                             .sections = {{.title = title, .paragraphs = warnings, .tables = {table}}}}));
+    files.write("report.html", render_html({.title = "Predicted, simulated and measured",
+                                            .subtitle = command.common.command_line,
+                                            .headlines = {},
+                                            .sections = {{.title = title, .paragraphs = warnings, .tables = {table}}},
+                                            .verdict = std::to_string(table.rows.size()) + " metrics of " + title +
+                                                       (series || step_time ? ", measured beside them." : ".")}));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }

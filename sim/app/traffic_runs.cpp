@@ -290,7 +290,9 @@ std::string runs_text(const std::vector<TrafficOfRun>& runs, const TrafficRegres
 Document runs_document(const std::vector<TrafficOfRun>& runs, const TrafficRegressions& regressions) {
   Document document{.title = "Traffic of " + std::to_string(runs.size()) + " runs",
                     .subtitle = "data per step, and what it follows from",
-                    .sections = figures_of_runs(runs)};
+                    .sections = figures_of_runs(runs),
+                    .verdict = regressions.fits.empty() ? "Too few runs to tell what the data of a step follow from."
+                                                        : "Data per step: " + fit_text(regressions.fits.front()) + "."};
   document.sections.push_back({.title = "Runs", .tables = {runs_table(runs)}});
   if (Table loss = loss_table(runs); !loss.rows.empty())
     document.sections.push_back({.title = "Packet loss", .tables = {std::move(loss)}});

@@ -243,11 +243,15 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
                     {"best epoch", std::to_string(state.best + 1)},
                     {"validation loss", display(state.epochs[static_cast<std::size_t>(state.best)].validation_loss)},
                     {"parameters that learn", std::to_string(parameters)}},
-      .sections = {
-          {.title = "Losses",
-           .paragraphs = {},
-           .tables = {},
-           .figures = {Plot{.title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}}};
+      .sections = {{.title = "Losses",
+                    .paragraphs = {},
+                    .tables = {},
+                    .figures = {Plot{
+                        .title = "Loss", .x_label = "epoch", .y_label = "loss", .series = {train, validation}}}}},
+      .verdict = state.best + 1 == state.epochs.size()
+                     ? "The loss of what it has not seen still falls in the last epoch: more may be better."
+                     : "The loss of what it has not seen was lowest in epoch " + std::to_string(state.best + 1) +
+                           " of " + std::to_string(state.epochs.size()) + ", whose network is kept."};
   OutputFolder files{folder};
   files.write("curves.csv", csv);
   files.write("report.html", render_html(document));

@@ -42,9 +42,12 @@ class Pages(unittest.TestCase):
     def made(self, name, page, *arguments):
         """The page that a command writes."""
         output = os.path.join(self.folder.name, name)
-        done = subprocess.run([PROGRAM, *arguments, "--quiet", "-o", output], capture_output=True, text=True, timeout=600, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.done(*arguments, "-o", output)
         return os.path.join(output, page)
+
+    def done(self, *arguments):
+        done = subprocess.run([PROGRAM, *arguments, "--quiet"], capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def see(self, path, *kinds):
         """Checks a page at three widths, and that figures of these kinds are drawn, in order."""
@@ -69,7 +72,9 @@ class Pages(unittest.TestCase):
                     "empty: [...document.querySelectorAll('.chart')].filter(e => !e.querySelector('svg path, canvas')).length, "
                     "named: [...document.querySelectorAll('.chart')].every(e => e.getAttribute('aria-label')), "
                     "wide: [...document.querySelectorAll('.chart')].filter(e => e.querySelector('svg, canvas').clientWidth > e.clientWidth + 1).length, "
-                    "heading: document.querySelector('h1').textContent, title: document.title})")
+                    "heading: document.querySelector('h1').textContent, title: document.title, "
+                    "verdict: document.querySelector('.verdict')?.textContent ?? ''})")
+                self.assertTrue(shown["verdict"], "no sentence that answers")
                 self.assertEqual(self.browser.barriers(AXE), [])
                 self.assertLessEqual(shown["width"], width)
                 self.assertEqual(shown["empty"], 0)
@@ -131,6 +136,28 @@ class Pages(unittest.TestCase):
         self.made("traced", "report.html", "simulate", scenario("tum", "horovod-ring.json"), "--set", "/training/steps=3")
         self.see(self.made("traffic", "traffic.html", "traffic", os.path.join(self.folder.name, "traced")))
         self.see(self.made("queue", "report.html", "queue", scenario("queue", "gavel-physical.json")))
+
+    def test_fits(self):
+        page = os.path.join(self.folder.name, "calibrated", "fit.html")
+        os.mkdir(os.path.dirname(page))
+        self.done("calibrate", scenario("studies", "cm-dare-checkpoint.json"), "--report", page, "--steps", "2", "-o", page + ".json")
+        self.see(page)
+        runs = os.path.join(self.folder.name, "runs.csv")
+        with open(runs, "w", encoding="ascii") as file:
+            file.write("gpus,step_time_s\n1,0.20\n2,0.21\n4,0.22\n8,0.23\n")
+        self.see(self.made("own", "fit.html", "fit", scenario("dgx.json"), runs, "--gpus", "16"))
+
+    def test_predictors(self):
+        if subprocess.run([PROGRAM, "predict", "--help"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("without the predictor")
+        dataset = os.path.join(self.folder.name, "dataset", "small.db")
+        os.mkdir(os.path.dirname(dataset))
+        self.done("generate", scenario("spaces", "small.json"), "--count", "60", "-o", dataset)
+        self.see(dataset + ".report.html")
+        self.see(self.made("model", "report.html", "train", dataset, "--epochs", "3"), "plot")
+        model = os.path.join(self.folder.name, "model")
+        self.see(self.made("prediction", "prediction.html", "predict", model, scenario("cm-dare.json")))
+        self.see(self.made("comparison", "report.html", "compare", model, dataset))
 
 
 if __name__ == "__main__":

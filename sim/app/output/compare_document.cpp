@@ -292,6 +292,9 @@ Document compare_document(const std::string& command_line, const Dataset& datase
   for (const ComparedPart& part : parts) {
     const std::string origin = to_text(part.origin);
     const Score& first = part.contenders.front().score;
+    if (document.verdict.empty())
+      document.verdict = "Predictions of " + part.contenders.front().name + " are " + display(first.median_ape) +
+                         " % off " + origin + " values in the median of all metrics.";
     document.headlines.push_back({origin + " samples", std::to_string(part.samples.size())});
     document.headlines.push_back({"median APE, " + origin, display(first.median_ape) + " %"});
     document.sections.push_back(

@@ -113,6 +113,12 @@ Document dataset_document(const Space& space, const GenerateRequest& request, co
                                   {"settings", std::to_string(generated.settings.size())},
                                   {"median operators", display(generated.median_operators)}},
                     .sections = {}};
+  document.verdict =
+      std::to_string(generated.samples.size()) + " labelled samples of " + std::to_string(generated.graphs) +
+      " graphs" +
+      (generated.without_result > 0 ? "; " + std::to_string(generated.without_result) + " could not be simulated"
+                                    : "; all could be simulated") +
+      ".";
   Table families{.header = {"family", "graphs"}, .rows = {}};
   for (const auto& [family, count] : graphs_by_family(generated))
     families.rows.push_back({family, std::to_string(count)});

@@ -88,6 +88,13 @@ std::string fit_report(const std::vector<Study>& studies, const Fit& fit, const 
   for (std::size_t s = 0; s < studies.size(); ++s) {
     const Study& study = studies[s];
     const CrossValidation* unseen = find_cross_validation(fit, study);
+    if (document.verdict.empty() || unseen != nullptr)
+      document.verdict = unseen != nullptr
+                             ? "Rows of " + study.name + " are told " + display(unseen->all.median_ape) +
+                                   " % off in the median by fits that have not seen them, nine of ten within " +
+                                   display(unseen->all.p90_ape) + " %."
+                             : "Rows of " + study.name + ", which the fit has seen, are " +
+                                   display(fit.in_sample[s].median_ape) + " % off in the median.";
     document.headlines.push_back({"MAPE of " + study.name, display(fit.in_sample[s].mape) + " %"});
     Section section{.title = "Study " + study.name,
                     .paragraphs = {},

@@ -1,5 +1,7 @@
 #include "sim/app/output/lifetime_document.hpp"
 
+#include <algorithm>
+
 #include "sim/app/output/document.hpp"
 
 namespace rehearse {
@@ -37,6 +39,12 @@ std::string lifetime_report(const LifetimeStudy& study, const std::vector<Series
   Table overview{.header = {"pool", "law", "Kolmogorov-Smirnov"}, .rows = {}};
   for (std::size_t i = 0; i < fits.size(); ++i)
     overview.rows.push_back({fits[i].pool.name, describe(fits[i]), display(qualities[i].distance)});
+  if (!fits.empty()) {
+    const auto farthest = std::ranges::max_element(qualities, {}, &SeriesQuality::distance);
+    document.verdict = "Fitted laws are at most " + display(100 * farthest->distance) +
+                       " % of the machines from the recorded survival, in " +
+                       fits[static_cast<std::size_t>(farthest - qualities.begin())].pool.name + ".";
+  }
   document.sections.push_back({.title = "Fits", .paragraphs = {}, .tables = {std::move(overview)}});
   for (std::size_t i = 0; i < fits.size(); ++i) {
     const SeriesQuality& quality = qualities[i];

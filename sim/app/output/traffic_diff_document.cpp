@@ -53,7 +53,10 @@ class DiffPage {
                                     {"correlation", display(diff_.all.correlation.at_zero)},
                                     {"bursts, KS distance", number(diff_.all.volumes_ks)},
                                     {"flow sizes, KS distance", number(diff_.flow_sizes_ks)}},
-                      .sections = {}};
+                      .sections = {},
+                      .verdict = "B sends " + display(diff_.all.bytes_b / 1e6) + " MB, A " +
+                                 display(diff_.all.bytes_a / 1e6) + " MB; their rates over time are correlated at " +
+                                 display(diff_.all.correlation.at_zero) + "."};
     document.sections = {{.title = "Figures", .tables = {figures_table(diff_)}},
                          {.title = "Traffic matrices", .figures = {matrix(a_), matrix(b_)}},
                          over_time(),

@@ -265,6 +265,10 @@ Document traffic_document(const RunTraffic& run, const TrafficStatistics& statis
                                           ? megabytes(static_cast<double>(traffic.total.retransmitted_bytes))
                                           : "not known"}},
       .sections = {{.title = "Traffic matrix", .figures = {traffic_matrix(traffic)}}}};
+  document.verdict =
+      std::to_string(traffic.hosts.size()) + " hosts exchange " +
+      megabytes(static_cast<double>(traffic.total.wire_bytes)) + " in " + display(statistics.duration_s) + " s" +
+      (statistics.all.period ? ", in bursts " + display(statistics.all.period->seconds * 1e3) + " ms apart" : "") + ".";
   if (traffic.hosts.size() > kMostHosts)
     document.sections[0].paragraphs.emplace_back("The first 32 hosts by address; matrix.csv has all.");
   document.sections.push_back(rates_of(traffic, statistics));
