@@ -217,6 +217,29 @@ def write(file, text):
     os.replace(f"{file}.new", file)
 
 
+# Headline results of published systems, a command that shows each, and where it is said how far off. Not run here: some take minutes.
+ACCURACY = "../../calibration/README.md"
+PAPERS = [
+    ("CM-DARE (Li, Walls, Guo, ICDCS 2020)", "speed of K80, P100 and V100 clusters", "./run.sh validate scenarios/studies/cm-dare-cluster.json --baselines", ACCURACY),
+    ("CM-DARE", "when the parameter server is the bottleneck", "./run.sh sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4", "#2-how-many-workers-pay-off"),
+    ("CM-DARE", "when revoked machines let a training end", "./run.sh simulate scenarios/cm-dare-spot.json --runs 200", "../../sim/plan/README.md"),
+    ("spotDNN (IWQoS 2023)", "the cheapest spot plan that meets a deadline", "./run.sh provision scenarios/provision/resnet110.json --deadline 2600s --target-loss 0.8",
+     "../../sim/plan/README.md"),
+    ("spotDNN", "speed of mixed machines", "./run.sh validate scenarios/studies/spotdnn-resnet110-speed.json", ACCURACY),
+    ("Driple (Yang et al., SIGMETRICS 2022)", "resource profiles in its 14 settings",
+     "./run.sh generate scenarios/spaces/reference.json -o results/reference.db", "../../predictor/README.md"),
+    ("Driple", "its four networks beside ours", "tests/bench/predictor_table.sh results/networks", "../../predictor/README.md"),
+    ("Driple", "transfer to a new setting", "./run.sh train results/other.db --transfer-from results/predictor -o results/new", "../../predictor/README.md"),
+    ("TUM (CNSM 2021)", "traffic of its settings, lost packets too", "./run.sh traffic scenarios/sweeps/tum.json scenarios/sweeps/tum-loss.json -o results/tum",
+     "../../sim/traffic/README.md"),
+]
+
+
+def papers():
+    rows = "\n".join(f"| {paper} | {what} | `{command}` | [here]({said}) |" for paper, what, command, said in PAPERS)
+    return ("## Papers: their headline results, one command each\n\n| paper | what | command | how far off |\n| --- | --- | --- | --- |\n" + rows + "\n")
+
+
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
@@ -233,6 +256,8 @@ def main():
         parts.append(part)
         pages.append(part + f"\n![{question.text}]({question.name}.svg)\n")
         print(f"{number}. {question.text} {answer}", flush=True)
+    for lines in (parts, pages):
+        lines.append(papers())
     write(os.path.join(folder, "README.md"), "\n".join(pages))
     if "--refresh" in sys.argv:
         write(os.path.join(HERE, "README.md"), "\n".join(parts))

@@ -31,6 +31,22 @@ class Gallery(unittest.TestCase):
         self.assertEqual([line for line in printed.splitlines() if line and not line.startswith("![")], [line for line in shipped.splitlines() if line],
                          "python3 scenarios/gallery/gallery.py build/rehearse build/gallery --refresh takes over what is printed now")
 
+    def test_commands_of_papers(self):
+        sys.path.insert(0, GALLERY)
+        import gallery
+        for _, what, command, said in gallery.PAPERS:
+            words = command.split()
+            for word in words:
+                if word.startswith(("scenarios/", "tests/")):
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, word)), what)
+            if words[0] == "./run.sh":
+                asked = subprocess.run([PROGRAM, words[1], "--help"], capture_output=True, text=True, check=True).stdout
+                for word in words:
+                    if word.startswith("--"):
+                        self.assertIn(word, asked, what)
+            if not said.startswith("#"):
+                self.assertTrue(os.path.exists(os.path.join(GALLERY, said)), said)
+
 
 if __name__ == "__main__":
     unittest.main()
