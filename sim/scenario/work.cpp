@@ -7,6 +7,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/rank_grid.hpp"
+#include "workloads/expert_loads.hpp"
 
 namespace rehearse {
 
@@ -136,6 +137,19 @@ Group with_expert_gpu(const Scenario& scenario, const Group& group, int gpu) {
   own.workload = std::make_shared<const Workload>(build_workload(
       model, scenario.workload_of(group).batch, scenario.precision, "experts of worker " + std::to_string(gpu + 1)));
   return own;
+}
+
+double mean_fullest_load(const Scenario& scenario) {
+  const auto& net = std::get<Transformer>(scenario.model.structure);
+  double sum = 0;
+  int layers = 0;
+  for (int layer = 0; layer < net.layers; ++layer) {
+    if (!net.experts.are_in(layer)) continue;
+    ++layers;
+    sum += std::ranges::max(
+        ExpertLoads{scenario.model.expert_split, {net.experts.count, net.experts.per_token, layer}}.of_gpus);
+  }
+  return sum / layers;
 }
 
 void rebuild_workloads(Scenario& scenario, const std::string& place) {

@@ -41,6 +41,9 @@ double updated_bytes(const Scenario& scenario, const std::vector<Variable>& vari
 /// The group with the workload of this one of the GPUs that have other loads of experts each (ExpertSplit::gpu).
 Group with_expert_gpu(const Scenario& scenario, const Group& group, int gpu);
 
+/// Of GPUs that have other loads of experts each, the fullest one's tokens by the mean, in the mean of the layers with experts.
+double mean_fullest_load(const Scenario& scenario);
+
 /// Builds all workloads anew, once their model has changed. Throws InputError, which begins with `place`.
 void rebuild_workloads(Scenario& scenario, const std::string& place);
 

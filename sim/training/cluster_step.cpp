@@ -15,7 +15,6 @@
 #include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
-#include "workloads/expert_loads.hpp"
 
 namespace rehearse {
 
@@ -127,19 +126,11 @@ void StepCompiler::count_operations(const Program& program) {
   constexpr std::size_t kMostOfAll = 20'000'000;  // about 2 GB
   operations_ += program.nodes.size();
   if (operations_ <= kMostOfAll) return;
-  const auto& net = std::get<Transformer>(scenario().model.structure);
-  const ExpertSplit& split = scenario().model.expert_split;
-  double fullest = 0;
-  int mixtures = 0;
-  for (int layer = 0; layer < net.layers; ++layer) {
-    if (!net.experts.are_in(layer)) continue;
-    ++mixtures;
-    fullest += std::ranges::max(ExpertLoads{split, {net.experts.count, net.experts.per_token, layer}}.of_gpus);
-  }
-  throw RunError{"/training/strategy/experts/zipf",
-                 "more than 20000000 operations in a step, as each of " + std::to_string(split.degree) +
-                     " workers has other loads; \"imbalance\": " + to_text(std::round(fullest / mixtures * 100) / 100) +
-                     " instead, the mean of these layers' fullest, computes all as the fullest"};
+  throw RunError{
+      "/training/strategy/experts/zipf",
+      "more than 20000000 operations in a step, as each of " + std::to_string(scenario().model.expert_split.degree) +
+          " workers has other loads; \"imbalance\": " + to_text(std::round(mean_fullest_load(scenario()) * 100) / 100) +
+          " instead, the mean of these layers' fullest, computes all as the fullest"};
 }
 
 const std::vector<std::string>& StepCompiler::labels() const {
