@@ -202,10 +202,14 @@ void Communicator::next_round() {
   }
   ++round_;
   const CollectivePhase& phase = plan()[phase_];
+  const bool is_equal = payload_.of == PayloadOf::kAll;
+  const Bytes equal = message_size(phase, on_wire_);
   messages_left_ = phase.edges.size();
   under_way_.clear();
-  for (std::size_t e = 0; e < phase.edges.size(); ++e)
-    under_way_.push_back({.edge = phase.edges[e], .size = size_of(phase, e) * times_of(phase, e)});
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+    const Bytes size = is_equal ? equal : size_of(phase, e);
+    under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
+  }
   for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
 }
 
