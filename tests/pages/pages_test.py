@@ -50,7 +50,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def see(self, path, *kinds):
-        """Checks a page at three widths, and that figures of these kinds are drawn, in order."""
+        """Checks a page at three widths and on paper, and that figures of these kinds are drawn, in order."""
         self.assertLess(os.path.getsize(path), MOST_BYTES)
         for width, height, is_dark in ((1280, 800, False), (1280, 800, True), (390, 844, False), (1920, 1080, True)):
             with self.subTest(width=width, is_dark=is_dark):
@@ -83,6 +83,8 @@ class Pages(unittest.TestCase):
                 self.assertEqual(shown["heading"], shown["title"])
                 for kind in kinds:
                     self.assertIn(kind, shown["kinds"])
+        self.browser.print(os.path.join(self.folder.name, "printed.pdf"))
+        self.assertEqual(self.browser.complaints(), [])
         return shown["heading"]
 
     def test_a_run_of_workers_and_servers(self):
@@ -95,8 +97,6 @@ class Pages(unittest.TestCase):
         self.browser.settle()
         self.assertEqual(self.browser.complaints(), [])
         self.assertTrue(self.browser.evaluate("[...document.querySelectorAll('details')].every(e => e.querySelector('td'))"))
-        self.browser.print(os.path.join(self.folder.name, "printed.pdf"))
-        self.assertEqual(self.browser.complaints(), [])
 
     def test_a_pipeline_in_a_cluster_of_several_machines(self):
         self.see(self.made("pipeline", "report.html", "simulate", scenario("gpt2-xl-pipeline.json")), "bars", "cluster", "lanes", "plot")
