@@ -65,7 +65,7 @@ Bytes Communicator::as_equal(const CollectivePlan& plan, const Payload& unequal)
 }
 
 Bytes Communicator::size_of(const CollectivePhase& phase, std::size_t edge) const {
-  if (payload_.of == PayloadOf::kAll) return message_size(phase, on_wire_);
+  if (payload_.is_equal()) return message_size(phase, on_wire_);
   return message_size(phase, method().on_wire(payload_.of_ranks[rank_of(phase.edges[edge], payload_.of)]));
 }
 
@@ -75,8 +75,8 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Paylo
   step_ = step;
   kind_ = &of(kind);
   payload_ = std::move(ranks);
-  const bool is_equal = payload_.of == PayloadOf::kAll;
-  const Bytes payload = is_equal ? payload_.each : as_equal(kind_->collective.methods().front().plan, payload_);
+  const Bytes payload =
+      payload_.is_equal() ? payload_.each : as_equal(kind_->collective.methods().front().plan, payload_);
   method_ = kind_->collective.choose(payload);
   const CollectiveMethod& method = this->method();
   on_wire_ = method.on_wire(payload);
@@ -116,7 +116,7 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Paylo
 
 void Communicator::count_timed() {
   for (std::size_t p = 0; p < plan().size(); ++p)
-    if (payload_.of == PayloadOf::kAll) {
+    if (payload_.is_equal()) {
       kind_->unsettled[method_][p] += message_size(plan()[p], on_wire_) * plan()[p].repeat;
     } else {
       std::vector<Bytes>& by_rank = kind_->unsettled_unequal[method_][payload_.of == PayloadOf::kSender ? 1 : 0];
@@ -202,12 +202,11 @@ void Communicator::next_round() {
   }
   ++round_;
   const CollectivePhase& phase = plan()[phase_];
-  const bool is_equal = payload_.of == PayloadOf::kAll;
   const Bytes equal = message_size(phase, on_wire_);
   messages_left_ = phase.edges.size();
   under_way_.clear();
   for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-    const Bytes size = is_equal ? equal : size_of(phase, e);
+    const Bytes size = payload_.is_equal() ? equal : size_of(phase, e);
     under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
   }
   for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);

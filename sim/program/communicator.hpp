@@ -22,6 +22,8 @@ struct Payload {
   Payload(Bytes each = {}) : each{each} {}  // NOLINT(google-explicit-constructor): most have one size
   Payload(PayloadOf of, std::size_t ranks) : of{of}, of_ranks(ranks) {}
 
+  bool is_equal() const { return of == PayloadOf::kAll; }
+
   Bytes each{};
   PayloadOf of = PayloadOf::kAll;  // kAll: the same of all
   std::vector<Bytes> of_ranks{};

@@ -33,6 +33,10 @@ RefusedPlace stated_without(const Refusal::Subject& subject, std::initializer_li
   return belongs ? RefusedPlace{} : stated_of_strategy(subject, {key});
 }
 
+RefusedPlace stated_without_sharding(const Refusal::Subject& subject, std::string_view key) {
+  return is_sharded(subject) ? RefusedPlace{} : stated_of_strategy(subject, {key});
+}
+
 std::vector<Refusal> refusals_of_sharding() {
   return {
       {"parts that trees and stars exchange",
@@ -46,9 +50,7 @@ std::vector<Refusal> refusals_of_sharding() {
        [](const Refusal::Subject& s) { return stated_without(s, {Sharding::kParameters}, "prefetched_units"); },
        "\"sharding\": \"parameters\" beside it", "a worker that keeps all variables gathers none ahead of its kernels"},
       {"trees of gatherings that there are not",
-       [](const Refusal::Subject& s) {
-         return is_sharded(s) ? RefusedPlace{} : stated_of_strategy(s, {"gather_algorithm"});
-       },
+       [](const Refusal::Subject& s) { return stated_without_sharding(s, "gather_algorithm"); },
        "\"sharding\" beside it", "without it nothing is gathered among machines"},
       {"trees among GPUs that share machines",
        [](const Refusal::Subject& s) {
@@ -67,10 +69,7 @@ std::vector<Refusal> refusals_of_sharding() {
          return collective_rules_of(s).sharding >= Sharding::kGradients ? forward_overlap(s) : RefusedPlace{};
        },
        "\"none\" or \"backward\" with sharded gradients or parameters", "each part is updated before any is gathered"},
-      {"groups that share nothing",
-       [](const Refusal::Subject& s) {
-         return is_sharded(s) ? RefusedPlace{} : stated_of_strategy(s, {"shard_group"});
-       },
+      {"groups that share nothing", [](const Refusal::Subject& s) { return stated_without_sharding(s, "shard_group"); },
        "\"sharding\" beside it", "a group of workers shares the states that are sharded"},
       {"groups of workers of several GPUs that share states",
        [](const Refusal::Subject& s) {
