@@ -9,7 +9,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# For the extension of Python and rehearse-simgrid.so, which are libraries: code that can be loaded anywhere, and calls its own
+# For the extension of Python and what programs load, which are libraries: code that can be loaded anywhere, and calls its own
 # functions all the same. Precompiled headers serve libraries and programs alike, which are to be compiled alike then.
 if(REHEARSE_PRECOMPILE)
   add_compile_options(-fPIC)
@@ -24,7 +24,7 @@ else()
 endif()
 add_compile_options(-fno-semantic-interposition)
 
-# Where programs find the library that they load when they need it (sim/resources/simgrid_backend.cpp).
+# Where programs find the libraries that they load when they need them (sim/base/loaded_library.hpp).
 set(CMAKE_BUILD_RPATH ${PROJECT_BINARY_DIR})
 set(CMAKE_INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBEXECDIR}/rehearse)
 

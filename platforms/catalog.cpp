@@ -1,6 +1,7 @@
 #include "platforms/catalog.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -247,7 +248,7 @@ std::string name_of_inline(const JsonReader& json) { return json.optional<std::s
 
 Catalog::Catalog(std::vector<CatalogFolders> folders) : folders_{std::move(folders)} {
   for (const CatalogFolders& folder : folders_) {
-    const bool has_files = read_platforms(folder.platforms);
+    const bool has_files = read_platforms(folder);
     if (!has_files && !fs::is_directory(folder.models) && !fs::is_directory(folder.profiles))
       throw InputError{folder.platforms.string() +
                        ": expected a catalog folder, with JSON files or a folder models, profiles or prices; found " +
@@ -258,36 +259,80 @@ Catalog::~Catalog() = default;
 Catalog::Catalog(Catalog&&) noexcept = default;
 Catalog& Catalog::operator=(Catalog&&) noexcept = default;
 
-bool Catalog::read_platforms(const fs::path& folder) {
+namespace {
+
+constexpr std::array kKinds{"accelerators", "instances", "interconnects",    "spot_pools",
+                            "storage",      "messaging", "prediction_errors"};
+constexpr const char* kLinks = "region_links";
+
+}  // namespace
+
+const Json& Catalog::PlatformFile::parsed() {
+  if (json != nullptr) return *json;
+  json = std::make_shared<const Json>(parse_json(text, path.string()));
+  text.clear();
+  text.shrink_to_fit();
+  const JsonReader reader{*json, path.string()};
+  reader.expect_format();
+  for (const char* kind : kKinds)
+    if (reader.has(kind)) (void)reader.child(kind);
+  if (reader.has(kLinks)) (void)reader.children(kLinks);
+  reader.reject_unknown_keys();
+  return *json;
+}
+
+bool Catalog::PlatformFile::may_have(std::string_view kind) const {
+  if (json != nullptr) return json->contains(kind);
+  const bool may_be_escaped = text.find("\\u") != std::string::npos;
+  return may_be_escaped || text.find('"' + std::string{kind} + '"') != std::string::npos;
+}
+
+bool Catalog::read_platforms(const CatalogFolders& folders) {
+  const fs::path& folder = folders.platforms;
   std::error_code error;
   std::set<fs::path> files;  // sorted: the result does not depend on the order of the directory
   for (const fs::directory_entry& entry : fs::directory_iterator{folder, error})
     if (entry.path().extension() == ".json") files.insert(entry.path());
   if (error) throw InputError{folder.string() + ": expected a catalog folder; " + error.message()};
   for (const fs::path& path : files) {
-    const auto file = std::make_shared<const Json>(load_json_file(path));
-    const JsonReader json{*file, path.string()};
-    json.expect_format();
-    for (const auto& [kind, entries] :
-         {std::pair{"accelerators", &accelerators_}, std::pair{"instances", &instances_},
-          std::pair{"interconnects", &interconnects_}, std::pair{"spot_pools", &spot_pools_},
-          std::pair{"storage", &storage_}, std::pair{"messaging", &messaging_},
-          std::pair{"prediction_errors", &prediction_errors_}}) {
-      if (!json.has(kind)) continue;
-      for (const auto& [name, entry] : json.child(kind).items())
-        (*entries)[name] = Entry{file, &entry.value(), entry.file_name(), entry.pointer()};
-    }
-    if (json.has("region_links")) {
-      for (const JsonReader& entry : json.children("region_links")) {
-        const RegionLink link = read_region_link(entry);
-        links_[std::minmax(link.from, link.to)] = link;
-      }
-    }
-    json.reject_unknown_keys();
+    PlatformFile& file = platform_files_.emplace_back(PlatformFile{path, read_json_text(path), nullptr});
+    if (folders.is_trusted) continue;
+    const JsonReader reader{file.parsed(), path.string()};
+    if (!reader.has(kLinks)) continue;
+    for (const JsonReader& link : reader.children(kLinks)) (void)read_region_link(link);
   }
   for (const fs::directory_entry& entry : fs::directory_iterator{folder / "prices", error})
     if (entry.path().extension() == ".json") price_histories_[entry.path().stem().string()] = entry.path();
   return !files.empty() || !error;
+}
+
+const Catalog::Entries& Catalog::entries(const char* kind) const {
+  const auto [found, is_new] = entries_.try_emplace(kind);
+  if (!is_new) return found->second;
+  for (PlatformFile& file : platform_files_) {
+    if (!file.may_have(kind)) continue;
+    const JsonReader reader{file.parsed(), file.path.string()};
+    if (!reader.has(kind)) continue;
+    const JsonReader all = reader.child(kind);
+    for (const auto& [name, entry] : all.items())
+      found->second[name] = Entry{file.json, &entry.value(), entry.file_name(), entry.pointer()};
+  }
+  return found->second;
+}
+
+const Catalog::Links& Catalog::links() const {
+  if (links_) return *links_;
+  links_.emplace();
+  for (PlatformFile& file : platform_files_) {
+    if (!file.may_have(kLinks)) continue;
+    const JsonReader reader{file.parsed(), file.path.string()};
+    if (!reader.has(kLinks)) continue;
+    for (const JsonReader& entry : reader.children(kLinks)) {
+      const RegionLink link = read_region_link(entry);
+      (*links_)[std::minmax(link.from, link.to)] = link;
+    }
+  }
+  return *links_;
 }
 
 JsonReader Catalog::find(std::string_view kind, const Entries& entries, const std::string& name,
@@ -302,22 +347,22 @@ JsonReader Catalog::find(std::string_view kind, const Entries& entries, const st
 }
 
 JsonReader Catalog::accelerator(const std::string& name, const JsonReader& asked_by) const {
-  return find("accelerator", accelerators_, name, asked_by);
+  return find("accelerator", entries("accelerators"), name, asked_by);
 }
 JsonReader Catalog::instance(const std::string& name, const JsonReader& asked_by) const {
-  return find("instance", instances_, name, asked_by);
+  return find("instance", entries("instances"), name, asked_by);
 }
 
 JsonReader Catalog::interconnect(const std::string& name, const JsonReader& asked_by) const {
-  return find("interconnect", interconnects_, name, asked_by);
+  return find("interconnect", entries("interconnects"), name, asked_by);
 }
 
 StoragePrice Catalog::storage(const std::string& name, const JsonReader& asked_by) const {
-  return read_storage_price(name, find("storage", storage_, name, asked_by));
+  return read_storage_price(name, find("storage", entries("storage"), name, asked_by));
 }
 
 Messaging Catalog::messaging(const std::string& name, const JsonReader& asked_by) const {
-  return read_messaging(name, find("messaging", messaging_, name, asked_by));
+  return read_messaging(name, find("messaging", entries("messaging"), name, asked_by));
 }
 
 PriceHistory Catalog::price_history(const std::string& name, const JsonReader& asked_by) const {
@@ -329,7 +374,7 @@ PriceHistory Catalog::price_history(const std::string& name, const JsonReader& a
 }
 
 JsonReader Catalog::spot_pool(const std::string& name, const JsonReader& asked_by) const {
-  return find("spot pool", spot_pools_, name, asked_by);
+  return find("spot pool", entries("spot_pools"), name, asked_by);
 }
 
 JsonReader Catalog::find_file(std::string_view kind, fs::path CatalogFolders::*folder, const std::string& name,
@@ -378,8 +423,8 @@ const Accelerator* Catalog::known_accelerator(const std::string& name) const {
 }
 
 const RegionLink* Catalog::region_link(const std::string& from, const std::string& to) const {
-  const auto found = links_.find(std::minmax(from, to));
-  return found == links_.end() ? nullptr : &found->second;
+  const auto found = links().find(std::minmax(from, to));
+  return found == links().end() ? nullptr : &found->second;
 }
 
 namespace {
@@ -393,15 +438,15 @@ std::vector<std::string> keys_of(const std::map<std::string, Value>& map) {
 
 }  // namespace
 
-std::vector<std::string> Catalog::accelerator_names() const { return keys_of(accelerators_); }
-std::vector<std::string> Catalog::instance_names() const { return keys_of(instances_); }
-std::vector<std::string> Catalog::interconnect_names() const { return keys_of(interconnects_); }
+std::vector<std::string> Catalog::accelerator_names() const { return keys_of(entries("accelerators")); }
+std::vector<std::string> Catalog::instance_names() const { return keys_of(entries("instances")); }
+std::vector<std::string> Catalog::interconnect_names() const { return keys_of(entries("interconnects")); }
 std::vector<std::string> Catalog::price_history_names() const { return keys_of(price_histories_); }
-std::vector<std::string> Catalog::spot_pool_names() const { return keys_of(spot_pools_); }
-std::vector<std::string> Catalog::messaging_names() const { return keys_of(messaging_); }
+std::vector<std::string> Catalog::spot_pool_names() const { return keys_of(entries("spot_pools")); }
+std::vector<std::string> Catalog::messaging_names() const { return keys_of(entries("messaging")); }
 std::vector<std::string> Catalog::region_names() const {
   std::set<std::string> names;
-  for (const auto& [ends, link] : links_) names.insert({ends.first, ends.second});
+  for (const auto& [ends, link] : links()) names.insert({ends.first, ends.second});
   return {names.begin(), names.end()};
 }
 
@@ -425,7 +470,7 @@ std::vector<std::string> Catalog::profile_names() const {
 
 Json Catalog::prediction_errors() const {
   Json errors = Json::object();
-  for (const auto& [kind, entry] : prediction_errors_) errors[kind] = *entry.value;
+  for (const auto& [kind, entry] : entries("prediction_errors")) errors[kind] = *entry.value;
   return errors;
 }
 

@@ -9,8 +9,10 @@
 //                          profiles/*.json   calibration profiles
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,12 +41,14 @@ struct CatalogFolders {
   std::filesystem::path platforms;
   std::filesystem::path models;
   std::filesystem::path profiles;
+  /// Its files are right, as tests know of those that come with the program: each is parsed when something of it is asked for.
+  bool is_trusted = false;
 };
 
 class Catalog {
  public:
   /// Later folders override earlier ones, name by name. Throws InputError for a folder that is not there or a malformed
-  /// file.
+  /// file, if that is not trusted.
   explicit Catalog(std::vector<CatalogFolders> folders);
   ~Catalog();
   Catalog(Catalog&&) noexcept;
@@ -95,8 +99,23 @@ class Catalog {
   };
   using Entries = std::map<std::string, Entry>;
 
+  /// A file of platforms, which may have entries of several kinds.
+  struct PlatformFile {
+    std::filesystem::path path;
+    std::string text;                  // until it is parsed
+    std::shared_ptr<const Json> json;  // from then on
+
+    const Json& parsed();
+    /// False only of what certainly has no entry of that kind.
+    bool may_have(std::string_view kind) const;
+  };
+  using Links = std::map<std::pair<std::string, std::string>, RegionLink>;
+
   /// Whether there is anything.
-  bool read_platforms(const std::filesystem::path& folder);
+  bool read_platforms(const CatalogFolders& folders);
+  /// Of a kind such as "instances", of all files.
+  const Entries& entries(const char* kind) const;
+  const Links& links() const;
   JsonReader find(std::string_view kind, const Entries& entries, const std::string& name,
                   const JsonReader& asked_by) const;
   JsonReader find_file(std::string_view kind, std::filesystem::path CatalogFolders::*folder, const std::string& name,
@@ -105,15 +124,10 @@ class Catalog {
 
   std::vector<CatalogFolders> folders_;
   std::set<std::string> withheld_profiles_;
-  Entries accelerators_;
-  Entries instances_;
-  Entries interconnects_;
-  Entries storage_;
-  Entries messaging_;
-  Entries prediction_errors_;
   std::map<std::string, std::filesystem::path> price_histories_;
-  Entries spot_pools_;
-  std::map<std::pair<std::string, std::string>, RegionLink> links_;
+  mutable std::vector<PlatformFile> platform_files_;
+  mutable std::map<std::string, Entries, std::less<>> entries_;                      // of kinds asked for so far
+  mutable std::optional<Links> links_;                                               // likewise
   mutable std::map<std::filesystem::path, std::shared_ptr<const Json>> files_;       // models and profiles read so far
   mutable std::map<std::string, std::shared_ptr<const Profile>> readable_profiles_;  // asked for so far
   mutable std::map<std::string, std::shared_ptr<const Accelerator>> known_accelerators_;  // likewise

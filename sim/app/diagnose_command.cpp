@@ -8,6 +8,7 @@
 #include "calibration/study.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/output/remedy_tables.hpp"
 #include "sim/app/output/run_document.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
@@ -71,12 +72,6 @@ void add_options(Options options, DiagnoseCommand& command) {
 constexpr double kCostsMore = 0.005;
 constexpr std::size_t kLongestSetting = 120;
 
-/// What is to be known of a remedy of a kind; nothing of machines that can be rented.
-constexpr std::array kNotes{
-    Named{" (another training: as many samples may not lead to the same loss)", RemedyKind::kOtherTraining},
-    Named{" (at best: their work may slow the workers' hosts, which is not simulated)", RemedyKind::kShared},
-    Named{" (a machine that no catalog has)", RemedyKind::kHypothetical}};
-
 void print_remedies(const Diagnosis& diagnosis) {
   if (diagnosis.remedies.empty()) return void(std::printf("\nnone of the remedies that were simulated gains 1 %%\n"));
   std::printf("\n%10s  %9s  %12s  %9s  %s\n", "steps/s", "samples/s", "USD/million", "", "remedy");
@@ -92,7 +87,7 @@ void print_remedies(const Diagnosis& diagnosis) {
     else
       std::printf("  %9s  ", "");
     const bool only_buys = remedy.cost_change && *remedy.cost_change > kCostsMore;
-    std::printf("%s%s%s\n", remedy.change.c_str(), name_in(kNotes, remedy.kind).c_str(),
+    std::printf("%s%s%s\n", remedy.change.c_str(), note_of(remedy.kind).c_str(),
                 only_buys ? " (only for more money)" : "");
     if (remedy.gain_interval)
       std::printf("%48swarning: %s; %+.1f to %+.1f %% (90 %%)\n", "", remedy.note.c_str(),
@@ -171,26 +166,8 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
                                .tables = {},
                                .figures = {std::move(bars)},
                                .is_wide = true});
-  Table remedies{.header = {"remedy", "samples/s", "USD a sample"}, .rows = {}};
-  Section all{
-      .title = "Remedies",
-      .paragraphs = {"Each is simulated, by itself; --set takes what stands behind it."},
-      .tables = {Table{.header = {"remedy", "steps/s", "gain", "USD for a million samples", "change", "settings"},
-                       .rows = {}}}};
   constexpr std::size_t kMostShown = 6;
-  for (const Remedy& remedy : diagnosis.remedies) {
-    if (!remedy.result) {
-      all.paragraphs.push_back("Cannot be simulated: " + remedy.change + ": " + remedy.error);
-      continue;
-    }
-    const auto usd = remedy.result->usd_per_million_samples();
-    const std::string gain = signed_percent_text(*remedy.simulated_gain);
-    const std::string cost = remedy.cost_change ? signed_percent_text(*remedy.cost_change) : "";
-    if (remedies.rows.size() < kMostShown) remedies.rows.push_back({remedy.change, gain, cost});
-    all.tables[0].rows.push_back({remedy.change + name_in(kNotes, remedy.kind), display(remedy.result->steps_per_s),
-                                  gain, usd ? display(*usd) : "", cost, joined(remedy.settings)});
-  }
-  if (!remedies.rows.empty())
+  if (Table remedies = best_remedies(diagnosis.remedies, kMostShown); !remedies.rows.empty())
     document.overview.push_back(
         {.title = "What would help, simulated", .paragraphs = {}, .tables = {std::move(remedies)}});
   if (!diagnosis.explanations.empty()) {
@@ -199,7 +176,7 @@ Document diagnosis_document(const Json& scenario, const Diagnosis& diagnosis) {
       gap.paragraphs.push_back((explanation.strength ? "" : "Not enough: ") + explanation.text);
     document.overview.push_back(std::move(gap));
   }
-  document.sections.push_back(std::move(all));
+  document.sections.push_back(remedies_section(diagnosis.remedies));
   return document;
 }
 

@@ -155,7 +155,7 @@ fs::path shipped_files() {
 Catalog load_catalog(const CommonOptions& common) {
   const fs::path root = shipped_files();
   std::vector<CatalogFolders> folders{
-      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles"}};
+      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles", true}};
   for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
   return Catalog{std::move(folders)};
 }

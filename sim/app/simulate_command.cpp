@@ -5,8 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "calibration/parameter_uncertainty.hpp"
 #include "platforms/catalog.hpp"
 #include "sim/app/estimate.hpp"
+#include "sim/app/executor.hpp"
 #include "sim/app/explain.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/output/run_files.hpp"
@@ -21,6 +23,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/plan/monte_carlo.hpp"
+#include "sim/plan/remedy_trial.hpp"
 #include "sim/record/recording_scope.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/site.hpp"
@@ -32,6 +35,9 @@ namespace rehearse {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// Of one processor, for simulations that nobody asked for.
+constexpr Seconds kMostForRemedies{10};
 
 void add_options(Options options, SimulateCommand& command) {
   add_scenario(options, command);
@@ -70,6 +76,12 @@ void add_options(Options options, SimulateCommand& command) {
   add_catalogs(options, command.common);
   add_output(options, command.common,
              "Write summary.json, tables, timeline and report.html here (default: write nothing)");
+  options
+      .add_option("--remedies", command.remedies, "WHICH",
+                  "With -o: simulate for report.html what might help, as diagnose does. auto: if that takes about " +
+                      to_text(kMostForRemedies) + " of a processor at most; all: however long it takes; none")
+      .check(is_one_of({"auto", "all", "none"}))
+      .shows_default();
   options.add_option("--pcap", command.pcap, "DIR",
                      "Write the packets that leave each machine as captures DIR/MACHINE.pcap, of what is recorded "
                      "(--trace-window): segments of TCP, 1448 bytes each, and acknowledgements");
@@ -84,6 +96,8 @@ void require_options_that_go_together(const SimulateCommand& command) {
     throw InputError{"--pcap: expected no --runs beside it, which record nothing; see rehearse simulate --help"};
   if (command.common.given.contains("--trace-format") && !command.common.output)
     throw InputError{"--trace-format: expected -o beside it; see rehearse simulate --help"};
+  if (command.common.given.contains("--remedies") && !command.common.output)
+    throw InputError{"--remedies: expected -o beside it; see rehearse simulate --help"};
   if (!command.deadline.empty() && !command.runs)
     throw InputError{"--deadline: expected --runs beside it; see rehearse simulate --help"};
 }
@@ -178,6 +192,35 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
 }
 
+/// For report.html. The run itself has been simulated, so what its remedies lack is no error.
+ReportedRemedies simulated_remedies(const SimulateCommand& command, const Scenario& scenario, const Catalog& catalog) {
+  if (command.remedies == "none") return {.simulated = {}, .why_not = "as --remedies none asks"};
+  try {
+    const RemedyTrial trial{scenario, catalog};
+    const auto count = static_cast<double>(trial.simulations());
+    const Seconds each = expected_duration(shortened(scenario));
+    if (command.remedies == "auto" && count * each > kMostForRemedies)
+      return {.simulated = {},
+              .why_not = "as " + std::to_string(trial.simulations()) + " simulations of about " +
+                         duration_text(each.value()) + " would be long; --remedies all simulates them"};
+    Progress progress{"simulations of remedies, which Ctrl-C leaves out", command.common.is_quiet};
+    const auto tried = trial.run([&](std::size_t jobs, const JobOf& job, std::vector<PooledRun>& runs) {
+      std::size_t done = 0;
+      runs.resize(jobs);
+      const auto keep = [&](std::size_t i, PooledRun run) {
+        runs[i] = std::move(run);
+        progress.counter()(++done, jobs);
+      };
+      return pool_of(command.common)
+          .run(jobs, job, keep, {.is_stopped = command.common.budget.asked(), .job_wall_s = {}});
+    });
+    if (!tried) return {.simulated = {}, .why_not = "as they were stopped"};
+    return {.simulated = tried->remedies, .why_not = {}};
+  } catch (const NoResultError& error) {
+    return {.simulated = {}, .why_not = std::string{"as the steady state has no result: "} + error.what()};
+  }
+}
+
 std::vector<std::string> write_pcap(const fs::path& folder, const RunRecord& record) {
   constexpr std::int64_t kMostPackets = 200'000'000;  // 16 GB
   const std::vector<Message> messages = messages_of(record, std::numeric_limits<std::size_t>::max());
@@ -248,9 +291,11 @@ int run(const SimulateCommand& command) {
   if (!simulated.warning.empty() && !command.common.is_quiet) print_warning(simulated.warning);
   std::vector<std::string> written;
   if (command.common.output) {
+    const ReportedRemedies remedies = simulated_remedies(command, scenario, catalog);
+    const Budget writing = budget.is_over() ? Budget{} : budget;  // what ends the remedies does not end a finished run
     progress.say("writing " + command.common.output->string());
     const TimelineFormat format = command.trace_format == "kineto" ? TimelineFormat::kKineto : TimelineFormat::kChrome;
-    written = write_run_files(*command.common.output, scenario, record, summary, format, budget);
+    written = write_run_files(*command.common.output, {scenario, record, summary, remedies}, format, writing);
   }
   std::vector<std::string> captures;
   if (command.pcap) {

@@ -25,6 +25,7 @@ struct SimulateCommand : ScenarioCommand {
   std::optional<std::filesystem::path> pcap;  // folder of captures
   std::string trace_workers;                  // "0,8..15"
   std::string trace_format = "chrome";
+  std::string remedies = "auto";  // or "all", "none"
 };
 
 /// Runs the job command.runs times, and says how likely it is finished by `deadline`. Returns the exit

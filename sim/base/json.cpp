@@ -208,9 +208,9 @@ Json* find_child(Json& parent, const std::string& key) {
 
 }  // namespace
 
-Json load_json_file(const std::filesystem::path& path) {
-  return parse_json(read_file(path, kMaxDocument), path.string());
-}
+std::string read_json_text(const std::filesystem::path& path) { return read_file(path, kMaxDocument); }
+
+Json load_json_file(const std::filesystem::path& path) { return parse_json(read_json_text(path), path.string()); }
 
 Json parse_json(std::string_view text, const std::string& file_name) {
   constexpr bool kAllowsComments = true;

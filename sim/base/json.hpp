@@ -37,6 +37,8 @@ using Json = nlohmann::ordered_json;
 /// invisible; // and /* */ comments are allowed. Syntax errors are InputErrors "file:line:column: message".
 Json load_json_file(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& file_name);
+/// What load_json_file() parses.
+std::string read_json_text(const std::filesystem::path& path);
 
 /// Two spaces of indentation, doubles as the shortest text that reads back the same, newline at the end.
 std::string to_json_text(const Json& value);

@@ -115,9 +115,16 @@ void Job::end_rental(std::size_t machine, Seconds now, bool is_by_provider) {
 }
 
 void Job::announce_next_change() {
-  Seconds next = next_event_;
-  for (const auto& date : joins_at_) next = std::min(next, date.value_or(kNever));
-  state_.membership.set_next_event(next);
+  state_.membership.set_next_event(joining_.empty() ? next_event_ : std::min(next_event_, *joining_.begin()));
+}
+
+/// Its framework starts, until `date`; none: it does so no more.
+void Job::set_joining(MachineIndex machine, std::optional<Seconds> date) {
+  std::optional<Seconds>& known = joins_at_[static_cast<std::size_t>(machine)];
+  if (known) joining_.erase(joining_.find(*known));
+  if (date) joining_.insert(*date);
+  known = date;
+  announce_next_change();
 }
 
 void Job::schedule_next_event() {
@@ -191,8 +198,7 @@ void Job::start(MachineIndex machine) {
   const Seconds framework =
       startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), is_new) : Seconds{};
   if (is_new) rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
-  joins_at_[m] = state_.clock.now() + framework;
-  announce_next_change();
+  set_joining(machine, state_.clock.now() + framework);
   starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
   starting_[m].schedule(*joins_at_[m], [this, machine] { receive(machine); });
 }
@@ -200,8 +206,7 @@ void Job::start(MachineIndex machine) {
 void Job::receive(MachineIndex machine) {
   const auto m = static_cast<std::size_t>(machine);
   if (is_done_) return;
-  joins_at_[m].reset();
-  announce_next_change();
+  set_joining(machine, {});
   state_.membership.arrive(machine);
   if (machine == lost_chief_) {
     lost_chief_ = -1;
@@ -288,9 +293,8 @@ void Job::take_away(MachineIndex machine, bool is_fault) {
   const auto m = static_cast<std::size_t>(machine);
   const Seconds now = state_.clock.now();
   if (joins_at_[m]) {  // it was starting
-    joins_at_[m].reset();
+    set_joining(machine, {});
     starting_[m].retire();
-    announce_next_change();
     return;
   }
   const bool is_awaited = state_.membership.stays(machine);

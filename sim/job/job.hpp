@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "sim/job/control.hpp"
@@ -84,6 +86,7 @@ class Job final : public SessionOwner {
   void observe();
   void begin_window();
   void announce_next_change();
+  void set_joining(MachineIndex machine, std::optional<Seconds> date);
   void react(const MachineEvent& event);
   void start(MachineIndex machine);
   void revoke(MachineIndex machine, FleetEvent::Kind kind);
@@ -131,6 +134,7 @@ class Job final : public SessionOwner {
   Seconds next_event_{};
   std::vector<std::optional<Rental>> rented_;     // [machines] now
   std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
+  std::multiset<Seconds> joining_;                // the same dates
   std::vector<OwnedClock> starting_;              // [machines]
   std::vector<bool> requested_, noticed_;         // [machines]
   int workers_at_begin_ = 0;                      // of the current training

@@ -275,34 +275,6 @@ class MemoisedSession final : public Session {
   Seconds end_{};
 };
 
-/// Broadcasts of the model on an idle network, in closed form (broadcast_time()). Machines of a group are alike where one switch joins
-/// them: what was computed for others of the same groups, in the same order, is taken again.
-class BroadcastTimes {
- public:
-  explicit BroadcastTimes(const Site& site)
-      : site_{site},
-        bytes_{checkpoint_bytes(site.scenario)},
-        are_alike_{std::holds_alternative<Star>(site.scenario.fabric) &&
-                   std::ranges::none_of(site.topology.machines(),
-                                        [](const TopologyMachine& machine) { return machine.nvlink_domain >= 0; })} {}
-
-  Seconds of(const std::vector<Endpoint>& gpus) {
-    std::vector<std::pair<int, int>> key;  // [GPUs] group or machine, number there
-    key.reserve(gpus.size());
-    for (const Endpoint& gpu : gpus)
-      key.emplace_back(are_alike_ ? site_.machine(gpu.machine).group : static_cast<int>(gpu.machine), gpu.gpu);
-    const auto [known, is_new] = known_.try_emplace(std::move(key));
-    if (is_new) known->second = broadcast_time(site_, gpus, bytes_);
-    return known->second;
-  }
-
- private:
-  const Site& site_;
-  Bytes bytes_;
-  bool are_alike_;
-  std::map<std::vector<std::pair<int, int>>, Seconds> known_;
-};
-
 class TimedBroadcast final : public ModelBroadcast {
  public:
   TimedBroadcast(Seconds time, Clock& clock, std::function<void()> on_done) : clock_{clock, clock.new_owner()} {
@@ -316,18 +288,35 @@ class TimedBroadcast final : public ModelBroadcast {
 
 }  // namespace
 
-Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
-                          bool keeps_events, const ControlRules& rules) {
-  const Training& training = site.scenario.training;
+Trajectories::Trajectories(const Site& site, const SpeedOf& speed_of, const ControlRules& rules)
+    : site_{site},
+      speed_of_{speed_of},
+      rules_{rules},
+      are_alike_{std::holds_alternative<Star>(site.scenario.fabric) &&
+                 std::ranges::none_of(site.topology.machines(),
+                                      [](const TopologyMachine& machine) { return machine.nvlink_domain >= 0; })} {}
+
+/// Of the model on an idle network, in closed form (broadcast_time()). Machines of a group are alike where one switch joins them: what
+/// was computed for others of the same groups, in the same order, is taken again.
+Seconds Trajectories::broadcast_to(const std::vector<Endpoint>& gpus) {
+  std::vector<std::pair<int, int>> key;
+  key.reserve(gpus.size());
+  for (const Endpoint& gpu : gpus)
+    key.emplace_back(are_alike_ ? site_.machine(gpu.machine).group : static_cast<int>(gpu.machine), gpu.gpu);
+  const auto [known, is_new] = broadcasts_.try_emplace(std::move(key));
+  if (is_new) known->second = broadcast_time(site_, gpus, checkpoint_bytes(site_.scenario));
+  return known->second;
+}
+
+Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool keeps_events) {
   Trajectory trajectory;
   Clock clock;
   std::vector<EventSpan> unwanted;
-  JobState state{site, seed, clock, keeps_events ? trajectory.events : unwanted};
-  BroadcastTimes broadcasts{site};
+  JobState state{site_, seed, clock, keeps_events ? trajectory.events : unwanted};
   Job job{state,
           {.begin_session =
                [&](SessionOwner& owner, TrainingProgress done) {
-                 return std::make_unique<MemoisedSession>(state, speed_of, owner, done);
+                 return std::make_unique<MemoisedSession>(state, speed_of_, owner, done);
                },
            .run =
                [&] {
@@ -342,21 +331,26 @@ Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& s
            .on_stop = {},
            .broadcast =
                [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
-                 return std::make_unique<TimedBroadcast>(broadcasts.of(gpus), clock, std::move(on_done));
+                 return std::make_unique<TimedBroadcast>(broadcast_to(gpus), clock, std::move(on_done));
                }},
-          {rules, [&](const std::vector<int>& machines) {
+          {rules_, [&](const std::vector<int>& machines) {
              double sum = 0;
              for (std::size_t g = 0; g < machines.size(); ++g) {
                if (machines[g] == 0) continue;
                MachineCounts alone(machines.size());
                alone[g] = 1;
-               sum += machines[g] * speed_of(alone).updates_per_s;
+               sum += machines[g] * speed_of_(alone).updates_per_s;
              }
              return sum;
            }}};
   trajectory.job = job.run_until_given_up();
-  trajectory.is_finished = trajectory.job.done.samples == training.samples;
+  trajectory.is_finished = trajectory.job.done.samples == site_.scenario.training.samples;
   return trajectory;
+}
+
+Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
+                          bool keeps_events, const ControlRules& rules) {
+  return Trajectories{site, speed_of, rules}.run(seed, gives_up_after, keeps_events);
 }
 
 }  // namespace rehearse

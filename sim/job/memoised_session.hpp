@@ -1,7 +1,10 @@
 #pragma once
 // Training whose speed in each membership is known from simulations of that membership: what a job of days is made of.
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/job/job.hpp"
@@ -29,9 +32,27 @@ struct Trajectory {
   std::vector<EventSpan> events;
 };
 
-/// One job from start to end, with the machine events of `seed`, at known speeds. No byte moves: takes milliseconds.
-/// A job that is not done at `gives_up_after` ends there: some never end. `keeps_events`: otherwise none are recorded. `rules` are
-/// those of the scenario's Control; none: they are not asked.
+/// Jobs of one site at known speeds. No byte moves: a job takes milliseconds.
+class Trajectories {
+ public:
+  /// `rules` are those of the scenario's Control; none: they are not asked. All three outlive this.
+  Trajectories(const Site& site, const SpeedOf& speed_of, const ControlRules& rules);
+
+  /// One job from start to end, with the machine events of `seed`. What is not done at `gives_up_after` ends there: some jobs
+  /// never end. `keeps_events`: otherwise none are recorded.
+  Trajectory run(std::uint64_t seed, Seconds gives_up_after, bool keeps_events);
+
+ private:
+  Seconds broadcast_to(const std::vector<Endpoint>& gpus);
+
+  const Site& site_;
+  const SpeedOf& speed_of_;
+  const ControlRules& rules_;
+  bool are_alike_;                                                  // machines of a group
+  std::map<std::vector<std::pair<int, int>>, Seconds> broadcasts_;  // of GPUs: group or machine, number there
+};
+
+/// A single one.
 Trajectory run_trajectory(const Site& site, std::uint64_t seed, const SpeedOf& speed_of, Seconds gives_up_after,
                           bool keeps_events, const ControlRules& rules = {});
 

@@ -9,41 +9,19 @@
 #include <utility>
 
 #include "calibration/parameter_uncertainty.hpp"
-#include "calibration/predicted_computation.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
+#include "sim/plan/remedy_trial.hpp"
 #include "sim/plan/slowdown.hpp"
-#include "sim/record/cost.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
-#include "sim/scenario/step_time.hpp"
 
 namespace rehearse {
 
 namespace {
-
-constexpr double kWorthwhile = 0.01;
-constexpr double kTwiceAsFast = 0.5;  // strength of a mechanism
-
-ClusterSpeed read_speed(const PooledRun& run) {
-  const Json summary = parse_json(run.text, "summary");
-  return {.steps_per_s = summary["steps_per_s"].get<double>(),
-          .samples_per_s = summary["samples_per_s"].get<double>(),
-          .iteration_time_s = summary["iteration_time_s"].get<double>(),
-          .usd_per_hour = {},
-          .bottleneck = summary["bottleneck"].get<std::string>(),
-          .bottleneck_resource = summary["bottleneck_resource"].get<std::string>(),
-          .step_source = summary["step_source"].get<std::string>(),
-          .step_parts = summary["step_parts"]};
-}
-
-std::string in_one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
 
 std::string rounded(double value) {
   std::array<char, 32> text{};
@@ -101,8 +79,6 @@ std::string verdict_of(const Diagnosis& diagnosis, double ratio, const std::stri
 /// 0 to 1; a round of simulations divides the interval of t in which the speed passes the measured one.
 class Explanations {
  public:
-  using Simulate = std::function<bool(std::size_t count, const JobOf& job, std::vector<PooledRun>& runs)>;
-
   Explanations(const Scenario& scenario, const ClusterSpeed& simulated, double ratio, bool knows_computation)
       : scenario_{scenario}, simulated_{simulated}, ratio_{ratio} {
     for (Mechanism& mechanism : list_mechanisms(scenario))
@@ -114,7 +90,7 @@ class Explanations {
   std::size_t most_simulations() const { return kRounds * kPoints * searches_.size(); }
 
   /// None if it was stopped.
-  std::optional<std::vector<Explanation>> find(const Simulate& simulate) {
+  std::optional<std::vector<Explanation>> find(const RunJobs& simulate) {
     for (std::size_t round = 0; round < kRounds; ++round) {
       std::vector<std::pair<Search*, double>> points;
       for (Search& search : searches_) {
@@ -234,99 +210,39 @@ constexpr std::array kMeasuredOptions{Named{"--measured-speed", Measured::Unit::
                                       Named{"--measured-samples-per-s", Measured::Unit::kSamplesPerSecond},
                                       Named{"--measured-step-time", Measured::Unit::kStepTime}};
 
-/// Whether speeds of two scenarios whose steps come from `before` and `after` may be compared as they are.
-bool is_comparable(const Scenario& before, const Scenario& after) {
-  const std::string source = step_sources(before);
-  if (source != step_sources(after)) return false;
-  return before.precision == after.precision || before.profile.kernels || source == "measured";
-}
-
-/// The scenario with its steps computed from data sheets, as far as they can be.
-std::optional<Json> computed_by_kernels(Json effective, const Catalog& catalog, const std::string& file_name) {
-  Json profile = effective["calibration"];
-  profile.erase("substitutes");
-  effective["calibration"] = with_computation_by_kernels(std::move(profile), catalog, file_name);
-  if (!effective["workload"].contains("copies_input")) effective["workload"]["copies_input"] = false;
-  try {
-    const Scenario scenario = read_scenario(effective, file_name, catalog);
-    return step_sources(scenario) == "computed" ? std::optional{std::move(effective)} : std::nullopt;
-  } catch (const InputError&) {  // such as durations in the layers' place
-  } catch (const NoResultError&) {}
-  return {};
-}
-
-/// With what a remedy is compared whose steps come from elsewhere than those of the run.
-struct Comparison {
-  bool is_needed = false;
-  /// Places in Clusters::scenarios: this run, and the remedy, both computed in the same way.
-  std::optional<std::pair<std::size_t, std::size_t>> by_kernels;
-  std::pair<double, double> interval{1, 1};  // of the remedy's speed
+/// One machine of a group of workers, with the servers.
+struct MachineAlone {
+  std::size_t group = 0;
+  Json scenario;
 };
 
-/// What is simulated, in this order: the scenario, one machine of each group of workers alone, each remedy; then what
-/// remedies are compared by whose steps come from elsewhere than the scenario's.
-struct Clusters {
-  std::vector<Json> scenarios;
-  std::vector<std::size_t> alone;         // groups of workers
-  std::vector<Variant> variants;          // remedies
-  std::vector<std::string> mechanisms{};  // [scenarios] Variant::mechanism
-  std::vector<Comparison> comparisons{};  // [variants]
-};
-Clusters list_clusters(const Scenario& scenario, const Json& effective, const Catalog& catalog) {
-  Clusters clusters{.scenarios = {effective}, .alone = {}, .variants = list_remedies(scenario, effective, catalog)};
+/// Of each group of workers; none where the model, or what shares its states, is not on one machine.
+std::vector<MachineAlone> machines_alone(const Scenario& scenario, const Json& effective, const Catalog& catalog) {
+  std::vector<MachineAlone> machines;
   for (std::size_t g = 0; g < scenario.groups.size(); ++g) {
     if (scenario.groups[g].role != Role::kWorker) continue;
     Json machine = one_machine_alone(effective, scenario, g);
+    machine["training"].erase("target");
     try {
       (void)read_scenario(machine, scenario.file_name, catalog);
-    } catch (const InputError&) {  // the model, or what shares its states, is not on one machine
-      clusters.alone.clear();
-      clusters.scenarios.resize(1);
-      break;
-    }
-    clusters.alone.push_back(g);
-    clusters.scenarios.push_back(std::move(machine));
+    } catch (const InputError&) { return {}; }
+    machines.push_back({g, std::move(machine)});
   }
-  for (const Variant& variant : clusters.variants) clusters.scenarios.push_back(variant.scenario);
-  clusters.mechanisms.resize(clusters.scenarios.size());
-  std::optional<std::size_t> base;  // this run, by kernels
-  for (std::size_t i = 0; i < clusters.variants.size(); ++i) {
-    Comparison& comparison = clusters.comparisons.emplace_back();
-    const Variant& variant = clusters.variants[i];
-    clusters.mechanisms[1 + clusters.alone.size() + i] = variant.mechanism;
-    try {
-      const Scenario after = read_scenario(variant.scenario, scenario.file_name, catalog);
-      if (is_comparable(scenario, after)) continue;
-      comparison.is_needed = true;
-      comparison.interval = after.profile.uncertainty.interval(0);
-    } catch (const InputError&) {
-      continue;  // its own job says why
-    } catch (const NoResultError&) { continue; }
-    const auto by_kernels = computed_by_kernels(variant.scenario, catalog, scenario.file_name);
-    const auto own = by_kernels && !base ? computed_by_kernels(effective, catalog, scenario.file_name) : std::nullopt;
-    if (own) {
-      base = clusters.scenarios.size();
-      clusters.scenarios.push_back(*own);
-    }
-    if (!by_kernels || !base) continue;
-    comparison.by_kernels = {*base, clusters.scenarios.size()};
-    comparison.interval = read_scenario(*by_kernels, scenario.file_name, catalog).profile.uncertainty.interval(0);
-    clusters.scenarios.push_back(*by_kernels);
-  }
-  clusters.mechanisms.resize(clusters.scenarios.size());
-  for (Json& cluster : clusters.scenarios) cluster["training"].erase("target");
-  return clusters;
+  return machines;
 }
 
-/// Diagnosis::by_addition, `runs` being those of Clusters.
-std::optional<double> speed_by_addition(const Scenario& scenario, const std::vector<std::size_t>& alone,
+/// Diagnosis::by_addition, `runs` being those of the machines.
+std::optional<double> speed_by_addition(const Scenario& scenario, const std::vector<MachineAlone>& machines,
                                         const std::vector<PooledRun>& runs) {
-  if (alone.empty()) return {};
+  if (machines.empty()) return {};
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   double sum = 0;
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    const double speed = read_speed(runs[1 + i]).steps_per_s;
-    sum = !is_synchronous ? sum + speed * scenario.groups[alone[i]].count : i == 0 ? speed : std::min(sum, speed);
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in(scenario.file_name)};
+    const double speed = read_speed(runs[i]).steps_per_s;
+    sum = !is_synchronous ? sum + speed * scenario.groups[machines[i].group].count
+          : i == 0        ? speed
+                          : std::min(sum, speed);
   }
   return sum;
 }
@@ -340,48 +256,6 @@ std::optional<std::pair<double, double>> explained_ratios(const Scenario& scenar
       uncertainty.components.empty() ? 0 : speed_uncertainty(scenario, pool, {}, Budget{{}, is_stopped}));
 }
 
-/// What a remedy came to; none if it gains too little. Where its steps come from elsewhere than those of the run `before`,
-/// it gains what it does if both are computed in the same way.
-std::optional<Remedy> judged(const Clusters& clusters, std::size_t i, const std::vector<PooledRun>& runs,
-                             const ClusterSpeed& before, const std::string& file_name, const Catalog& catalog) {
-  const Variant& variant = clusters.variants[i];
-  const Comparison& comparison = clusters.comparisons[i];
-  const PooledRun& run = runs[1 + clusters.alone.size() + i];
-  Remedy remedy = variant.remedy;
-  if (!run.has_succeeded) {
-    remedy.error = in_one_line(run.text);
-    return remedy;
-  }
-  remedy.result = read_speed(run);
-  if (comparison.is_needed) {
-    const auto places = comparison.by_kernels;
-    const bool by_kernels = places && runs[places->first].has_succeeded && runs[places->second].has_succeeded;
-    remedy.note = "steps of the run are " + before.step_source + ", those of this remedy " + remedy.result->step_source;
-    if (before.step_source == remedy.result->step_source) remedy.note += " at another precision";
-    if (by_kernels) {
-      const ClusterSpeed from = read_speed(runs[places->first]), to = read_speed(runs[places->second]);
-      remedy.result->samples_per_s = before.samples_per_s * (to.samples_per_s / from.samples_per_s);
-      remedy.result->steps_per_s = before.steps_per_s * (to.steps_per_s / from.steps_per_s);
-      remedy.result->iteration_time_s = before.iteration_time_s * (to.iteration_time_s / from.iteration_time_s);
-      remedy.result->bottleneck = to.bottleneck;
-      remedy.result->bottleneck_resource = to.bottleneck_resource;
-      remedy.result->step_parts = to.step_parts;
-      remedy.note += ": the gain is that of both computed from data sheets";
-    } else {
-      remedy.note += ": the gain compares different sources";
-    }
-  }
-  remedy.result->usd_per_hour = rent_usd_per_hour(read_scenario(variant.scenario, file_name, catalog));
-  const double ratio = remedy.result->samples_per_s / before.samples_per_s;
-  remedy.simulated_gain = ratio - 1;
-  if (comparison.is_needed)
-    remedy.gain_interval = {ratio * comparison.interval.first - 1, ratio * comparison.interval.second - 1};
-  const auto cost = before.usd_per_million_samples(), own = remedy.result->usd_per_million_samples();
-  if (own && cost && *cost > 0) remedy.cost_change = *own / *cost - 1;
-  if (*remedy.simulated_gain < kWorthwhile) return {};
-  return remedy;
-}
-
 }  // namespace
 
 std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Catalog& catalog, const Pool& pool,
@@ -393,10 +267,12 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     throw InputError{name_in(kMeasuredOptions, measured.unit) + ": expected 1e-12 to 1e12; found " +
                      to_text(measured.value)};
   const Scenario scenario = read_scenario(json, file_name, catalog);
-  const Clusters clusters = list_clusters(scenario, parse_json(scenario.effective, file_name), catalog);
+  const RemedyTrial trial{scenario, catalog};
+  const std::vector<MachineAlone> machines =
+      machines_alone(scenario, parse_json(scenario.effective, file_name), catalog);
 
-  std::size_t done = 0, total = clusters.scenarios.size();
-  const Explanations::Simulate simulate_all = [&](std::size_t count, const JobOf& job, std::vector<PooledRun>& runs) {
+  std::size_t done = 0, total = trial.simulations() + machines.size();
+  const RunJobs simulate_all = [&](std::size_t count, const JobOf& job, std::vector<PooledRun>& runs) {
     runs.resize(count);
     const auto keep = [&](std::size_t i, PooledRun run) {
       runs[i] = std::move(run);
@@ -404,27 +280,23 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
     };
     return pool.run(count, job, keep, {.is_stopped = is_stopped, .job_wall_s = {}});
   };
-  const auto steady_state = [&, &file = file_name](std::size_t i) {
-    Scenario cluster = read_scenario(clusters.scenarios[i], file, catalog);
-    Json options = shortening(cluster);
-    if (clusters.mechanisms[i].empty()) return kSimulate.job(std::move(cluster), std::move(options));
-    options["mechanism"] = clusters.mechanisms[i];
-    options["strength"] = kTwiceAsFast;
-    options["step_s"] = 0;
-    return kSimulateWorse.job(std::move(cluster), std::move(options));
+  auto tried = trial.run(simulate_all);
+  if (!tried) return std::nullopt;
+  const auto alone = [&, &file = file_name](std::size_t i) {
+    Scenario machine = read_scenario(machines[i].scenario, file, catalog);
+    Json options = shortening(machine);
+    return kSimulate.job(std::move(machine), std::move(options));
   };
   std::vector<PooledRun> runs;
-  if (!simulate_all(clusters.scenarios.size(), steady_state, runs)) return std::nullopt;
-  for (std::size_t i = 0; i <= clusters.alone.size(); ++i)
-    if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in(file_name)};
+  if (!simulate_all(machines.size(), alone, runs)) return std::nullopt;
 
   Diagnosis diagnosis;
-  diagnosis.simulated = read_speed(runs[0]);
-  diagnosis.simulated.usd_per_hour = rent_usd_per_hour(scenario);
+  diagnosis.simulated = std::move(tried->run);
+  diagnosis.remedies = std::move(tried->remedies);
   const double ratio = measured.ratio_to(diagnosis.simulated);
   diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
   diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;
-  diagnosis.by_addition = speed_by_addition(scenario, clusters.alone, runs);
+  diagnosis.by_addition = speed_by_addition(scenario, machines, runs);
   diagnosis.is_flagged = diagnosis.by_addition && diagnosis.measured < (1 - kFlaggedShortfall) * *diagnosis.by_addition;
   const auto known = explained_ratios(scenario, pool, is_stopped);
   const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});
@@ -444,13 +316,6 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   }
   diagnosis.verdict =
       verdict_of(diagnosis, ratio, scenario.profile.name, !knows_computation && can_run_on_one_gpu(scenario, catalog));
-
-  for (std::size_t i = 0; i < clusters.variants.size(); ++i)
-    if (auto remedy = judged(clusters, i, runs, diagnosis.simulated, file_name, catalog))
-      diagnosis.remedies.push_back(std::move(*remedy));
-  std::stable_sort(diagnosis.remedies.begin(), diagnosis.remedies.end(), [](const Remedy& a, const Remedy& b) {
-    return a.simulated_gain.value_or(-1) > b.simulated_gain.value_or(-1);
-  });
   return diagnosis;
 }
 

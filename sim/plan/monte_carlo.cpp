@@ -229,7 +229,9 @@ std::optional<CostSplit> split_cost(const Site& site, const JobResult& job) {
       const Seconds length = rental.span.end - rental.span.start;
       const Span ready{rental.span.start + rental.startup, rental.span.end};
       Seconds idle{};
-      for (const Span& stopped : job.stopped) idle += overlap(ready, stopped);
+      for (auto stopped = std::ranges::lower_bound(job.stopped, ready.start, {}, &Span::end);
+           stopped != job.stopped.end() && stopped->start < ready.end; ++stopped)  // they are in order
+        idle += overlap(ready, *stopped);
       const double idle_share = length > Seconds{} ? idle / length : 0;
       const double startup_share = length > Seconds{} ? rental.startup / length : 0;
       split.idle += *usd * idle_share;
@@ -301,10 +303,8 @@ Seconds gives_up_after(const Scenario& job, double samples_per_s, std::optional<
   return std::max({kGivesUpAfter, work * kTimesOfWork, deadline.value_or(Seconds{})});
 }
 
-Trajectory trajectory_of(const Site& job, std::uint64_t seed, Speeds& speeds, Seconds gives_up_after, bool keeps_events,
-                         const ControlRules& rules) {
-  return run_trajectory(
-      job, seed, [&](const MachineCounts& counts) { return speeds(counts); }, gives_up_after, keeps_events, rules);
+SpeedOf speed_of(Speeds& speeds) {
+  return [&](const MachineCounts& counts) { return speeds(counts); };
 }
 
 /// The job that is run: its size, and, of the fixed plan, no rules.
@@ -326,39 +326,41 @@ ControlRules rules_of(const Scenario& scenario, const Json& replan_problem) {
 /// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships", given up after "gives_up_after_s":
 /// their outcomes, and the memberships that came besides. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
 /// rules are asked.
-const Verb kTrajectories{
-    "trajectories", [](Scenario asked, const JsonReader& options) {
-      const Scenario scenario = std::move(asked);  // which rules refer to
-      Speeds speeds{scenario};
-      speeds.missing().clear();
-      for (const JsonReader& membership : options.children("memberships"))
-        speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
-      const auto first = options.required<std::uint64_t>("first"), stride = options.required<std::uint64_t>("stride");
-      const auto runs = options.required<std::uint64_t>("runs");
-      const Seconds limit{options.required<double>("gives_up_after_s")};
-      const bool is_fixed = options.optional<bool>("is_fixed", false);
-      const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
-      options.reject_unknown_keys();
-      const ControlRules rules = is_fixed ? ControlRules{} : rules_of(scenario, replan);
-      const Scenario job = job_of(speeds, is_fixed);
-      const Site site{job};
-      Json json{Json::array(), Json::array()};
-      for (std::uint64_t i = first; i < runs; i += stride) {
-        const Trajectory trajectory = trajectory_of(site, seed_of_run(job.seed, i), speeds, limit, false, rules);
-        RunOutcome outcome{.seed = 0,
-                           .is_finished = trajectory.is_finished,
-                           .time_s = trajectory.job.end.value(),
-                           .cost_usd = {},
-                           .interruptions = trajectory.job.interruptions,
-                           .time_use = trajectory.job.time_use,
-                           .samples = trajectory.job.samples};
-        outcome.cost_usd = split_cost(site, trajectory.job);
-        outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
-        json[0].push_back(to_json(outcome));
-      }
-      for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
-      return to_json_text(json);
-    }};
+const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& options) {
+                           const Scenario scenario = std::move(asked);  // which rules refer to
+                           Speeds speeds{scenario};
+                           speeds.missing().clear();
+                           for (const JsonReader& membership : options.children("memberships"))
+                             speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
+                           const auto first = options.required<std::uint64_t>("first"),
+                                      stride = options.required<std::uint64_t>("stride");
+                           const auto runs = options.required<std::uint64_t>("runs");
+                           const Seconds limit{options.required<double>("gives_up_after_s")};
+                           const bool is_fixed = options.optional<bool>("is_fixed", false);
+                           const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
+                           options.reject_unknown_keys();
+                           const ControlRules rules = is_fixed ? ControlRules{} : rules_of(scenario, replan);
+                           const Scenario job = job_of(speeds, is_fixed);
+                           const Site site{job};
+                           const SpeedOf known = speed_of(speeds);
+                           Trajectories trajectories{site, known, rules};
+                           Json json{Json::array(), Json::array()};
+                           for (std::uint64_t i = first; i < runs; i += stride) {
+                             const Trajectory trajectory = trajectories.run(seed_of_run(job.seed, i), limit, false);
+                             RunOutcome outcome{.seed = 0,
+                                                .is_finished = trajectory.is_finished,
+                                                .time_s = trajectory.job.end.value(),
+                                                .cost_usd = {},
+                                                .interruptions = trajectory.job.interruptions,
+                                                .time_use = trajectory.job.time_use,
+                                                .samples = trajectory.job.samples};
+                             outcome.cost_usd = split_cost(site, trajectory.job);
+                             outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
+                             json[0].push_back(to_json(outcome));
+                           }
+                           for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
+                           return to_json_text(json);
+                         }};
 
 }  // namespace
 
@@ -425,8 +427,8 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   };
   std::ranges::stable_sort(order, {}, time);
   result.sample_index = order[order.size() / 2];
-  result.sample =
-      trajectory_of(Site{job}, result.runs[result.sample_index].seed, speeds, result.gives_up_after, true, rules);
+  result.sample = run_trajectory(Site{job}, result.runs[result.sample_index].seed, speed_of(speeds),
+                                 result.gives_up_after, true, rules);
   result.speeds = speeds.all();
   return result;
 }

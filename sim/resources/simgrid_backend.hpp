@@ -28,8 +28,7 @@ class SimgridBackend : private Pinned {
     virtual void run() = 0;
   };
 
-  /// Loads that library, and SimGrid with it. Throws std::runtime_error where it is not found: it lies beside the program
-  /// that was built, or where packages have libraries of it.
+  /// Loads that library, and SimGrid with it. Throws std::runtime_error where it is not found: loaded_library.hpp.
   explicit SimgridBackend(const Topology& topology, FlowSolver solver = FlowSolver::kMaxMinFlows);
   ~SimgridBackend();
 

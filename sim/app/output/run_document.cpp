@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/app/output/recorded_work.hpp"
+#include "sim/app/output/remedy_tables.hpp"
 #include "sim/app/output/run_pictures.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
@@ -83,14 +84,25 @@ Bars step_of(const Scenario& scenario, const RunRecord& record, const Summary& s
   return bars;
 }
 
-Table remedies_of(const Summary& summary) {
-  Table table{.header = {"of a step", "share", "what would remove it"}, .rows = {}};
+/// For the first screen. What was not simulated is advice by part of the step.
+Section remedies_of(const Summary& summary, const ReportedRemedies& remedies) {
   constexpr std::size_t kMost = 4;
+  if (remedies.simulated) {
+    Section section{.title = "What would help, simulated", .paragraphs = {}, .tables = {}};
+    if (Table table = best_remedies(*remedies.simulated, kMost); table.rows.empty())
+      section.paragraphs.emplace_back("Nothing that was tried gains 1 %.");
+    else
+      section.tables.push_back(std::move(table));
+    return section;
+  }
+  Table table{.header = {"of a step", "share", "what would remove it"}, .rows = {}};
   constexpr double kNamed = 0.005;
   for (const StepPart& part : summary.verdict.parts)
     if (table.rows.size() < kMost && (part.share >= kNamed || table.rows.empty()))
       table.rows.push_back({short_part(part.part), share_text(part.share), part.remedy});
-  return table;
+  return {.title = "What would help",
+          .paragraphs = {"Advice: remedies are not simulated, " + remedies.why_not + "."},
+          .tables = {std::move(table)}};
 }
 
 struct FabricWords {
@@ -200,12 +212,9 @@ Section parts_of(const Summary& summary) {
   Table parts{.header = {"part of a step", "ms", "share", "what would remove it"}, .rows = {}};
   for (const StepPart& part : summary.verdict.parts)
     parts.rows.push_back({part.what, display(part.time.value() * 1e3), share_text(part.share), part.remedy});
-  return {
-      .title = "What limits it",
-      .paragraphs = {summary.verdict.text + ".",
-                     "What would remove a part is advice, not simulated: rehearse diagnose simulates remedies, with "
-                     "their gain and cost."},
-      .tables = {std::move(parts)}};
+  return {.title = "What limits it",
+          .paragraphs = {summary.verdict.text + ".", "What would remove a part is advice, not simulated."},
+          .tables = {std::move(parts)}};
 }
 
 Section accuracy_of(const Scenario& scenario, const Summary& summary) {
@@ -351,8 +360,8 @@ std::string short_part(const std::string& part) {
   return part;
 }
 
-Document run_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
-                      const MemoryCurves& memory) {
+Document run_document(const FinishedRun& run, const MemoryCurves& memory) {
+  const auto& [scenario, record, summary, remedies] = run;
   const bool is_synchronous = scenario.training.strategy.is_synchronous();
   const Group& fullest = fullest_group(scenario);
   Document document{.title = scenario.name,
@@ -368,7 +377,7 @@ Document run_document(const Scenario& scenario, const RunRecord& record, const S
                                   .tables = {},
                                   .figures = {step_of(scenario, record, summary)},
                                   .is_wide = true},
-                                 {.title = "What would help", .paragraphs = {}, .tables = {remedies_of(summary)}},
+                                 remedies_of(summary, remedies),
                                  {.title = "The cluster and its load",
                                   .paragraphs = {},
                                   .tables = {},
@@ -379,6 +388,8 @@ Document run_document(const Scenario& scenario, const RunRecord& record, const S
                                   .tables = {},
                                   .figures = {memory_by_part(scenario, fullest)}}}};
   document.sections.push_back(parts_of(summary));
+  if (remedies.simulated && !remedies.simulated->empty())
+    document.sections.push_back(remedies_section(*remedies.simulated));
   if (summary.time_use) document.sections.push_back(where_time_goes(*summary.time_use));
   const std::vector<ShownGpu> gpus = shown_gpus(scenario, memory);
   if (!gpus.empty()) {

@@ -1,9 +1,12 @@
 #pragma once
 // The report of one run.
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/app/output/document.hpp"
+#include "sim/plan/remedies.hpp"
 #include "sim/record/memory_curve.hpp"
 #include "sim/record/run_record.hpp"
 #include "sim/record/summary.hpp"
@@ -11,10 +14,22 @@
 
 namespace rehearse {
 
-/// First what the run says at a glance: verdict, speed with its interval, the parts of a step, what would remove them, the cluster,
-/// memory. Then one step as lanes, utilization, kernels, accuracy, tables. The recorder must have kept activity.
-Document run_document(const Scenario& scenario, const RunRecord& record, const Summary& summary,
-                      const MemoryCurves& memory);
+/// Remedies of a run, simulated; or why they are not.
+struct ReportedRemedies {
+  std::optional<std::vector<Remedy>> simulated;
+  std::string why_not;  // without a full stop
+};
+
+struct FinishedRun {
+  const Scenario& scenario;
+  const RunRecord& record;  // its recorder has kept activity
+  const Summary& summary;
+  const ReportedRemedies& remedies;
+};
+
+/// First what the run says at a glance: verdict, speed with its interval, the parts of a step, what would help, the
+/// cluster, memory. Then one step as lanes, utilization, kernels, accuracy, tables.
+Document run_document(const FinishedRun& run, const MemoryCurves& memory);
 
 /// What a job's time was for: goodput, and what is lost by cause.
 Section where_time_goes(const TimeUse& use);

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/output/kineto_trace.hpp"
-#include "sim/app/output/run_document.hpp"
 #include "sim/app/output/tables.hpp"
 #include "sim/app/output/timeline.hpp"
 #include "sim/base/files.hpp"
@@ -14,9 +13,10 @@
 
 namespace rehearse {
 
-std::vector<std::string> write_run_files(const std::filesystem::path& folder, const Scenario& scenario,
-                                         const RunRecord& record, const Summary& summary,
+std::vector<std::string> write_run_files(const std::filesystem::path& folder, const FinishedRun& run,
                                          TimelineFormat timeline_format, const Budget& budget) {
+  const Scenario& scenario = run.scenario;
+  const RunRecord& record = run.record;
   ResourceProfile profile = resource_profile(scenario, record);
   const MemoryCurves memory{scenario, record};
   add_gpu_memory(memory, profile);
@@ -40,8 +40,8 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
   } else {
     write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
   }
-  write("report.html", [&] { return render_html(run_document(scenario, record, summary, memory)); });
-  write("summary.json", [&] { return to_json_text(to_json(scenario, summary)); });
+  write("report.html", [&] { return render_html(run_document(run, memory)); });
+  write("summary.json", [&] { return to_json_text(to_json(scenario, run.summary)); });
   budget.check();
   files.commit();
   return files.names();

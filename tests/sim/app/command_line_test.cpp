@@ -379,6 +379,31 @@ TEST_CASE("a report shows what its strategy has: servers, staleness, waiting for
   check(report("tum/kungfu-pair-averaging.json", ""), {"taleness", R"("title":"Events")"});
 }
 
+TEST_CASE("a report says what would help: simulated where that is soon done, or else asked for") {
+  const TemporaryFolder folder;
+  const auto report = [&](const std::string& scenario, const std::string& options) {
+    REQUIRE(rehearse_with("simulate " + kRoot + "/scenarios/" + scenario + " --quiet " + options + " -o " +
+                          folder.path.string())
+                .exit_code == 0);
+    return read_file(folder.path / "report.html", 64 * kMiB);
+  };
+  const auto has = [](const std::string& html, const std::string& text) {
+    return html.find(text) != std::string::npos;
+  };
+  const std::string eight = "--set /cluster/groups/1/count=8 --set /training/steps=80 ";
+  const std::string simulated = report("cm-dare.json", eight);
+  CHECK(has(simulated, R"("title":"What would help, simulated")"));
+  CHECK(has(simulated, "/cluster/groups/1/count=9"));
+  CHECK(!has(simulated, "Advice"));
+  const std::string advice = report("cm-dare.json", eight + "--remedies none");
+  CHECK(has(advice, "Advice: remedies are not simulated, as --remedies none asks."));
+  CHECK(!has(advice, R"("title":"Remedies")"));
+  const std::string many = "--set /cluster/groups/1/count=64 --set /training/steps=1700";
+  CHECK(
+      has(report("cm-dare.json", many), "as 24 simulations of about 1 s would be long; --remedies all simulates them"));
+  check_refused("simulate " + kScenario + " --remedies all", 2, "--remedies: expected -o beside it");
+}
+
 TEST_CASE("the timeline is valid: on each track spans are ordered and do not overlap, and every arrow has two ends") {
   const TemporaryFolder folder;
   REQUIRE(rehearse_with("simulate " + kScenario + " --quiet --set /training/steps=30 -o " + folder.path.string())
