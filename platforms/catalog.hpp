@@ -41,14 +41,15 @@ struct CatalogFolders {
   std::filesystem::path platforms;
   std::filesystem::path models;
   std::filesystem::path profiles;
-  /// Its files are right, as tests know of those that come with the program: each is parsed when something of it is asked for.
-  bool is_trusted = false;
+  /// Each file is parsed when something of it is asked for, and what is wrong with it said then: for files that tests read, as those
+  /// of the program.
+  bool is_parsed_as_asked = false;
 };
 
 class Catalog {
  public:
   /// Later folders override earlier ones, name by name. Throws InputError for a folder that is not there or a malformed
-  /// file, if that is not trusted.
+  /// file; of those parsed as asked then.
   explicit Catalog(std::vector<CatalogFolders> folders);
   ~Catalog();
   Catalog(Catalog&&) noexcept;

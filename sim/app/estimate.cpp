@@ -68,7 +68,8 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
   const double workers = scenario.count(Role::kWorker);
   const double folded =  // its machines are of one group
       reductions.fold ? static_cast<double>(reductions.fold.block) / reductions.fold.span : 1;
-  double ranks = workers * folded;
+  const double joined = reductions.joins_gpus ? 1.0 / scenario.first_workers().workers_per_machine() : 1;
+  double ranks = workers * folded * joined;
   if (reductions.folds_workers || reductions.folds_machines) {
     ranks = 0;
     for (const Group& group : scenario.groups)
@@ -78,7 +79,7 @@ SimulatedPart simulated_part(const Scenario& scenario, const SimulateOptions& op
                                            ? std::min(training.steps, training.warmup_steps + found_after)
                                            : training.steps),
           .ranks = ranks,
-          .messages = folded};
+          .messages = folded * joined};
 }
 
 double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const SimulateOptions& options) {
@@ -123,6 +124,13 @@ Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) 
   }
   constexpr double kMost = 1e18;  // B
   return Bytes{static_cast<std::int64_t>(std::min(kMost, steps * static_cast<double>(sizeof(StepSpan))))};
+}
+
+double expected_records(const Scenario& scenario) {
+  constexpr double kStepsOfProfile = 20;  // RecordingScope::ends_with_profile
+  const StepSize step = step_size(scenario);
+  const double most = static_cast<double>(scenario.training.warmup_steps) + kStepsOfProfile;
+  return std::min(cluster_steps(scenario), most) * (step.messages + step.kernels);
 }
 
 std::string warning_of_long_run(const Scenario& scenario, const SimulateOptions& options) {

@@ -20,6 +20,9 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
 /// keeps a limited number, are left out.
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options = {});
 
+/// Kernels and messages that are recorded of all machines, until there is enough for a resource profile.
+double expected_records(const Scenario& scenario);
+
 /// What to know before a run of a large cluster of which each worker is simulated, as links between machines tell them apart: how
 /// long it takes at least, and what would let workers run for one another. Empty below 20 s.
 std::string warning_of_long_run(const Scenario& scenario, const SimulateOptions& options = {});

@@ -277,7 +277,7 @@ constexpr std::array<Named<ListKind>, 10> kKinds{
 
 int run(const ListCommand& command) {
   const std::string& kind = command.kind;
-  const Catalog catalog = load_catalog(command.common);
+  const Catalog catalog = load_catalog_as_asked(command.common);
   const auto* known = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& one) { return kind == one.name; });
   if (known == kKinds.end()) throw InputError{"list: " + unknown_name_message("kind", kind, names_in(kKinds))};
   std::vector<Entry> entries = chosen(known->value(catalog), command, catalog);

@@ -152,13 +152,20 @@ fs::path shipped_files() {
                    "or in the source tree around it; found none"};
 }
 
-Catalog load_catalog(const CommonOptions& common) {
+namespace {
+
+Catalog catalog_of(const CommonOptions& common, bool parses_as_asked) {
   const fs::path root = shipped_files();
-  std::vector<CatalogFolders> folders{
-      {root / "platforms" / "catalog", root / "workloads" / "models", root / "calibration" / "profiles", true}};
+  std::vector<CatalogFolders> folders{{root / "platforms" / "catalog", root / "workloads" / "models",
+                                       root / "calibration" / "profiles", parses_as_asked}};
   for (const fs::path& own : common.catalogs) folders.push_back({own, own / "models", own / "profiles"});
   return Catalog{std::move(folders)};
 }
+
+}  // namespace
+
+Catalog load_catalog(const CommonOptions& common) { return catalog_of(common, false); }
+Catalog load_catalog_as_asked(const CommonOptions& common) { return catalog_of(common, true); }
 
 namespace {
 

@@ -43,6 +43,9 @@ std::string version_text();
 
 /// The shipped catalogs, then the user's.
 Catalog load_catalog(const CommonOptions& common);
+/// The same for one brief run: files of the program's own are parsed when something of them is asked for. Processes that are
+/// forked before would each do so.
+Catalog load_catalog_as_asked(const CommonOptions& common);
 
 /// Sets fields of a file, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows. `before`
 /// is called before each. Throws InputError.

@@ -26,6 +26,7 @@
 #include "sim/plan/remedy_trial.hpp"
 #include "sim/record/recording_scope.hpp"
 #include "sim/record/summary.hpp"
+#include "sim/scenario/rank_grid.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/traffic/messages.hpp"
 #include "sim/training/compile.hpp"
@@ -36,7 +37,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of one processor, for simulations that nobody asked for.
+/// Of one processor, for simulations that nobody asked for; or as much as the run itself takes.
 constexpr Seconds kMostForRemedies{10};
 
 void add_options(Options options, SimulateCommand& command) {
@@ -60,7 +61,9 @@ void add_options(Options options, SimulateCommand& command) {
       "With -o: record kernels and messages of this part of the run, such as 10s..12s (default: until the "
       "steady state has lasted for 60s and 20 steps)");
   options.add_option("--trace-workers,--trace-ranks", command.trace_workers, "WORKERS",
-                     "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0)");
+                     "With -o: record the machines of these workers only, such as 0,8..15 (workers count from 0; "
+                     "default: all, or where that "
+                     "were tens of millions of kernels and messages one worker of each stage)");
   options
       .add_option(
           "--trace-format", command.trace_format, "FORMAT",
@@ -79,7 +82,8 @@ void add_options(Options options, SimulateCommand& command) {
   options
       .add_option("--remedies", command.remedies, "WHICH",
                   "With -o: simulate for report.html what might help, as diagnose does. auto: if that takes about " +
-                      to_text(kMostForRemedies) + " of a processor at most; all: however long it takes; none")
+                      to_text(kMostForRemedies) +
+                      " of a processor at most, or no longer than the run; all: however long it takes; none")
       .check(is_one_of({"auto", "all", "none"}))
       .shows_default();
   options.add_option("--pcap", command.pcap, "DIR",
@@ -192,14 +196,34 @@ void print_summary(const Scenario& scenario, const Summary& summary) {
   std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
 }
 
+/// Workers whose machines are recorded, as --trace-workers has them: of what would be too much to keep the first one of each stage.
+std::string recorded_workers(const SimulateCommand& command, const Scenario& scenario) {
+  constexpr double kMostRecords = 3e7;  // about 3 GB
+  const bool is_chosen = !command.trace_workers.empty() || !command.trace_window.empty();
+  if (!command.common.output || command.runs || command.is_dry_run || is_chosen) return command.trace_workers;
+  const double records = expected_records(scenario);
+  if (records <= kMostRecords) return {};
+  std::string workers;
+  for (const int worker : rank_grid(scenario).along(Axis::kPipeline, 0))
+    workers += (workers.empty() ? "" : ",") + std::to_string(worker);
+  if (!command.common.is_quiet)
+    print_warning("kernels and messages of all machines would be " + display(records / 1e6) +
+                  " million: tables and timeline have those of worker" +
+                  (workers == "0" ? " 0" : "s " + shortened(workers, 60) + ", one of each stage") +
+                  "; --trace-workers chooses others");
+  return workers;
+}
+
 /// For report.html. The run itself has been simulated, so what its remedies lack is no error.
-ReportedRemedies simulated_remedies(const SimulateCommand& command, const Scenario& scenario, const Catalog& catalog) {
+ReportedRemedies simulated_remedies(const SimulateCommand& command, const Scenario& scenario, const Catalog& catalog,
+                                    const SimulateOptions& options) {
   if (command.remedies == "none") return {.simulated = {}, .why_not = "as --remedies none asks"};
   try {
     const RemedyTrial trial{scenario, catalog};
     const auto count = static_cast<double>(trial.simulations());
     const Seconds each = expected_duration(shortened(scenario));
-    if (command.remedies == "auto" && count * each > kMostForRemedies)
+    const Seconds most = std::max(kMostForRemedies, expected_duration(scenario, options));
+    if (command.remedies == "auto" && count * each > most)
       return {.simulated = {},
               .why_not = "as " + std::to_string(trial.simulations()) + " simulations of about " +
                          duration_text(each.value()) + " would be long; --remedies all simulates them"};
@@ -239,11 +263,12 @@ std::vector<std::string> write_pcap(const fs::path& folder, const RunRecord& rec
 int run(const SimulateCommand& command) {
   const auto deadline = read_seconds("--deadline", command.deadline);
   require_options_that_go_together(command);
-  const Catalog catalog = load_catalog(command.common);
+  const Catalog catalog = load_catalog_as_asked(command.common);
   Scenario scenario = load_scenario(command, catalog);
   if (command.is_exact && scenario.training.share_variation > 0)
     scenario.warnings.emplace_back("--exact shares links evenly: \"share_variation\" counts as 0");
-  const RecordingScope scope = read_recording_scope(command.trace_window, command.trace_workers, Site{scenario});
+  const RecordingScope scope =
+      read_recording_scope(command.trace_window, recorded_workers(command, scenario), Site{scenario});
   if (!command.trace_window.empty()) {
     scenario.output.timeline_start = scope.window.start;
     scenario.output.timeline_length = scope.window.end - scope.window.start;
@@ -291,7 +316,7 @@ int run(const SimulateCommand& command) {
   if (!simulated.warning.empty() && !command.common.is_quiet) print_warning(simulated.warning);
   std::vector<std::string> written;
   if (command.common.output) {
-    const ReportedRemedies remedies = simulated_remedies(command, scenario, catalog);
+    const ReportedRemedies remedies = simulated_remedies(command, scenario, catalog, options);
     const Budget writing = budget.is_over() ? Budget{} : budget;  // what ends the remedies does not end a finished run
     progress.say("writing " + command.common.output->string());
     const TimelineFormat format = command.trace_format == "kineto" ? TimelineFormat::kKineto : TimelineFormat::kChrome;

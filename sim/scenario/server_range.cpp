@@ -63,7 +63,9 @@ Bytes server_traffic(const Scenario& scenario) {
 
 std::vector<Substitute> beyond_fitted_servers(const Scenario& scenario) {
   std::vector<Substitute> beyond;
-  if (!scenario.profile.servers.fitted || server_traffic(scenario) == Bytes{}) return beyond;
+  if (!scenario.profile.servers.fitted) return beyond;
+  const Bytes traffic = server_traffic(scenario);
+  if (traffic == Bytes{}) return beyond;
   const FittedServers& fitted = *scenario.profile.servers.fitted;
   const std::string begin = "the servers of profile " + in_quotes(fitted.profile) + " were fitted on ";
   if (const BytesPerSecond nic = fastest_nic(scenario); nic > fitted.nic_max * kRounding) {
@@ -74,7 +76,6 @@ std::vector<Substitute> beyond_fitted_servers(const Scenario& scenario) {
                       spread,
                       {}});
   }
-  const Bytes traffic = server_traffic(scenario);
   const int workers = scenario.count(Role::kWorker), servers = scenario.count(Role::kParameterServer);
   const std::array ratios{as_double(traffic) / std::max(1.0, as_double(fitted.traffic_max)),
                           workers / std::max(1.0, 1.0 * fitted.workers_max),

@@ -65,20 +65,23 @@ std::string range_text(const std::string& low, const std::string& high) { return
 /// seen is one part.
 Bars step_of(const Scenario& scenario, const RunRecord& record, const Summary& summary) {
   constexpr double kSeen = 0.004;  // of the step
-  Bars bars{.title = "", .unit = "ms", .bars = {{.name = "step", .parts = {}}}};
+  constexpr Seconds kLong{10};
+  const bool is_long = summary.iteration_time >= kLong;
+  const double per_unit = is_long ? 1 : 1e3;
+  Bars bars{.title = "", .unit = is_long ? "s" : "ms", .bars = {{.name = "step", .parts = {}}}};
   std::vector<Bars::Part>& parts = bars.bars[0].parts;
   Bars::Part rest{.name = "rest", .value = 0, .note = ""};
   const auto add = [&](const Bars::Part& part) {
-    if (part.value >= kSeen * summary.iteration_time.value() * 1e3) return void(parts.push_back(part));
+    if (part.value >= kSeen * summary.iteration_time.value() * per_unit) return void(parts.push_back(part));
     rest.value += part.value;
     rest.note += (rest.note.empty() ? "" : ", ") + part.name;
   };
   for (const StepPart& part : summary.verdict.parts) {
-    const double ms = part.time.value() * 1e3;
+    const double time = part.time.value() * per_unit;
     const auto classes =
         part.part == "worker_gpu" ? kernel_classes(scenario, record) : std::vector<std::pair<std::string, double>>{};
-    for (const auto& [name, share] : classes) add({name, ms * share, part.what, "kernels"});
-    if (classes.empty()) add({short_part(part.part), ms, part.what});
+    for (const auto& [name, share] : classes) add({name, time * share, part.what, "kernels"});
+    if (classes.empty()) add({short_part(part.part), time, part.what});
   }
   if (rest.value > 0) parts.push_back(rest);
   return bars;
@@ -99,7 +102,8 @@ Section remedies_of(const Summary& summary, const ReportedRemedies& remedies) {
   constexpr double kNamed = 0.005;
   for (const StepPart& part : summary.verdict.parts)
     if (table.rows.size() < kMost && (part.share >= kNamed || table.rows.empty()))
-      table.rows.push_back({short_part(part.part), share_text(part.share), part.remedy});
+      table.rows.push_back(
+          {short_part(part.part), share_text(part.share), part.remedy.substr(0, part.remedy.find(';'))});
   return {.title = "What would help",
           .paragraphs = {"Advice: remedies are not simulated, " + remedies.why_not + "."},
           .tables = {std::move(table)}};
