@@ -306,7 +306,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   for (std::size_t m = 0; m < record.machines.size(); ++m) {
     const Machine& machine = record.machines[m];
     const MachineUse& use = record.in_window[m];
-    MachineSummary entry{.name = machine.name, .role = machine.role};
+    MachineSummary entry{.name = machine.name, .group = machine.group, .role = machine.role};
     const double nics = machine.nics * machine.nic.value() * window.value();
     entry.nic_send_utilization = as_double(use.sent) / nics;
     entry.nic_receive_utilization = as_double(use.received) / nics;

@@ -16,6 +16,7 @@ namespace rehearse {
 /// How busy one machine was in the steady state; shares of the window.
 struct MachineSummary {
   std::string name;
+  int group = 0;  // index among the scenario's
   Role role = Role::kWorker;
   int workers = 0;
   int servers = 0;             // processes

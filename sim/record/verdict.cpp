@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/scenario/site.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -88,11 +90,15 @@ class Judge {
                     : "more or faster cores, another server, or fewer and larger variables"};
       const bool is_server = machine.servers > 0;
       const bool sends = machine.nic_send_utilization >= machine.nic_receive_utilization;
-      consider({is_server ? "server_nic" : "worker_nic",
-                std::max(machine.nic_send_utilization, machine.nic_receive_utilization),
-                "the NIC of " + machine.name + (sends ? ", sending" : ", receiving"),
-                is_server ? "a faster NIC, variables spread over more servers, or " + fewer_bytes()
-                          : "faster NICs, or " + fewer_bytes()});
+      const bool is_by_sockets =
+          is_limited_by_sockets(scenario_, scenario_.groups[static_cast<std::size_t>(machine.group)]);
+      consider(
+          {is_server ? "server_nic" : "worker_nic",
+           std::max(machine.nic_send_utilization, machine.nic_receive_utilization),
+           (is_by_sockets ? "the sockets of " : "the NIC of ") + machine.name + (sends ? ", sending" : ", receiving"),
+           is_server       ? "a faster NIC, variables spread over more servers, or " + fewer_bytes()
+           : is_by_sockets ? "RDMA instead of TCP, whose sockets carry less than the NICs, or " + fewer_bytes()
+                           : "faster NICs, or " + fewer_bytes()});
     }
     if (link.is_connection)
       consider({"connection", link.utilization, "the connection from " + link.name,

@@ -3,18 +3,36 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
 
 namespace rehearse {
 
-BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
-  const Instance& instance = group.instance;
-  const NetworkParameters& network = scenario.profile.network;
-  const BytesPerSecond rate = instance.nic * network.nic_efficiency_for(instance.name);
+namespace {
+
+BytesPerSecond delivered_by_nic(const Scenario& scenario, const Group& group) {
+  return group.instance.nic * scenario.profile.network.nic_efficiency_for(group.instance.name);
+}
+
+/// What sockets carry of a collective through one NIC, where they do.
+std::optional<BytesPerSecond> carried_by_sockets(const Scenario& scenario, const Group& group) {
+  const auto& rate = scenario.profile.network.tcp_rate;
   const bool is_by_sockets =
-      instance.transport == NetworkTransport::kTcp && scenario.training.strategy.kind->collectives() != nullptr;
-  return is_by_sockets && network.tcp_rate ? std::min(rate, *network.tcp_rate / instance.nics) : rate;
+      group.instance.transport == NetworkTransport::kTcp && scenario.training.strategy.kind->collectives() != nullptr;
+  return is_by_sockets && rate ? std::optional{*rate / group.instance.nics} : std::nullopt;
+}
+
+}  // namespace
+
+BytesPerSecond nic_payload(const Scenario& scenario, const Group& group) {
+  const BytesPerSecond rate = delivered_by_nic(scenario, group);
+  return std::min(rate, carried_by_sockets(scenario, group).value_or(rate));
+}
+
+bool is_limited_by_sockets(const Scenario& scenario, const Group& group) {
+  const auto sockets = carried_by_sockets(scenario, group);
+  return sockets && *sockets < delivered_by_nic(scenario, group);
 }
 
 bool exchanges_by_rdma(const Scenario& scenario) {

@@ -31,6 +31,9 @@ struct Machine {
 /// collective's sockets carry.
 BytesPerSecond nic_payload(const Scenario& scenario, const Group& group);
 
+/// Whether the sockets are what limits it, whatever the NIC's rate.
+bool is_limited_by_sockets(const Scenario& scenario, const Group& group);
+
 /// Whether workers exchange between machines by RDMA: their instance says so, or it says nothing and has NICs that sockets
 /// do not fill.
 bool exchanges_by_rdma(const Scenario& scenario);

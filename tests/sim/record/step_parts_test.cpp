@@ -57,6 +57,25 @@ Json all_reduce_of_two() {
 
 }  // namespace
 
+TEST_CASE("where sockets carry less than the NIC the verdict asks for no faster one, as none helps") {
+  Json scenario = all_reduce_of_two();
+  Json& instance = scenario["cluster"]["groups"][0]["instance"];
+  instance["transport"] = "tcp";
+  instance["nic"] = "2GBps";
+  scenario["calibration"]["network"]["tcp_rate"] = "1GBps";
+  check_parts(scenario, {{"worker_gpu", 3e-3}, {"worker_nic", 20e-3}, {"latency", 20e-6}});
+  const Json limited = summary_of(scenario);
+  CHECK(
+      limited["bottleneck"].get<std::string>().starts_with("87 % exposed communication over the sockets of workers-0, "
+                                                           "sending, busy 87 %: RDMA instead of TCP, whose sockets "
+                                                           "carry less than the NICs, or fewer bytes for a sample"));
+  CHECK(limited["bottleneck_resource"] == "worker_nic");
+  instance["nic"] = "4GBps";
+  CHECK(summary_of(scenario)["iteration_time_s"] == limited["iteration_time_s"]);
+  instance["nic"] = "0.5GBps";
+  CHECK(summary_of(scenario)["bottleneck"].get<std::string>().find("faster NICs") != std::string::npos);
+}
+
 TEST_CASE("two workers on a slow NIC: the exposed part is what a faster NIC removes") {
   // 3 ms of compute, then a ring of two: 2 rounds of 10 MB / 1 GB/s + 10 us.
   Json scenario = all_reduce_of_two();
