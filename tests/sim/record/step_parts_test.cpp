@@ -62,6 +62,7 @@ TEST_CASE("where sockets carry less than the NIC the verdict asks for no faster 
   Json& instance = scenario["cluster"]["groups"][0]["instance"];
   instance["transport"] = "tcp";
   instance["nic"] = "2GBps";
+  scenario["calibration"] = load_json_file(source_folder() + "/calibration/profiles/ideal.json");
   scenario["calibration"]["network"]["tcp_rate"] = "1GBps";
   check_parts(scenario, {{"worker_gpu", 3e-3}, {"worker_nic", 20e-3}, {"latency", 20e-6}});
   const Json limited = summary_of(scenario);
