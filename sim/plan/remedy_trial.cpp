@@ -43,6 +43,12 @@ std::optional<Json> computed_by_kernels(Json effective, const Catalog& catalog, 
   return {};
 }
 
+/// A remedy may be a training of which nobody knows how far it comes in so many steps.
+Json without_target(Json effective) {
+  effective["training"].erase("target");
+  return effective;
+}
+
 }  // namespace
 
 ClusterSpeed read_speed(const PooledRun& run) {
@@ -60,13 +66,13 @@ ClusterSpeed read_speed(const PooledRun& run) {
 RemedyTrial::RemedyTrial(const Scenario& scenario, const Catalog& catalog)
     : scenario_{scenario},
       catalog_{catalog},
-      effective_(parse_json(scenario.effective, scenario.file_name)),  // braces would make an array of it
+      effective_(
+          without_target(parse_json(scenario.effective, scenario.file_name))),  // braces would make an array of it
       variants_{list_remedies(scenario, effective_, catalog)},
       scenarios_(1, effective_) {
   for (const Variant& variant : variants_) scenarios_.push_back(variant.scenario);
   std::optional<std::size_t> own_by_kernels;
   for (const Variant& variant : variants_) comparisons_.push_back(comparison_of(variant.scenario, own_by_kernels));
-  for (Json& scenario_of_job : scenarios_) scenario_of_job["training"].erase("target");
 }
 
 /// Appends what it compares to scenarios_; `own_by_kernels` is the place there of the run itself, once it has one.

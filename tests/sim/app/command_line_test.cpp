@@ -401,6 +401,9 @@ TEST_CASE("a report says what would help: simulated where that is soon done, or 
   const std::string many = "--set /cluster/groups/1/count=64 --set /training/steps=1700";
   CHECK(
       has(report("cm-dare.json", many), "as 24 simulations of about 1 s would be long; --remedies all simulates them"));
+  // A loss is known of asynchronous servers alone, remedies of this run are other trainings.
+  CHECK(
+      has(report("spotdnn-revocation.json", "--set /training/steps=2000"), R"("title":"What would help, simulated")"));
   check_refused("simulate " + kScenario + " --remedies all", 2, "--remedies: expected -o beside it");
 }
 
