@@ -237,6 +237,46 @@ void add_energy(const Scenario& scenario, const Summary& summary, Json& json) {
   json["co2_kg"] = energy ? or_null(co2_of_energy(scenario, kwh)) : Json(nullptr);
 }
 
+/// `summary` has a target and energy.
+double kwh_to_target(const Scenario& scenario, const RunRecord& record, const Summary& summary) {
+  const bool is_of_run = record.target && summary.to_target->time == record.target->at;
+  const double watts = is_of_run ? summary.energy->node_j / record.end.value() : summary.energy->all_power_w;
+  return watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
+}
+
+Json usd(const std::optional<Cost>& cost, double Cost::*part) { return cost ? Json((*cost).*part) : Json(nullptr); }
+Json usd_low(const std::optional<Cost>& cost) {
+  return cost && cost->interval ? Json(cost->interval->first) : Json(nullptr);
+}
+Json usd_high(const std::optional<Cost>& cost) {
+  return cost && cost->interval ? Json(cost->interval->second) : Json(nullptr);
+}
+
+Json to_json(const std::vector<StepPart>& parts) {
+  Json json = Json::array();
+  for (const StepPart& part : parts)
+    json.push_back({{"part", part.part},
+                    {"share", part.share},
+                    {"time_s", part.time.value()},
+                    {"what", part.what},
+                    {"remedy", part.remedy}});
+  return json;
+}
+
+Json to_json(const Interruptions& what) {
+  return {{"notices", what.notices},           {"revocations", what.revocations}, {"replacements", what.replacements},
+          {"restarts", what.restarts},         {"pauses", what.pauses},           {"lost_steps", what.lost_updates},
+          {"stopped_s", what.stopped.value()}, {"checkpoints", what.checkpoints}, {"faults", what.faults}};
+}
+
+void add_losses(const LossCounts& what, Json& json) {
+  json["retransmitted_B"] = what.retransmitted.value();
+  json["fast_retransmits"] = what.fast_retransmits;
+  json["tail_loss_probes"] = what.probes;
+  json["late_tail_loss_probes"] = what.late_probes;
+  json["retransmission_timeouts"] = what.timeouts;
+}
+
 Json to_json(const MachineSummary& machine) {
   Json entry{{"name", machine.name}};
   entry["role"] = machine.workers > 0 ? "worker" : "parameter_server";
@@ -362,11 +402,7 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
   if (summary.interruptions || scenario.training.checkpoint) summary.time_use = record.time_use;
   if (scenario.loses_packets()) summary.losses = record.losses;
   if (scenario.training.target) summary.to_target = forecast(scenario, record, summary, workers);
-  if (summary.to_target && summary.energy) {
-    const bool is_of_run = record.target && summary.to_target->time == record.target->at;
-    const double watts = is_of_run ? summary.energy->node_j / record.end.value() : summary.energy->all_power_w;
-    summary.to_target->energy_kwh = watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
-  }
+  if (summary.to_target && summary.energy) summary.to_target->energy_kwh = kwh_to_target(scenario, record, summary);
 
   summary.verdict = judge(scenario, summary, step, record.busiest_link);
   std::array<char, 17> hex{};
@@ -379,27 +415,11 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
   const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   Json machines = Json::array();
   for (const MachineSummary& machine : summary.machines) machines.push_back(to_json(machine));
-  Json parts = Json::array();
-  for (const StepPart& part : summary.verdict.parts)
-    parts.push_back({{"part", part.part},
-                     {"share", part.share},
-                     {"time_s", part.time.value()},
-                     {"what", part.what},
-                     {"remedy", part.remedy}});
   const auto& interval = summary.interval;
   const auto low = [&](double speed) { return interval ? Json(speed * interval->first) : Json(nullptr); };
   const auto high = [&](double speed) { return interval ? Json(speed * interval->second) : Json(nullptr); };
   const auto shortest = [&](double time) { return interval ? Json(time / interval->second) : Json(nullptr); };
   const auto longest = [&](double time) { return interval ? Json(time / interval->first) : Json(nullptr); };
-  const auto usd = [](const std::optional<Cost>& cost, double Cost::*part) {
-    return cost ? Json((*cost).*part) : Json(nullptr);
-  };
-  const auto usd_low = [](const std::optional<Cost>& cost) {
-    return cost && cost->interval ? Json(cost->interval->first) : Json(nullptr);
-  };
-  const auto usd_high = [](const std::optional<Cost>& cost) {
-    return cost && cost->interval ? Json(cost->interval->second) : Json(nullptr);
-  };
   const Efficiency efficiency = efficiency_of(scenario, summary);
   Json json{{"format", 1},
             {"name", scenario.name},
@@ -438,7 +458,7 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
             {"bottleneck", summary.verdict.text},
             {"bottleneck_resource", summary.verdict.resource},
             {"bottleneck_share", summary.verdict.share},
-            {"step_parts", std::move(parts)},
+            {"step_parts", to_json(summary.verdict.parts)},
             {"steady_state_from_s", summary.window.start.value()},
             {"steady_state_to_s", summary.window.end.value()},
             {"warnings", scenario.warnings},
@@ -447,19 +467,9 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
   for (const std::string& warning : summary.warnings) json["warnings"].push_back(warning);
   add_gpu_memory(scenario, json);
   add_energy(scenario, summary, json);
-  if (const auto& what = summary.interruptions)
-    json["interruptions"] = {
-        {"notices", what->notices},           {"revocations", what->revocations}, {"replacements", what->replacements},
-        {"restarts", what->restarts},         {"pauses", what->pauses},           {"lost_steps", what->lost_updates},
-        {"stopped_s", what->stopped.value()}, {"checkpoints", what->checkpoints}, {"faults", what->faults}};
+  if (summary.interruptions) json["interruptions"] = to_json(*summary.interruptions);
   if (summary.time_use) add_time_use(*summary.time_use, json);
-  if (const auto& what = summary.losses) {
-    json["retransmitted_B"] = what->retransmitted.value();
-    json["fast_retransmits"] = what->fast_retransmits;
-    json["tail_loss_probes"] = what->probes;
-    json["late_tail_loss_probes"] = what->late_probes;
-    json["retransmission_timeouts"] = what->timeouts;
-  }
+  if (summary.losses) add_losses(*summary.losses, json);
   if (const auto& target = summary.to_target) {
     json["training_updates"] = target->updates;
     json["training_samples"] = target->samples;
