@@ -254,6 +254,8 @@ Catalog::Catalog(std::vector<CatalogFolders> folders) : folders_{std::move(folde
                        ": expected a catalog folder, with JSON files or a folder models, profiles or prices; found " +
                        (fs::is_empty(folder.platforms) ? "an empty folder" : "none of them")};
   }
+  if (!std::ranges::all_of(folders_, &CatalogFolders::is_parsed_as_asked))
+    (void)links();  // which throws for wrong ones
 }
 Catalog::~Catalog() = default;
 Catalog::Catalog(Catalog&&) noexcept = default;
@@ -296,10 +298,7 @@ bool Catalog::read_platforms(const CatalogFolders& folders) {
   if (error) throw InputError{folder.string() + ": expected a catalog folder; " + error.message()};
   for (const fs::path& path : files) {
     PlatformFile& file = platform_files_.emplace_back(PlatformFile{path, read_json_text(path), nullptr});
-    if (folders.is_parsed_as_asked) continue;
-    const JsonReader reader{file.parsed(), path.string()};
-    if (!reader.has(kLinks)) continue;
-    for (const JsonReader& link : reader.children(kLinks)) (void)read_region_link(link);
+    if (!folders.is_parsed_as_asked) (void)file.parsed();
   }
   for (const fs::directory_entry& entry : fs::directory_iterator{folder / "prices", error})
     if (entry.path().extension() == ".json") price_histories_[entry.path().stem().string()] = entry.path();
