@@ -20,6 +20,10 @@ namespace rehearse {
 /// is everything by another Ctrl-C. That leaves what was written: files come by rename, rows by transactions.
 Budget start_budget(const char* program, std::optional<Seconds> wall_time);
 
+/// After a budget is over, for a command that has finished what it was asked for: writing it may take longer than the patience with
+/// what does not end. A second Ctrl-C ends it.
+void let_finished_work_be_written();
+
 /// Ends a command whose budget is over, saying what is `kept`: as a line after Ctrl-C, else in the error.
 [[noreturn]] void end_early(const Budget& budget, const std::string& kept);
 

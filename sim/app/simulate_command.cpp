@@ -317,7 +317,9 @@ int run(const SimulateCommand& command) {
   std::vector<std::string> written;
   if (command.common.output) {
     const ReportedRemedies remedies = simulated_remedies(command, scenario, catalog, options);
-    const Budget writing = budget.is_over() ? Budget{} : budget;  // what ends the remedies does not end a finished run
+    const bool were_stopped = budget.is_over();  // the remedies: the run itself has finished
+    if (were_stopped) let_finished_work_be_written();
+    const Budget writing = were_stopped ? Budget{} : budget;
     progress.say("writing " + command.common.output->string());
     const TimelineFormat format = command.trace_format == "kineto" ? TimelineFormat::kKineto : TimelineFormat::kChrome;
     written = write_run_files(*command.common.output, {scenario, record, summary, remedies}, format, writing);
