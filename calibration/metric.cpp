@@ -14,6 +14,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/record/resource_profile.hpp"
+#include "sim/record/step_parts.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/kernel_time.hpp"
@@ -165,18 +166,38 @@ double nic_value(const Scenario& scenario, const NicMetric& metric) {
   return metric.value(profile.bursts.front().*metric.direction);
 }
 
+constexpr std::string_view kGradientWait = "gradient_wait_first_worker_s";
+
+/// From the end of the first worker's last kernel to its update, in a mean step: sums of gradients, and of their norm, that nothing
+/// hides.
+double gradient_wait(const Scenario& scenario) {
+  const RunRecord record = simulate(scenario);
+  double waited = 0, steps = 0;
+  for (const StepSpan& step : record.recorder.steps) {
+    if (step.machine != record.recorder.steps.front().machine || step.gpu != record.recorder.steps.front().gpu)
+      continue;
+    const double repeats = static_cast<double>(steps_in_window(step, record));
+    const Seconds update = record.update_per_step[static_cast<std::size_t>(step.machine)];
+    waited += repeats * std::max(0.0, (step.span.end - step.compute_end - update).value());
+    steps += repeats;
+  }
+  return steps > 0 ? waited / steps : 0;
+}
+
 [[noreturn]] void refuse_metric(const std::string& metric, const Json& summary) {
   std::vector<std::string> known;
   for (const auto& [key, entry] : summary.items())
     if (entry.is_number() && key != "format" && key != "seed") known.push_back(key);
   for (const auto& [name, form] : closed_forms()) known.push_back(name);
   for (const NicMetric& entry : kNicMetrics) known.emplace_back(entry.name);
+  known.emplace_back(kGradientWait);
   throw InputError{unknown_name_message("metric", metric, known)};
 }
 
 double summary_value(const Scenario& scenario, const std::string& metric) {
   if (const auto* nic = std::ranges::find(kNicMetrics, metric, &NicMetric::name); nic != kNicMetrics.end())
     return nic_value(scenario, *nic);
+  if (metric == kGradientWait) return gradient_wait(scenario);
 
   const Json summary = to_json(scenario, summarize(scenario, simulate(scenario)));
   const auto value = summary.find(metric);
@@ -187,7 +208,7 @@ double summary_value(const Scenario& scenario, const std::string& metric) {
 }  // namespace
 
 void check_metric(const Scenario& scenario, const std::string& metric) {
-  if (is_replayed(metric) || closed_forms().contains(metric) ||
+  if (is_replayed(metric) || closed_forms().contains(metric) || metric == kGradientWait ||
       std::ranges::find(kNicMetrics, metric, &NicMetric::name) != kNicMetrics.end())
     return;
   if (const Json summary = to_json(scenario, Summary{}); !summary.contains(metric)) refuse_metric(metric, summary);

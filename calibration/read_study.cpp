@@ -248,6 +248,20 @@ double read_unit(const JsonReader& target, const std::string& metric) {
   return unit.empty() ? 1 : known.at(unit);
 }
 
+/// One filter for each entry of study.excluded, which this fills with their reasons: those of the study, and of its target.
+std::vector<RowFilter> read_exclusions(const JsonReader& json, const JsonReader& target, Study& study) {
+  std::vector<RowFilter> filters;
+  for (const JsonReader* object : {&json, &target}) {
+    if (!object->has("exclude")) continue;
+    for (const JsonReader& exclusion : object->children("exclude")) {
+      filters.push_back(read_filter(exclusion.child("where"), *study.table));
+      study.excluded.push_back({.reason = exclusion.required<std::string>("reason"), .lines = {}});
+      exclusion.reject_unknown_keys();
+    }
+  }
+  return filters;
+}
+
 TargetUnit read_target(const JsonReader& target, Study& study) {
   const CsvTable& table = *study.table;
   study.target_column = target.required<std::string>("column");
@@ -268,18 +282,6 @@ TargetUnit read_target(const JsonReader& target, Study& study) {
                 "a trace beside a metric of replays, and none beside another");
   target.reject_unknown_keys();
   return {.scale = scale, .noise_column = noise_column, .trials = trials};
-}
-
-/// One filter for each entry of study.excluded, which this fills with their reasons.
-std::vector<RowFilter> read_exclusions(const JsonReader& json, Study& study) {
-  std::vector<RowFilter> filters;
-  if (json.has("exclude"))
-    for (const JsonReader& exclusion : json.children("exclude")) {
-      filters.push_back(read_filter(exclusion.child("where"), *study.table));
-      study.excluded.push_back({.reason = exclusion.required<std::string>("reason"), .lines = {}});
-      exclusion.reject_unknown_keys();
-    }
-  return filters;
 }
 
 void read_only_by_step_times(const JsonReader& json, Study& study) {
@@ -322,8 +324,8 @@ Study with_target(const JsonReader& json, const JsonReader& target, Study study,
   const CsvTable& table = *study.table;
   const BaseScenario base = read_base(json, study);
   const RowChanges changes{json, table};
+  const std::vector<RowFilter> exclusions = read_exclusions(json, target, study);
   TargetUnit unit = read_target(target, study);
-  const std::vector<RowFilter> exclusions = read_exclusions(json, study);
   ExcludedRows without_value{.reason = in_quotes(study.target_column) + " is empty", .lines = {}};
   const bool is_listed = json.child("target").is_array();
   if (is_listed) {

@@ -18,6 +18,8 @@ std::string study_schema() {
       { "type": "object", "description": "by column: the value, or one of the values, that a row must have", "additionalProperties": {
         "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number"] } }] } },
       { "type": "string", "description": "a condition over columns, such as tp > 8 and pp == 1" }] },
+    "exclusions": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
+      "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
     "target": { "type": "object", "required": ["column", "metric"], "additionalProperties": false, "properties": {
       "column": { "type": "string", "description": "measured values" },
       "metric": { "type": "string", "description": "of the simulation, to be compared with them" },
@@ -26,7 +28,8 @@ std::string study_schema() {
       "noise_column": { "type": "string", "description": "standard deviations of the measured values, in their unit" },
       "quantile": { "type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "below 1: the column has this quantile of a random value; default: its mean" },
       "trials": { "type": "string", "description": "column with the number of trials of which the target's column counts those with an outcome; errors are differences of shares, in percentage points" },
-      "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" } } }
+      "sample_of": { "$ref": "#/$defs/columns", "description": "rows with the same values in these are one sample of a random value" },
+      "exclude": { "$ref": "#/$defs/exclusions", "description": "rows that are left out of this target, besides those of the study" } } }
   })json"},
                      R"json({
     "scenario": { "type": "string", "description": "scenario file, relative to this file" },
@@ -52,8 +55,7 @@ std::string study_schema() {
     "derive": { "type": "object", "description": "by JSON pointer: a formula over columns and pointers, such as gpus / 8 or pp == 1 ? 1 : vp, set in this order after the columns", "propertyNames": { "pattern": "^/" }, "additionalProperties": { "type": "string" } },
     "target": { "description": "or a list: each is a study of its own, of the rows that have its value, and the first one is that which \"fit\" is about", "anyOf": [
       { "$ref": "#/$defs/target" }, { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/target" } }] },
-    "exclude": { "type": "array", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
-      "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },
+    "exclude": { "$ref": "#/$defs/exclusions", "description": "rows that are left out" },
     "predicted_framework": { "type": "string", "description": "label of the framework whose costs validate --computation predicted takes; default: the workload's" },
     "only_by_step_times": { "type": "array", "description": "rows whose computation only measured step times tell, not the scenario's model: validate --computation predicted leaves them out", "items": { "type": "object", "required": ["where", "reason"], "additionalProperties": false, "properties": {
       "where": { "$ref": "#/$defs/filter" }, "reason": { "type": "string" } } } },

@@ -127,6 +127,9 @@ def unseen(program, is_quick=False):
     return lines
 
 
+# What the targets of studies are called that are no memory.
+TARGETS = {None: "", "iteration_time_s": ", time", "gradient_wait_first_worker_s": ", wait for gradients"}
+
 # Studies of large models: study and target; is it of many rows, which take a minute.
 LARGE = [
     ("vtrain-a100-megatron", None, True),
@@ -147,6 +150,7 @@ LARGE = [
     ("megatron-bridge", None, False),
     ("sailor-validation", "iteration_time_s", False),
     ("sailor-validation", "gpu_memory_bytes", False),
+    ("sailor-validation", "gradient_wait_first_worker_s", False),
     ("llm-foundry-fsdp", None, True),
     ("torchtitan", "iteration_time_s", False),
     ("torchtitan", "gpu_memory_allocated_bytes", False),
@@ -168,7 +172,7 @@ def large(program, is_quick=False):
         of = known[study][target or "iteration_time_s"]
         others = of["predicted"]
         peers = sorted(of.get("peers", []), key=lambda peer: peer["mape"])
-        lines.append(row([f"`{study}`" + {None: "", "iteration_time_s": ", time"}.get(target, ", memory"), str(of["rows"]), f"{of['median_ape']:.1f}",
+        lines.append(row([f"`{study}`" + TARGETS.get(target, ", memory"), str(of["rows"]), f"{of['median_ape']:.1f}",
                           f"{of['mape']:.1f}", f"{of['p90_ape']:.1f}", f"{of['bias']:+.1f}", str(of["fitted"]["rows"]),
                           f"{others['mape']:.1f}" if others["rows"] else "",
                           f"{peers[0]['peer']} {peers[0]['mape']:.1f}" if peers else ""]))

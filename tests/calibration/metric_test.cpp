@@ -128,6 +128,29 @@ TEST_CASE(
   CHECK(known.get<std::string>().find("\"nic_receive_mean_Bps\"") != std::string::npos);
 }
 
+TEST_CASE("the wait for gradients: the step without what comes before the last kernel's end, and without the update") {
+  const auto simulated = [](const char* metric, const char* overlap, const char* nic) {
+    const Json result = test::in_child([&] {
+      Json scenario = load_json_file(source_folder() + "/scenarios/resnet50-ec2.json");
+      scenario["training"]["strategy"]["overlap"] = overlap;
+      scenario["training"]["steps"] = 20;
+      scenario["training"]["step_time_variation"] = 0;
+      scenario["cluster"]["groups"][0]["instance"] = {{"vcpus", 16},       {"memory", "64GiB"}, {"accelerator", "V100"},
+                                                      {"accelerators", 1}, {"nic", nic},        {"source", "made up"}};
+      scenario["training"]["strategy"]["algorithm"] = "ring";
+      return Json(simulated_metric(test::resolved(scenario), metric));
+    });
+    return result.get<double>();
+  };
+  constexpr const char* kWait = "gradient_wait_first_worker_s";
+  const double slow = simulated(kWait, "none", "10Gbps"), fast = simulated(kWait, "none", "20Gbps");
+  CHECK(slow > 1.5 * fast);  // all-reduce takes what the NIC takes, and what stays within machines
+  CHECK(slow < 2 * fast);
+  CHECK(simulated("iteration_time_s", "none", "10Gbps") - slow ==
+        doctest::Approx(simulated("iteration_time_s", "none", "20Gbps") - fast).epsilon(1e-3));
+  CHECK(simulated(kWait, "backward", "10Gbps") < slow);
+}
+
 TEST_CASE("kernel_time_s is the kernel-time model of the first kernel") {
   const Changes one_kernel{{"/workload/model", R"({"name": "k", "format": 1, "source": "s", "input": [1, 1, 512],
                              "structure": {"family": "layers", "layers": [{"layer": "dense", "features": 256}]}})"},

@@ -310,6 +310,17 @@ TEST_CASE("a study derives values, filters rows by conditions, reads lists, and 
   CHECK(first["workload"]["parts"] == Json{7, 9});
   CHECK_FALSE(first["workload"].contains("bytes"));  // an empty cell leaves what is there
   CHECK(studies[0].rows[2].problem == "\"gpus / per\" has no value");
+  const std::vector<Study> apart = load_studies(
+      folder.write("apart.json",
+                   R"({"format": 1, "scenario": ")" + source_folder() +
+                       R"(/scenarios/cm-dare.json", "measurements": "data.csv", "columns": {"bytes": "/workload/bytes"},
+          "exclude": [{"where": "label == 'a'", "reason": "of both"}], "target": [{"column": "speed", "metric": "steps_per_s"},
+          {"column": "bytes", "metric": "gpu_memory_bytes", "exclude": [{"where": "bytes == 30", "reason": "of one"}]}]})"));
+  CHECK(apart[0].rows.size() == 3);
+  CHECK(apart[0].excluded.size() == 1);
+  CHECK(apart[1].rows.size() == 2);
+  CHECK(apart[1].excluded.back().reason == "of one");
+  CHECK(apart[1].excluded.back().lines == std::vector<std::size_t>{3});
   CHECK_THROWS_WITH_AS(with("", R"("/a": "gpu / 8")"), doctest::Contains("/derive/~1a: unknown column \"gpu\""),
                        InputError);
   CHECK_THROWS_WITH_AS(with("", R"("/a": "gpus /")"), doctest::Contains("/derive/~1a: "), InputError);
