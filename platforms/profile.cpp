@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "platforms/kernels/kernels.hpp"
 #include "platforms/read_collectives.hpp"
@@ -28,6 +29,13 @@ double NetworkParameters::nic_efficiency_for(const std::string& instance) const 
 std::pair<double, double> PredictionUncertainty::interval(double by_parameters) const {
   const double deviation = std::hypot(residual, by_parameters);
   return {std::exp(-high * deviation), std::exp(-low * deviation)};
+}
+
+double PredictionUncertainty::probability_of(double factor, double by_parameters) const {
+  const double deviation = std::hypot(residual, by_parameters);
+  if (deviation == 0 || high <= low) return factor <= 1 ? 1 : 0;
+  const double mean = -(low + high) / 2 * deviation, spread = (high - low) / (2 * kNormal95) * deviation;
+  return std::erfc((std::log(factor) - mean) / (spread * std::numbers::sqrt2)) / 2;
 }
 
 void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {

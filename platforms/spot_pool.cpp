@@ -106,9 +106,22 @@ Json to_json(const Lifetime& lifetime) {
 
 }  // namespace
 
-double BulkRevocations::draw_share(Rng& rng) const {
-  // x = (1 - (1 - u)^(1/b))^(1/a)
-  return std::pow(-std::expm1(std::log1p(-rng.uniform()) / share_b), 1 / share_a);
+namespace {
+
+/// The share x with F(x) = u: (1 - (1 - u)^(1/b))^(1/a).
+double share_at(const BulkRevocations& bulk, double u) {
+  return std::pow(-std::expm1(std::log1p(-u) / bulk.share_b), 1 / bulk.share_a);
+}
+
+}  // namespace
+
+double BulkRevocations::draw_share(Rng& rng) const { return share_at(*this, rng.uniform()); }
+
+double BulkRevocations::hits_any_of(int machines) const {
+  constexpr int kShares = 1000;  // alike in probability
+  double spared = 0;
+  for (int i = 0; i < kShares; ++i) spared += std::pow(1 - share_at(*this, (i + 0.5) / kShares), machines);
+  return 1 - spared / kShares;
 }
 
 double BulkRevocations::mean_share() const {

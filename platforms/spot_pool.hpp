@@ -22,6 +22,8 @@ struct BulkRevocations {
   double draw_share(Rng& rng) const;
   /// b B(1 + 1/a, b), with the beta function B.
   double mean_share() const;
+  /// That one hits any of so many machines: the mean of 1 - (1 - share)^machines.
+  double hits_any_of(int machines) const;
 };
 
 struct SpotPool {

@@ -34,8 +34,8 @@ struct ProvisionCommand {
   std::vector<std::string> quotas;      // "name=machines"
   std::vector<std::string> existing;    // the same
   std::optional<double> current_loss, updates_done;
-  std::string takeover;  // as typed
-  std::optional<double> confidence;
+  std::string takeover;    // as typed
+  std::string confidence;  // as typed
   std::optional<std::string> price;
   std::string planner = "ours";
   int plans = 6;
@@ -75,10 +75,9 @@ void add_options(Options options, ProvisionCommand& command) {
   options.add_option(
       "--price", command.price, "SOURCE",
       "spot, on-demand, or catalog: of the market that each group states (default: the file's, or catalog)");
-  options
-      .add_option("--confidence", command.confidence, "P",
-                  "Least probability of being in time (default: the file's, or 0.95)")
-      .range(0.0, 1.0);
+  options.add_option("--confidence", command.confidence, "P",
+                     "Least probability of being in time, such as 0.9 or 90% (default: the file's, or 0.95); 0.5 asks "
+                     "for a prediction in time alone, however far it may be off");
   options
       .add_option("--planner", command.planner, "NAME",
                   "Whose plan is the answer: ours, spotdnn-paper, spotdnn-released, cm-dare+, exhaustive, homogeneous")
@@ -143,7 +142,7 @@ ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline,
     request.loss_so_far.reset();
   }
   if (takeover) request.takeover = *takeover;
-  if (command.confidence) request.confidence = *command.confidence;
+  if (const auto confidence = read_share("--confidence", command.confidence)) request.confidence = *confidence;
   if (command.price) take_prices_of(request, about("--price", [&] { return read_price_source(*command.price); }));
   return request;
 }
@@ -194,7 +193,7 @@ int run_search(const ProvisionCommand& command) {
                                  .file = command.file,
                                  .overrides = command.overrides,
                                  .deadline = command.deadline,
-                                 .confidence = command.confidence.value_or(0.95),
+                                 .confidence = read_share("--confidence", command.confidence).value_or(0.95),
                                  .runs = command.runs,
                                  .is_exhaustive = is_exhaustive,
                                  .max_run_time = command.max_run_time});

@@ -20,6 +20,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/goal.hpp"
 #include "sim/plan/launch_commands.hpp"
+#include "sim/plan/provision_request.hpp"
 #include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -32,6 +33,8 @@ namespace {
 /// Samples of a step where neither options nor a scenario say it: four million tokens, or so many images.
 constexpr double kUsualTokens = 1 << 22;
 constexpr std::int64_t kUsualSamples = 1024;
+/// That may be rented where neither --gpus nor --max-gpus says how many.
+constexpr int kMostGpus = 64;
 
 /// "1T", "15.6 T", "300B", "1e12", "122070313": k, M, B or G, and T are powers of 1000.
 double read_count(const std::string& option, const std::string& text) {
@@ -64,11 +67,24 @@ double read_budget(const std::string& text) {
 }
 
 MachineFilter read_filter(const GoalCommand& goal) {
-  MachineFilter filter{.gpus = goal.gpus_named,
-                       .instances = goal.instances,
-                       .providers = goal.providers,
-                       .gpu_count = goal.gpus,
-                       .most_gpus = goal.most_gpus};
+  MachineFilter filter{
+      .gpus = goal.gpus_named, .instances = {}, .numbers = {}, .providers = goal.providers, .gpu_count = goal.gpus};
+  for (const std::string& text : goal.instances) {
+    if (text.find('=') == std::string::npos) {
+      filter.instances.push_back(text);
+      continue;
+    }
+    const auto [name, machines] = read_machine_number("--instance", text);
+    if (machines == 0)
+      throw InputError{"--instance: expected a name, or a name and 1 or more machines, such as p4d.24xlarge=4; found " +
+                       in_quotes(text)};
+    filter.instances.push_back(name);
+    filter.numbers[name].push_back(machines);
+  }
+  if (!filter.numbers.empty() && (goal.gpus || goal.most_gpus))
+    throw InputError{std::string{goal.gpus ? "--gpus" : "--max-gpus"} +
+                     ": expected none beside numbers of machines in --instance"};
+  if (!goal.gpus) filter.most_gpus = goal.most_gpus.value_or(kMostGpus);
   if (!goal.markets.empty()) filter.are_spot.clear();
   for (std::string market : goal.markets) {
     std::ranges::replace(market, '_', '-');
@@ -145,7 +161,8 @@ struct Prepared {
   std::string model;
   std::int64_t global_batch = 0;
   int positions = 0;
-  bool has_assumed_batch = false;
+  bool has_assumed_batch = false, has_assumed_gpus = false, has_assumed_restarts = false;
+  std::vector<std::string> unmatched;  // asked for by name, but in no candidate
 };
 
 Basis basis_for(const GoalCommand& goal, const GoalQuestion& question, const MachineChoice* machines,
@@ -199,6 +216,7 @@ void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machine
        .file_name = basis.file_name,
        .global_batch = prepared.global_batch,
        .gpus = machines.gpus,
+       .spot_pool = machines.is_spot ? goal.spot_pool : "",
        .usd_per_hour = machines.usd_per_hour ? std::optional{*machines.usd_per_hour * machines.count} : std::nullopt});
 }
 
@@ -221,8 +239,10 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     only_workers(basis.scenario, basis.file_name)["count"] = own.count;
     add_candidate(prepared, std::move(basis), own, goal, plain);
   } else {
-    if (!goal.gpus && !goal.most_gpus) throw InputError{"expected --gpus or --max-gpus: how many GPUs may be rented"};
-    for (const MachineChoice& machines : machine_choices(catalog, read_filter(goal))) {
+    const MachineFilter filter = read_filter(goal);
+    prepared.has_assumed_gpus =
+        !goal.gpus && !goal.most_gpus && filter.numbers.size() < std::max<std::size_t>(1, filter.instances.size());
+    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.unmatched)) {
       Basis basis = basis_for(goal, question, &machines, catalog);
       apply_options(basis.scenario, goal, question, catalog, basis.file_name);
       const Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
@@ -230,6 +250,11 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     }
   }
   prepared.has_assumed_batch = !goal.global_batch && question.file.empty();
+  if (goal.spot_pool.empty()) return prepared;
+  check_spot_pool(catalog, goal.spot_pool);
+  if (std::ranges::all_of(prepared.candidates, [](const GoalCandidate& one) { return one.spot_pool.empty(); }))
+    throw InputError{"--spot-pool: expected machines on the spot market, as by --market spot"};
+  prepared.has_assumed_restarts = question.file.empty();
   return prepared;
 }
 
@@ -250,11 +275,12 @@ std::string long_time_text(double seconds) {
   return seconds >= 120 ? number_text(seconds / 60, "min") : number_text(seconds, "s");
 }
 
-Table frontier_table(const GoalAnswer& answer) {
+/// "97 %", never rounded up to certainty or to what was asked for.
+std::string probability_text(double probability) { return to_text(std::floor(1000 * probability) / 10) + " %"; }
+
+Table frontier_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline) {
   Table table{.header = {"", "machines", "plan", "time", "cost", "plans", "simulated", "do not fit"}, .rows = {}};
-  bool has_risk = false;
-  for (const GoalPlan& plan : answer.plans) has_risk |= plan.risk.has_value();
-  if (has_risk) table.header.emplace_back("in time");
+  if (deadline) table.header.emplace_back("in time");
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < answer.plans.size(); ++i)
     if (answer.plans[i].best() != nullptr) order.push_back(i);
@@ -269,7 +295,7 @@ Table frontier_table(const GoalAnswer& answer) {
                           long_time_text(plan.time_s), plan.cost_usd ? usd_text(*plan.cost_usd) : "-",
                           std::to_string(search.plans.size()), std::to_string(search.simulated),
                           std::to_string(search.too_large)});
-    if (has_risk) table.rows.back().push_back(plan.risk ? number_text(100 * plan.risk->probability, "%") : "-");
+    if (deadline) table.rows.back().push_back(probability_text(plan.probability_by(*deadline)));
   }
   return table;
 }
@@ -299,6 +325,8 @@ std::string sentence_of(const Prepared& prepared, const GoalPlan& plan,
   if (interval && !plan.risk)
     text += " (" + long_time_text(plan.time_s * interval->first) + " to " +
             long_time_text(plan.time_s * interval->second) + ", 90 %)";
+  if (prepared.goal.deadline)
+    text += ", in time with " + probability_text(plan.probability_by(*prepared.goal.deadline));
   if (plan.cost_usd) text += ", " + usd_text(*plan.cost_usd);
   text += ", a step of " + number_text(plan.best()->step_s, "s");
   if (prepared.positions > 0)
@@ -337,21 +365,31 @@ void print_details(const GoalPlan& plan, const Catalog& catalog) {
                 to_text(refused->degrees, plan.candidate.gpus).c_str(), refusal_of(plan, *refused, catalog).c_str());
 }
 
-void print_left_out(const GoalAnswer& answer) {
+/// The first ones: those that would have cost the least at their peak.
+void print_left_out(const GoalAnswer& answer, const Prepared& prepared) {
+  constexpr std::size_t kMost = 8;
+  for (const std::string& reason : prepared.unmatched) std::printf("left out: %s\n", reason.c_str());
+  std::size_t left_out = 0;
   for (const GoalPlan& plan : answer.plans)
-    if (!plan.left_out.empty())
+    if (!plan.left_out.empty() && ++left_out <= kMost)
       std::printf("left out: %s: %s\n", plan.candidate.machines.c_str(), shortened(plan.left_out, 200).c_str());
+  if (left_out > kMost)
+    std::printf("left out: %zu more sets of machines; summary.json (-o, --json) has all reasons\n", left_out - kMost);
+}
+
+double uncertainty_by_parameters(const Scenario& scenario, const GoalQuestion& question) {
+  return has_uncertain_values(scenario)
+             ? speed_uncertainty(scenario, pool_of(question.common), {}, question.common.budget)
+             : 0;
 }
 
 /// Times of the best plan by the 90 % interval of its speed.
-std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, const GoalQuestion& question,
-                                                     const Catalog& catalog) {
+std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, bool has_deadline,
+                                                     const GoalQuestion& question, const Catalog& catalog) {
   const Scenario scenario =
       read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
-  const double spread = has_uncertain_values(scenario)
-                            ? speed_uncertainty(scenario, pool_of(question.common), {}, question.common.budget)
-                            : 0;
-  const auto [low, high] = scenario.profile.uncertainty.interval(spread);
+  const auto [low, high] =
+      plan.uncertainty.interval(has_deadline ? plan.by_parameters : uncertainty_by_parameters(scenario, question));
   if (!(low > 0) || low == high) return {};
   return std::pair{1 / high, 1 / low};
 }
@@ -359,18 +397,30 @@ std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, const
 /// What a user should know: of the best plan's scenario, once each.
 void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& question, const Catalog& catalog) {
   if (question.common.is_quiet) return;
+  if (prepared.has_assumed_gpus)
+    std::fprintf(stderr, "rehearse: warning: at most %d GPUs are rented: --max-gpus says otherwise\n", kMostGpus);
+  if (prepared.has_assumed_restarts)
+    std::fprintf(stderr,
+                 "rehearse: warning: the training goes back to a checkpoint when it loses a machine, as assumed: "
+                 "--set /training/checkpoint=.. and --set /training/recovery=.. say otherwise\n");
   if (prepared.has_assumed_batch)
     std::fprintf(stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
                  static_cast<long long>(prepared.global_batch),
                  prepared.positions > 0 ? (" of " + std::to_string(prepared.positions) + " tokens").c_str() : "");
-  const Scenario scenario =
-      read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
+  const Scenario scenario = read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value()),
+                                          plan.candidate.file_name, catalog);
   for (const std::string& warning : scenario.warnings) print_warning(shortened(warning, 500));
   const Group& group = scenario.first_workers();
-  if (group.market == Market::kSpot && !scenario.has_revocations())
+  if (group.market == Market::kSpot && !scenario.has_revocations()) {
+    const std::vector<std::string> pools = pools_of_gpu(catalog, group.accelerator->name);
     std::fprintf(stderr,
-                 "rehearse: warning: spot machines are taken never to be revoked, as no spot_pool says when they are "
-                 "(rehearse list spot_pools)\n");
+                 "rehearse: warning: spot machines are taken never to be revoked: --spot-pool says when they are%s\n",
+                 pools.empty()
+                     ? ("; the catalog has none of machines with " + in_quotes(group.accelerator->name)).c_str()
+                     : (", such as " + pools.back() + ", of machines with the same GPU (rehearse list spot_pools has " +
+                        std::to_string(pools.size()) + " of these)")
+                           .c_str());
+  }
 }
 
 std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json,
@@ -402,16 +452,22 @@ void add_goal_options(Options options, GoalCommand& goal) {
   options.add_option("--gpus", goal.gpus, "N", "GPUs of the cluster").range(1, 100'000);
   options
       .add_option("--max-gpus", goal.most_gpus, "N",
-                  "At most so many GPUs: clusters of 1, 2, 4 and more machines are compared")
+                  "At most so many GPUs: clusters of 1, 2, 4 and more machines are compared (default: 64)")
       .range(1, 100'000);
   options
       .add_option("--gpu", goal.gpus_named, "NAME,...",
                   "Machines of the catalog with these GPUs, such as H100,A100 (rehearse list gpus)")
       .delimiter(',');
-  options.add_option("--instance", goal.instances, "NAME,...", "These machines (rehearse list instances)")
+  options
+      .add_option("--instance", goal.instances, "NAME,...",
+                  "These machines (rehearse list instances), or so many of them: p4d.24xlarge=4,p3dn.24xlarge=8")
       .delimiter(',');
   options.add_option("--provider", goal.providers, "NAME,...", "Machines of aws, gce or azure").delimiter(',');
   options.add_option("--market", goal.markets, "NAME,...", "Prices: on-demand (default) or spot").delimiter(',');
+  options.add_option(
+      "--spot-pool", goal.spot_pool, "NAME",
+      "Spot machines are revoked as those of this pool (rehearse list spot_pools), and the training goes "
+      "back to a checkpoint then, unless the scenario says otherwise");
   options.add_option("--budget", goal.budget, "AMOUNT",
                      "Most that the training may cost, such as 20kUSD: the fastest within it");
   options
@@ -432,8 +488,9 @@ void add_goal_options(Options options, GoalCommand& goal) {
 
 bool has_goal(const GoalCommand& goal) {
   return !goal.model.empty() || !goal.tokens.empty() || !goal.samples.empty() || goal.epochs || goal.gpus ||
-         goal.most_gpus || names_machines(goal) || !goal.budget.empty() || goal.global_batch || goal.sequence ||
-         !goal.precision.empty() || !goal.optimizer.empty() || !goal.calibration.empty() || goal.most_simulated;
+         goal.most_gpus || names_machines(goal) || !goal.budget.empty() || !goal.spot_pool.empty() ||
+         goal.global_batch || goal.sequence || !goal.precision.empty() || !goal.optimizer.empty() ||
+         !goal.calibration.empty() || goal.most_simulated;
 }
 
 int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
@@ -453,12 +510,15 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
                           .on_done = [&](std::size_t done) { progress.update(static_cast<std::int64_t>(done), 0); }};
   GoalOptions options{.degrees = {.is_exhaustive = question.is_exhaustive},
                       .runs = static_cast<std::size_t>(question.runs),
-                      .on_machines = [&](const std::string& machines, std::size_t number, std::size_t candidates) {
-                        progress.note(", on " + machines +
-                                      (candidates > 1 ? " (" + std::to_string(number) + " of " +
-                                                            std::to_string(candidates) + " sets of machines)"
-                                                      : ""));
-                      }};
+                      .uncertainty_by_parameters =
+                          [&](const Scenario& scenario) { return uncertainty_by_parameters(scenario, question); },
+                      .on_machines =
+                          [&](const std::string& machines, std::size_t number, std::size_t candidates) {
+                            progress.note(", on " + machines +
+                                          (candidates > 1 ? " (" + std::to_string(number) + " of " +
+                                                                std::to_string(candidates) + " sets of machines)"
+                                                          : ""));
+                          }};
   if (goal.most_simulated) {
     options.degrees.most = static_cast<std::size_t>(*goal.most_simulated);
     options.degrees.least = std::min(options.degrees.least, options.degrees.most);
@@ -474,14 +534,16 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
     if (answer.answer) {
       const GoalPlan& plan = answer.plans[*answer.answer];
       if (answer.is_complete) warn(plan, prepared, question, catalog);
-      std::printf("%s\n\n",
-                  sentence_of(prepared, plan, answer.is_complete ? interval_of(plan, question, catalog) : std::nullopt)
-                      .c_str());
+      std::printf("%s\n\n", sentence_of(prepared, plan,
+                                        answer.is_complete
+                                            ? interval_of(plan, prepared.goal.deadline.has_value(), question, catalog)
+                                            : std::nullopt)
+                                .c_str());
     }
-    if (const Table table = frontier_table(answer); !table.rows.empty())
+    if (const Table table = frontier_table(answer, prepared.goal.deadline); !table.rows.empty())
       std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
     if (answer.answer && answer.is_complete) print_details(answer.plans[*answer.answer], catalog);
-    print_left_out(answer);
+    print_left_out(answer, prepared);
     if (answer.answer && common.output) std::printf("\nrehearse simulate %s\n", (*common.output / "plan.json").c_str());
     std::fflush(stdout);
   }

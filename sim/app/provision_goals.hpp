@@ -12,7 +12,7 @@ namespace rehearse {
 
 /// What is trained, on what, by when: options as typed. None of them is given where servers and a loss are asked for.
 struct GoalCommand {
-  std::string model, tokens, samples, precision, optimizer, calibration, budget;
+  std::string model, tokens, samples, precision, optimizer, calibration, budget, spot_pool;
   std::optional<double> epochs;
   std::optional<int> sequence, global_batch;
   std::vector<std::string> gpus_named, instances, providers, markets;

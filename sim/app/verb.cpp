@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
@@ -30,7 +32,15 @@ Option Option::check(const std::function<std::string(const std::string&)>& check
 
 template <class Number>
 Option Option::range(Number lowest, Number highest) {
-  return Option{option_->check(CLI::Range(lowest, highest))};
+  const std::string numbers = to_text(static_cast<double>(lowest)) + " to " + to_text(static_cast<double>(highest));
+  CLI::Range range{lowest, highest};
+  const auto is_outside = [range](const std::string& text) { return range(text); };
+  return Option{option_->check(CLI::Validator{[is_outside, numbers](std::string& text) {
+                                                return is_outside(text).empty() ? ""
+                                                                                : "expected a number from " + numbers +
+                                                                                      "; found " + in_quotes(text);
+                                              },
+                                              range.get_description()})};
 }
 
 template Option Option::range(int, int);
@@ -141,6 +151,20 @@ std::optional<Seconds> read_seconds(const std::string& option, const std::string
   try {
     return parse_seconds(text);
   } catch (const QuantityError& error) { throw InputError{option + ": " + error.what()}; }
+}
+
+std::optional<double> read_share(const std::string& option, const std::string& text) {
+  if (text.empty()) return {};
+  double number = -1;
+  auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit{rest, static_cast<std::size_t>(text.data() + text.size() - rest)};
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const double share = unit == "%" ? number / 100 : number;
+  if (error == std::errc{} && (unit.empty() || unit == "%") && share >= 0 && share <= 1) return share;
+  std::string said =
+      option + ": expected a share from 0 to 1, such as 0.95, or a percentage, such as 95%; found " + in_quotes(text);
+  if (error == std::errc{} && unit.empty() && number > 1 && number <= 100) said += ": " + to_text(number) + "%?";
+  throw InputError{said};
 }
 
 std::optional<Seconds> read_max_run_time(const std::string& text) {

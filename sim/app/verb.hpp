@@ -140,6 +140,8 @@ void add_work_options(Options options, CommonOptions& common, const std::string&
 
 /// The time that an option was given as a text; none if the text is empty. Throws InputError, which names the option.
 std::optional<Seconds> read_seconds(const std::string& option, const std::string& text);
+/// "0.95", "95%", "95 %". Empty: none. Throws InputError.
+std::optional<double> read_share(const std::string& option, const std::string& text);
 
 /// The same of --max-run-time, which is above 0s.
 std::optional<Seconds> read_max_run_time(const std::string& text);

@@ -1,15 +1,18 @@
 #include "sim/plan/goal.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "platforms/pool_origin.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/plan/monte_carlo.hpp"
 #include "sim/scenario/find_model.hpp"
 #include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -45,7 +48,8 @@ std::string home_of(const std::string& provider) {
   return "room";
 }
 
-std::vector<int> counts_of(const MachineFilter& filter, int gpus_each) {
+std::vector<int> counts_of(const MachineFilter& filter, const std::string& instance, int gpus_each) {
+  if (const auto stated = filter.numbers.find(instance); stated != filter.numbers.end()) return stated->second;
   if (filter.gpu_count)
     return *filter.gpu_count % gpus_each == 0 ? std::vector{*filter.gpu_count / gpus_each} : std::vector<int>{};
   std::vector<int> counts;
@@ -74,7 +78,26 @@ std::string MachineChoice::text() const {
          gpu + ")";
 }
 
-std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter) {
+namespace {
+
+/// What was asked for by name and is none of the machines in question.
+std::vector<std::string> unmatched_names(const MachineFilter& filter, const std::vector<MachineChoice>& choices) {
+  std::vector<std::string> unmatched;
+  for (const std::string& gpu : filter.gpus)
+    if (std::ranges::none_of(choices, [&](const MachineChoice& choice) { return is_board({gpu}, choice.gpu); }))
+      unmatched.push_back(
+          "GPU " + in_quotes(gpu) +
+          ": no machine of the catalogs with it is of these instances, providers, markets and numbers and has a price");
+  for (const std::string& instance : filter.instances)
+    if (std::ranges::find(choices, instance, &MachineChoice::instance) == choices.end())
+      unmatched.push_back("instance " + in_quotes(instance) + ": it is not of these GPUs, providers and numbers");
+  return unmatched;
+}
+
+}  // namespace
+
+std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter,
+                                           std::vector<std::string>* unmatched) {
   check_names(catalog, filter);
   std::vector<MachineChoice> choices;
   std::set<std::string> providers, sizes;
@@ -88,7 +111,7 @@ std::vector<MachineChoice> machine_choices(const Catalog& catalog, const Machine
       const auto [usd, region] = price_of(instance, is_spot);
       if (!usd && filter.instances.empty()) continue;
       sizes.insert(std::to_string(instance.accelerators));
-      for (const int count : counts_of(filter, instance.accelerators))
+      for (const int count : counts_of(filter, name, instance.accelerators))
         choices.push_back({.instance = name,
                            .count = count,
                            .is_spot = is_spot,
@@ -103,6 +126,7 @@ std::vector<MachineChoice> machine_choices(const Catalog& catalog, const Machine
       throw InputError{
           "--provider: " +
           unknown_name_message("provider", name, std::vector<std::string>{providers.begin(), providers.end()})};
+  if (unmatched != nullptr) *unmatched = unmatched_names(filter, choices);
   if (!choices.empty()) return choices;
   if (sizes.empty())
     throw InputError{
@@ -131,6 +155,30 @@ void set_machines(Json& group, const MachineChoice& machines) {
     group["market"] = "spot";
   else
     group.erase("market");
+}
+
+void set_revocations(Json& scenario, const std::string& pool) {
+  for (Json& group : scenario["cluster"]["groups"])
+    if (group.value("market", "") == "spot") group["spot_pool"] = pool;
+  Json& training = scenario["training"];
+  if (!training.contains("checkpoint"))
+    training["checkpoint"] = {{"interval", "young_daly"}, {"fixed_time", "5s"}, {"rate", "500MBps"}};
+  if (!training.contains("recovery"))
+    training["recovery"] = {{"lost_worker", "restart"}, {"timeout", "30s"}, {"restart_time", "60s"}};
+}
+
+void check_spot_pool(const Catalog& catalog, const std::string& pool) {
+  (void)catalog.spot_pool(pool, asked_by_option("--spot-pool"));
+}
+
+std::vector<std::string> pools_of_gpu(const Catalog& catalog, const std::string& gpu) {
+  std::vector<std::string> pools;
+  for (const std::string& name : catalog.spot_pool_names()) {
+    std::string of = read_pool_origin(catalog.spot_pool(name, asked_by_option("--spot-pool"))).accelerator;
+    std::ranges::transform(of, of.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (!of.empty() && is_board({of}, gpu)) pools.push_back(name);
+  }
+  return pools;
 }
 
 Json scenario_of_model(const std::string& model, const MachineChoice& machines, const Catalog& catalog) {
@@ -169,6 +217,7 @@ Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool 
   const Json samples = training["target"]["samples"];
   scenario["name"] = candidate.machines + ": " + to_text(degrees, candidate.gpus);
   if (has_revocations) {
+    if (!candidate.spot_pool.empty()) set_revocations(scenario, candidate.spot_pool);
     for (const char* key : {"steps", "target", "warmup_steps"}) training.erase(key);
     training["samples"] = samples;
   }
@@ -210,8 +259,7 @@ bool has_result(const GoalPlan& plan) { return plan.best() != nullptr && (!plan.
 
 bool meets(const GoalPlan& plan, const TrainingGoal& goal) {
   if (!has_result(plan)) return false;
-  const bool is_in_time =
-      !goal.deadline || (plan.risk ? plan.risk->probability >= goal.confidence : plan.time_s <= goal.deadline->value());
+  const bool is_in_time = !goal.deadline || plan.probability_by(*goal.deadline) >= goal.confidence;
   return is_in_time && (!goal.budget_usd || (plan.cost_usd && *plan.cost_usd <= *goal.budget_usd));
 }
 
@@ -225,7 +273,9 @@ Rival rival_of(const GoalCandidate& candidate, const std::vector<GoalPlan>& foun
   Rival rival;
   if (!candidate.usd_per_hour) return rival;
   for (const GoalPlan& other : found) {
-    if (!has_result(other) || !other.cost_usd || (other.risk && !meets(other, goal))) continue;
+    // One that may be late may be beaten by a slower one that is known better.
+    const bool may_be_late = goal.deadline && other.time_s <= goal.deadline->value() && !meets(other, goal);
+    if (!has_result(other) || !other.cost_usd || (other.risk && !meets(other, goal)) || may_be_late) continue;
     const double from_s = std::max(other.time_s, *other.cost_usd * 3600 / *candidate.usd_per_hour);
     if (from_s < rival.from_s) rival = {&other, from_s};
   }
@@ -271,11 +321,16 @@ void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, co
   const Json summary = parse_json(best.summary, "summary");
   plan.time_s = summary["training_time_s"].get<double>();
   if (summary["training_cost_usd"].is_number()) plan.cost_usd = summary["training_cost_usd"].get<double>();
-  const Json scenario = plan_scenario(plan.candidate, best.degrees, true);
-  if (!read_scenario(scenario, plan.candidate.file_name, catalog).has_revocations()) return;
+  const Json json = plan_scenario(plan.candidate, best.degrees, true);
+  const Scenario scenario = read_scenario(json, plan.candidate.file_name, catalog);
+  plan.uncertainty = scenario.profile.uncertainty;
+  if (goal.deadline && options.uncertainty_by_parameters)
+    plan.by_parameters = options.uncertainty_by_parameters(
+        read_scenario(plan_scenario(plan.candidate, best.degrees, false), plan.candidate.file_name, catalog));
+  if (!scenario.has_revocations()) return;
   const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
   plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
-                  {scenario.dump()}, {goal.deadline.value_or(Seconds{kBeyondAll})})
+                  {json.dump()}, {goal.deadline.value_or(kGivesUpAfter)})
                   .front();
   if (!plan.risk->error.empty()) return;
   plan.time_s = plan.risk->time_s.p50;
@@ -316,7 +371,7 @@ Json json_of(const Degrees& degrees) {
           {"sharding", degrees.sharding},     {"algorithm", degrees.algorithm}};
 }
 
-Json json_of(const GoalPlan& plan) {
+Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
   Json json{{"machines", plan.candidate.machines},
             {"gpus", plan.candidate.gpus},
             {"usd_per_hour", plan.candidate.usd_per_hour ? Json(*plan.candidate.usd_per_hour) : Json{}},
@@ -340,6 +395,7 @@ Json json_of(const GoalPlan& plan) {
   json["step_s"] = plan.best()->step_s;
   json["time_s"] = plan.time_s;
   json["cost_usd"] = plan.cost_usd ? Json(*plan.cost_usd) : Json{};
+  if (goal.deadline && has_result(plan)) json["probability"] = plan.probability_by(*goal.deadline);
   const Json summary = parse_json(plan.best()->summary, "summary");
   for (const char* key :
        {"samples_per_s", "gpu_utilization", "gpu_memory_needed_B", "gpu_memory_available_B", "bottleneck"})
@@ -417,6 +473,27 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
   return answer;
 }
 
+double GoalPlan::probability_by(Seconds deadline) const {
+  if (best() == nullptr || (risk && !risk->error.empty())) return 0;
+  const std::vector<double> one{time_s};
+  const std::vector<double>& times = risk ? risk->times_s : one;
+  double sum = 0;
+  for (const double time : times) sum += uncertainty.probability_of(time / deadline.value(), by_parameters);
+  return sum / static_cast<double>(times.size());
+}
+
+Seconds GoalPlan::time_with(double probability) const {
+  constexpr double kMost = 1e4;  // times the predicted one
+  if (!std::isfinite(time_s)) return Seconds{kBeyondAll};
+  double too_short = 0, enough = kMost * time_s;
+  if (probability_by(Seconds{enough}) < probability) return Seconds{kBeyondAll};
+  for (int i = 0; i < 64; ++i) {
+    const double middle = (too_short + enough) / 2;
+    (probability_by(Seconds{middle}) < probability ? too_short : enough) = middle;
+  }
+  return Seconds{enough};
+}
+
 std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
   const GoalPlan *fastest = nullptr, *cheapest = nullptr;
   for (const GoalPlan& plan : answer.plans) {
@@ -431,27 +508,34 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
           if (!each.error.empty() && each.outcome != PlanOutcome::kNotTried)
             return "no plan has a result; the first, " + to_text(each.degrees, plan.candidate.gpus) + " on " +
                    plan.candidate.machines + ": " + each.error;
-    for (const GoalPlan& plan : answer.plans)
-      if (!plan.left_out.empty())
-        return "no machines are in question; the cheapest at their peak, " + plan.candidate.machines + ": " +
-               plan.left_out;
+    for (const GoalPlan& plan : answer.plans) {
+      if (plan.left_out.empty()) continue;
+      std::string text =
+          "no machines are in question; the cheapest at their peak, " + plan.candidate.machines + ": " + plan.left_out;
+      if (const double least = plan.least_time.value(); goal.deadline && least > goal.deadline->value())
+        text += ": more than " +
+                std::to_string(std::llround(std::ceil(plan.candidate.gpus * least / goal.deadline->value()))) +
+                " such GPUs would be needed, or more time";
+      return text;
+    }
     return "no plan has a result";
   }
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (goal.deadline) {
     const double deadline = goal.deadline->value();
-    if (fastest->risk)
+    const double surely = fastest->time_with(goal.confidence).value();
+    const double probability = fastest->probability_by(*goal.deadline);
+    if (probability < goal.confidence)
       add("nothing is done within " + to_text(*goal.deadline) + " with a probability of " + to_text(goal.confidence) +
           ": the fastest, " + fastest->candidate.machines + ", takes " + days_text(fastest->time_s) +
-          ", in time with a probability of " + to_text(fastest->risk->probability) + "; --deadline " +
-          days_text(fastest->risk->time_s.p95) + " would do for 0.95");
-    else if (fastest->time_s > deadline)
-      add("nothing is done within " + to_text(*goal.deadline) + ": the fastest, " + fastest->candidate.machines +
-          ", takes " + days_text(fastest->time_s) + ", " + days_text(fastest->time_s - deadline) +
-          " more; --deadline " + days_text(std::ceil(fastest->time_s)) + " would do, or about " +
-          std::to_string(std::llround(std::ceil(fastest->candidate.gpus * fastest->time_s / deadline))) +
-          " such GPUs, if as many more were as much faster");
+          ", in time with a probability of " + to_text(std::floor(probability * 1000) / 1000) +
+          (std::isfinite(surely)
+               ? "; --deadline " + days_text(std::ceil(surely)) + " would do, or about " +
+                     std::to_string(std::llround(std::ceil(fastest->candidate.gpus * surely / deadline))) +
+                     " such GPUs, if as many more were as much faster" +
+                     (probability >= 0.01 ? ", or --confidence " + to_text(std::floor(probability * 100) / 100) : "")
+               : ""));
   }
   if (goal.budget_usd && cheapest != nullptr) {
     if (*cheapest->cost_usd > *goal.budget_usd)
@@ -472,14 +556,14 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
 
 Json to_json(const GoalAnswer& answer, const TrainingGoal& goal) {
   Json candidates = Json::array();
-  for (const GoalPlan& plan : answer.plans) candidates.push_back(json_of(plan));
+  for (const GoalPlan& plan : answer.plans) candidates.push_back(json_of(plan, goal));
   return {{"format", 1},
           {"samples", goal.samples},
           {"deadline_s", goal.deadline ? Json(goal.deadline->value()) : Json{}},
           {"budget_usd", goal.budget_usd ? Json(*goal.budget_usd) : Json{}},
           {"confidence", goal.confidence},
           {"is_complete", answer.is_complete},
-          {"answer", answer.answer ? json_of(answer.plans[*answer.answer]) : Json{}},
+          {"answer", answer.answer ? json_of(answer.plans[*answer.answer], goal) : Json{}},
           {"candidates", std::move(candidates)}};
 }
 

@@ -1,5 +1,6 @@
 #include "sim/plan/plan_risk.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -22,6 +23,7 @@ PlanRisk risk_of_one(const Json& summary, Seconds deadline) {
           .time_s = {time, time, time},
           .cost_usd = {cost, cost, cost},
           .runs = 1,
+          .times_s = {time},
           .error = {}};
 }
 
@@ -29,10 +31,14 @@ PlanRisk risk_of_many(const MonteCarlo& result, Seconds deadline) {
   const auto cost = cost_percentiles(result);
   if (!cost) return {.time_s = {}, .cost_usd = {}, .error = kNoPrice};
   const RunPercentiles time = time_percentiles(result);
+  std::vector<double> times;
+  for (const RunOutcome& run : result.runs)
+    times.push_back(run.is_finished ? run.time_s : std::numeric_limits<double>::infinity());
   return {.probability = probability_by(result, deadline),
           .time_s = {time.p5, time.p50, time.p95},
           .cost_usd = {cost->p5, cost->p50, cost->p95},
           .runs = result.runs.size(),
+          .times_s = std::move(times),
           .error = {}};
 }
 

@@ -30,8 +30,9 @@ struct Quantiles {
 struct PlanRisk {
   double probability = 0;  // of being done by the deadline
   Quantiles time_s, cost_usd;
-  std::size_t runs = 0;  // 1: without revocations
-  std::string error;     // why there is nothing; then the rest is 0
+  std::size_t runs = 0;              // 1: without revocations
+  std::vector<double> times_s = {};  // [runs] of the whole training; infinity where it never ends
+  std::string error;                 // why there is nothing; then the rest is 0
 };
 
 /// Risks of scenarios (JSON texts) that have a training target, in their order, with a deadline for each. May throw

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/site.hpp"
@@ -78,28 +81,58 @@ Seconds young_daly_interval(Seconds checkpoint, Seconds between_failures) {
   return Seconds{std::sqrt(2 * checkpoint.value() * between_failures.value())};
 }
 
+namespace {
+
+/// Whether the loss of one of the group's machines takes what has been done since the last checkpoint.
+bool costs_work_when_lost(const Scenario& scenario, const Group& group) {
+  if (group.is_standby) return false;
+  if (group.role != Role::kWorker || scenario.training.recovery.lost_worker == Recovery::LostWorker::kRestart)
+    return true;
+  return scenario.worker_machines() == 1 &&
+         std::ranges::find(scenario.groups, Role::kParameterServer, &Group::role) == scenario.groups.end();
+}
+
+/// Revocations of a whole zone that hit any of its machines whose loss costs work.
+double bulk_losses_per_s(const Scenario& scenario) {
+  std::map<std::pair<std::string, std::string>, std::pair<const BulkRevocations*, int>> zones;  // by zone and pool
+  for (const Group& group : scenario.groups) {
+    if (!group.pool || !group.pool->bulk || !costs_work_when_lost(scenario, group)) continue;
+    auto& [bulk, machines] = zones[{group.zone, group.pool->name}];
+    bulk = &*group.pool->bulk;
+    machines += group.count;
+  }
+  double rate = 0;
+  for (const auto& [zone, in_it] : zones)
+    rate += in_it.first->hits_any_of(in_it.second) / in_it.first->interval.mean().value();
+  return rate;
+}
+
+}  // namespace
+
 Seconds mean_time_to_loss(const Scenario& scenario) {
   // Trapezoids over the product of survivals, whose steps grow with age.
   constexpr double kHorizon = 60 * 86400.0, kFirst = 60, kGrowth = 1.02;
-  const bool restarts = scenario.training.recovery.lost_worker == Recovery::LostWorker::kRestart;
+  const double bulk_rate = bulk_losses_per_s(scenario);
   const auto survival = [&](Seconds age) {
-    double all = 1;
+    double all = std::exp(-age.value() * bulk_rate);
     for (const Group& group : scenario.groups) {
-      if (group.faults && (group.role != Role::kWorker || restarts))
-        all *= std::exp(-age.value() * group.count * group.faults->rate());
-      if (!group.pool || group.is_standby || (group.role == Role::kWorker && !restarts)) continue;
+      if (!costs_work_when_lost(scenario, group)) continue;
+      if (group.faults) all *= std::exp(-age.value() * group.count * group.faults->rate());
+      if (!group.pool) continue;
       const double factor = group.pool->churn ? group.pool->churn->mean_factor() : 1;
       all *= std::pow(group.pool->lifetime.survival(age * factor), group.count);
     }
     return all;
   };
   double sum = 0, last = 1;
-  for (double age = 0, step = kFirst; age < kHorizon; age += step, step *= kGrowth) {
+  double age = 0;
+  for (double step = kFirst; age < kHorizon; age += step, step *= kGrowth) {
     const double next = survival(Seconds{age + step});
     sum += (last + next) / 2 * step;
     last = next;
   }
-  return last > 0.5 ? Seconds{std::numeric_limits<double>::infinity()} : Seconds{sum};
+  // Beyond it as often as up to it.
+  return Seconds{sum + (last > 0 ? last * age / -std::log(last) : 0)};
 }
 
 std::optional<Seconds> checkpoint_interval(const Scenario& scenario) {

@@ -360,9 +360,9 @@ std::optional<CheckpointTimes> checkpoint_times(const Scenario& scenario);
 CheckpointTimes memory_checkpoint_times(const Scenario& scenario);
 
 /// Mean time until the first revocation or fault that costs work since the last checkpoint, of machines that start together:
-///   M = integral over age of the product of their S(age), to 60 days,   S = exp(-age / mean) of machines that fail
-/// Servers count, and workers if the job restarts without one. Bulk revocations are left out. Infinity if more than
-/// half of such clusters live longer.
+///   M = integral over age of the product of their S(age),   S = exp(-age / mean) of machines that fail and of bulk revocations,
+/// which are taken to come at any time as often as in the mean. After 60 days losses are as frequent as up to then. Servers count,
+/// and workers if the job restarts without one or has only one machine. Infinity if no loss costs work.
 Seconds mean_time_to_loss(const Scenario& scenario);
 /// The rule's time between checkpoints, if it has one.
 std::optional<Seconds> checkpoint_interval(const Scenario& scenario);

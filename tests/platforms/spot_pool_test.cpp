@@ -67,6 +67,9 @@ TEST_CASE("shares of bulk revocations follow Kumaraswamy's law") {
   // a = 2, b = 3: F(0.5) = 1 - (1 - 0.25)^3 = 0.578125; mean 3 B(1.5, 3) = 16/35
   const BulkRevocations bulk{.interval = {Exponential{Seconds{1}}}, .share_a = 2, .share_b = 3};
   CHECK(bulk.mean_share() == doctest::Approx(16.0 / 35).epsilon(1e-12));
+  CHECK(bulk.hits_any_of(1) == doctest::Approx(bulk.mean_share()).epsilon(1e-3));
+  CHECK(bulk.hits_any_of(2) > bulk.hits_any_of(1));
+  CHECK(bulk.hits_any_of(1000) == doctest::Approx(1).epsilon(1e-3));
   Rng rng{3, "shares"};
   constexpr int kDraws = 100'000;
   double sum = 0;

@@ -310,6 +310,34 @@ TEST_CASE("the interval of Young and Daly counts machines that fail") {
   const Scenario scenario = test::resolved(failing(job(10, 100, checkpoint, restart("0s", "1s")), faults));
   CHECK(mean_time_to_loss(scenario).value() == doctest::Approx(10'000).epsilon(0.001));
   CHECK(checkpoint_interval(scenario)->value() == doctest::Approx(200).epsilon(0.001));
+
+  // However seldom they do: ten machines, one of which fails in 1,000 days, cost work after 100 days.
+  const Scenario seldom =
+      test::resolved(failing(job(10, 100, checkpoint, restart("0s", "1s")), {{"machine_mtbf", "1000d"}}));
+  CHECK(mean_time_to_loss(seldom).value() == doctest::Approx(100 * 86400.0).epsilon(0.001));
+  // One machine that is lost has all of the model, whatever the others would do.
+  const Json shrinks{{"lost_worker", "shrink"}};
+  CHECK(mean_time_to_loss(test::resolved(failing(job(1, 100, checkpoint, shrinks), faults))).value() ==
+        doctest::Approx(100'000).epsilon(0.001));
+  CHECK(std::isinf(mean_time_to_loss(test::resolved(failing(job(2, 100, checkpoint, shrinks), faults))).value()));
+}
+
+TEST_CASE("the interval of Young and Daly counts revocations of a whole zone") {
+  const Json pool{{"source", "made up"},
+                  {"lifetime", {{"law", {{"law", "exponential"}, {"mean", "999999999s"}}}}},
+                  {"notice", "0s"},
+                  {"bulk",
+                   {{"interval", {{"law", "weibull"}, {"scale", "1h"}, {"shape", 1}}},
+                    {"share", {{"a", 1}, {"b", 1}}}}}};  // of n machines one spares all with probability 1 / (n + 1)
+  const auto mean_with = [&](int machines) {
+    Json scenario =
+        job(machines, 100, {{"interval", "young_daly"}, {"fixed_time", "2s"}, {"rate", "1TBps"}}, restart("0s", "1s"));
+    scenario["cluster"]["groups"][0]["market"] = "spot";
+    scenario["cluster"]["groups"][0]["spot_pool"] = pool;
+    return mean_time_to_loss(test::resolved(scenario)).value();
+  };
+  CHECK(mean_with(1) == doctest::Approx(2 * 3600).epsilon(0.01));
+  CHECK(mean_with(4) == doctest::Approx(5.0 / 4 * 3600).epsilon(0.01));
 }
 
 TEST_CASE("faults that cannot be are refused with their place") {

@@ -70,6 +70,24 @@ TEST_CASE("machines in question: by GPU, provider, market and number") {
   CHECK(machine_choices(catalog, {.instances = {"dgx-h100"}, .gpu_count = 8}).front().text() ==
         "1 x dgx-h100 (8 H100)");
 
+  std::vector<std::string> unmatched;
+  std::vector<std::string> texts;
+  for (const MachineChoice& choice : machine_choices(catalog,
+                                                     {.gpus = {"A100", "V100", "GTX 1080"},
+                                                     .instances = {"p4d.24xlarge", "p3dn.24xlarge", "p5.48xlarge"},
+                                                     .numbers = {{"p4d.24xlarge", {4}}, {"p3dn.24xlarge", {8, 2}}},
+                                                     .most_gpus = 8},
+                                                     &unmatched))
+    texts.push_back(choice.text());
+  CHECK(texts == std::vector<std::string>{"8 x p3dn.24xlarge (64 V100 SXM2 32GB)",
+                                          "2 x p3dn.24xlarge (16 V100 SXM2 32GB)", "4 x p4d.24xlarge (32 A100)"});
+  REQUIRE(unmatched.size() == 2);
+  CHECK(unmatched[0].starts_with("GPU \"GTX 1080\": no machine"));
+  CHECK(unmatched[1].starts_with("instance \"p5.48xlarge\": "));
+  const std::vector<std::string> pools = pools_of_gpu(catalog, "V100 SXM2 32GB");
+  CHECK(std::ranges::find(pools, "bamboo/p3") != pools.end());
+  CHECK(std::ranges::find(pools, "bamboo/g4dn") == pools.end());
+  CHECK(pools_of_gpu(catalog, "H100").empty());
   CHECK(refusal({.gpus = {"H1000"}, .gpu_count = 8}).starts_with("--gpu: unknown GPU \"H1000\""));
   CHECK(refusal({.instances = {"p5.48xlarg"}, .gpu_count = 8}).find("did you mean \"p5.48xlarge\"?") !=
         std::string::npos);
@@ -99,7 +117,8 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
   CHECK(free.plans[*free.answer].is_on_frontier);
   const double fastest = *std::ranges::min_element(times), slowest = *std::ranges::max_element(times);
 
-  const GoalAnswer hurried = answer_of(candidates, {.samples = 1e6, .deadline = Seconds{fastest * 1.01}});
+  const GoalAnswer hurried =
+      answer_of(candidates, {.samples = 1e6, .deadline = Seconds{fastest * 1.01}, .confidence = 0.5});
   REQUIRE(hurried.answer);
   CHECK(hurried.plans[*hurried.answer].time_s == fastest);
   const GoalAnswer rich = answer_of(candidates, {.samples = 1e6, .budget_usd = 1e6});
@@ -115,6 +134,19 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
   CHECK(!poor.answer);
   CHECK(miss_in_words(poor, frugal).starts_with("nothing costs at most "));
   CHECK(slowest > fastest);
+
+  // A deadline is to be met with the probability that is asked for, however far the predicted speed may be off.
+  const GoalPlan& quickest = hurried.plans[*hurried.answer];
+  const double surely = quickest.time_with(0.95).value();
+  CHECK(quickest.probability_by(Seconds{surely}) == doctest::Approx(0.95).epsilon(1e-6));
+  CHECK(surely == doctest::Approx(fastest / quickest.uncertainty.interval(0).first).epsilon(1e-6));
+  CHECK(!answer_of(candidates, {.samples = 1e6, .deadline = Seconds{surely * 0.99}}).answer);
+  const TrainingGoal sure{.samples = 1e6, .deadline = Seconds{surely * 1.001}};
+  const GoalAnswer safe = answer_of(candidates, sure);
+  REQUIRE(safe.answer);
+  CHECK(safe.plans[*safe.answer].probability_by(*sure.deadline) >= 0.95);
+  CHECK(miss_in_words(late, {.samples = 1e6, .deadline = Seconds{fastest * 0.9}}).find("with a probability of 0.95") !=
+        std::string::npos);
 
   // What is written has a row for each plan, and the answer's scenario gives its time.
   std::size_t plans = 0;
