@@ -32,10 +32,10 @@ std::pair<double, double> PredictionUncertainty::interval(double by_parameters) 
 }
 
 double PredictionUncertainty::probability_of(double factor, double by_parameters) const {
-  const double deviation = std::hypot(residual, by_parameters);
-  if (deviation == 0 || high <= low) return factor <= 1 ? 1 : 0;
-  const double mean = -(low + high) / 2 * deviation, spread = (high - low) / (2 * kNormal95) * deviation;
-  return std::erfc((std::log(factor) - mean) / (spread * std::numbers::sqrt2)) / 2;
+  const double too_fast = -std::log(factor);  // at most, of ln(predicted / true)
+  const double spread = std::hypot(residual, by_parameters) / kNormal95 * (too_fast >= 0 ? high : -low);
+  if (!(spread > 0)) return too_fast >= 0 ? 1 : 0;
+  return std::erfc(-too_fast / (spread * std::numbers::sqrt2)) / 2;
 }
 
 void PredictionUncertainty::widen(const std::vector<Substitute>& substitutes) {

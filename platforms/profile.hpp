@@ -286,7 +286,8 @@ struct PredictionUncertainty {
   /// What a prediction is multiplied by for the two ends of its interval of 90 %; `by_parameters` is the root of the
   /// sum over components.
   std::pair<double, double> interval(double by_parameters) const;
-  /// That a speed is at least so many times the predicted one: by the normal distribution of its logarithm that has this interval.
+  /// That a speed is at least so many times the predicted one: half for 1, and on either side of it by the normal distribution of its
+  /// logarithm that has this end of the interval.
   double probability_of(double factor, double by_parameters) const;
   /// Adds their components, and residual := sqrt(residual^2 + sum of their uncertainty^2), with no narrower tails than those
   /// of a normal distribution.

@@ -54,6 +54,12 @@ TEST_CASE("an interval reaches as far as another profile that would do nearly as
 
 TEST_CASE("an interval multiplies by the percentiles of unseen errors times their deviation") {
   const PredictionUncertainty uncertainty{.residual = 0.03, .low = -1, .high = 2, .components = {}};
+  const auto [slowest, fastest] = uncertainty.interval(0.04);
+  CHECK(uncertainty.probability_of(slowest, 0.04) == doctest::Approx(0.95).epsilon(1e-3));
+  CHECK(uncertainty.probability_of(1, 0.04) == doctest::Approx(0.5));
+  CHECK(uncertainty.probability_of(fastest, 0.04) == doctest::Approx(0.05).epsilon(1e-3));
+  CHECK(PredictionUncertainty{}.probability_of(1, 0) == 1);
+  CHECK(PredictionUncertainty{}.probability_of(1.01, 0) == 0);
   CHECK(uncertainty.interval(0.04).first == doctest::Approx(std::exp(-0.1)));
   CHECK(uncertainty.interval(0.04).second == doctest::Approx(std::exp(0.05)));
 }
