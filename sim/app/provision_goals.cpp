@@ -10,6 +10,7 @@
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/app/executor.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/output/goal_document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/about.hpp"
@@ -157,12 +158,9 @@ std::int64_t global_batch_of(const GoalCommand& goal, const Json& scenario, cons
 /// A question with all that it takes, once it is read.
 struct Prepared {
   std::vector<GoalCandidate> candidates;
-  TrainingGoal goal;
-  std::string model;
+  AskedGoal asked;
   std::int64_t global_batch = 0;
-  int positions = 0;
   bool has_assumed_batch = false, has_assumed_gpus = false, has_assumed_restarts = false;
-  std::vector<std::string> unmatched;  // asked for by name, but in no candidate
 };
 
 Basis basis_for(const GoalCommand& goal, const GoalQuestion& question, const MachineChoice* machines,
@@ -199,17 +197,17 @@ MachineChoice own_machines(const Scenario& plain, const GoalCommand& goal) {
 
 void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machines, const GoalCommand& goal,
                    const Scenario& plain) {
-  prepared.goal.samples = samples_of(goal, basis.scenario, plain);
+  prepared.asked.goal.samples = samples_of(goal, basis.scenario, plain);
   prepared.global_batch = global_batch_of(goal, basis.scenario, plain);
-  prepared.model = plain.model.name;
-  prepared.positions = tokens_of_sample(plain);
+  prepared.asked.model = plain.model.name;
+  prepared.asked.positions = tokens_of_sample(plain);
   Json& training = basis.scenario["training"];
   for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
     training.erase(key);
   basis.scenario["workload"].erase("samples_per_epoch");  // the goal has the samples
   training["steps"] = 2;
   training["warmup_steps"] = 0;
-  training["target"] = {{"samples", prepared.goal.samples}};
+  training["target"] = {{"samples", prepared.asked.goal.samples}};
   prepared.candidates.push_back(
       {.machines = machines.text(),
        .scenario = basis.scenario.dump(),
@@ -225,11 +223,11 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     throw InputError{"expected a scenario, or --model (rehearse list models)"};
   if (goal.gpus && goal.most_gpus) throw InputError{"--max-gpus: expected none beside --gpus"};
   Prepared prepared;
-  prepared.goal.deadline = read_seconds("--deadline", question.deadline);
-  if (prepared.goal.deadline && !(*prepared.goal.deadline > Seconds{}))
-    throw InputError{"--deadline: expected a time above 0s; found " + to_text(*prepared.goal.deadline)};
-  if (!goal.budget.empty()) prepared.goal.budget_usd = read_budget(goal.budget);
-  prepared.goal.confidence = question.confidence;
+  prepared.asked.goal.deadline = read_seconds("--deadline", question.deadline);
+  if (prepared.asked.goal.deadline && !(*prepared.asked.goal.deadline > Seconds{}))
+    throw InputError{"--deadline: expected a time above 0s; found " + to_text(*prepared.asked.goal.deadline)};
+  if (!goal.budget.empty()) prepared.asked.goal.budget_usd = read_budget(goal.budget);
+  prepared.asked.goal.confidence = question.confidence;
   const bool is_own = !question.file.empty() && !names_machines(goal) && !goal.most_gpus;
   if (is_own) {
     Basis basis = basis_for(goal, question, nullptr, catalog);
@@ -242,7 +240,7 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     const MachineFilter filter = read_filter(goal);
     prepared.has_assumed_gpus =
         !goal.gpus && !goal.most_gpus && filter.numbers.size() < std::max<std::size_t>(1, filter.instances.size());
-    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.unmatched)) {
+    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.asked.unmatched)) {
       Basis basis = basis_for(goal, question, &machines, catalog);
       apply_options(basis.scenario, goal, question, catalog, basis.file_name);
       const Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
@@ -258,123 +256,31 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
   return prepared;
 }
 
-// What is printed
-
-std::string number_text(double value, const char* unit) { return brief(value) + " " + unit; }
-
-std::string usd_text(double usd) {
-  return usd >= 1e6   ? number_text(usd / 1e6, "million USD")
-         : usd >= 1e4 ? number_text(usd / 1e3, "thousand USD")
-                      : number_text(usd, "USD");
-}
-
-/// "21.6 d", "3.2 h": of a training.
-std::string long_time_text(double seconds) {
-  if (seconds >= 2 * 86400) return number_text(seconds / 86400, "days");
-  if (seconds >= 2 * 3600) return number_text(seconds / 3600, "h");
-  return seconds >= 120 ? number_text(seconds / 60, "min") : number_text(seconds, "s");
-}
-
-/// "97 %", never rounded up to certainty or to what was asked for.
-std::string probability_text(double probability) { return to_text(std::floor(1000 * probability) / 10) + " %"; }
-
-Table frontier_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline) {
-  Table table{.header = {"", "machines", "plan", "time", "cost", "plans", "simulated", "do not fit"}, .rows = {}};
-  if (deadline) table.header.emplace_back("in time");
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < answer.plans.size(); ++i)
-    if (answer.plans[i].best() != nullptr) order.push_back(i);
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return answer.plans[i].time_s; });
-  for (const std::size_t i : order) {
-    const GoalPlan& plan = answer.plans[i];
-    const DegreeSearch& search = *plan.search;
-    table.rows.push_back({answer.answer == i    ? "=>"
-                          : plan.is_on_frontier ? "*"
-                                                : "",
-                          plan.candidate.machines, to_text(plan.best()->degrees, plan.candidate.gpus),
-                          long_time_text(plan.time_s), plan.cost_usd ? usd_text(*plan.cost_usd) : "-",
-                          std::to_string(search.plans.size()), std::to_string(search.simulated),
-                          std::to_string(search.too_large)});
-    if (deadline) table.rows.back().push_back(probability_text(plan.probability_by(*deadline)));
-  }
-  return table;
-}
-
-/// The next plans on the same machines, and what each loses by.
-Table next_table(const GoalPlan& plan, std::size_t most) {
-  Table table{.header = {"next", "step", "slower", "because of"}, .rows = {}};
-  const std::vector<SearchedPlan>& plans = plan.search->plans;
-  const Json best = parse_json(plans.front().summary, "summary");
-  for (std::size_t i = 1; i < std::min(plan.search->simulated, most + 1); ++i) {
-    const Json other = parse_json(plans[i].summary, "summary");
-    table.rows.push_back({to_text(plans[i].degrees, plan.candidate.gpus), number_text(plans[i].step_s, "s"),
-                          number_text(100 * (plans[i].step_s / plans.front().step_s - 1), "%"),
-                          why_slower(best, other)});
-  }
-  return table;
-}
-
-std::string sentence_of(const Prepared& prepared, const GoalPlan& plan,
-                        const std::optional<std::pair<double, double>>& interval) {
-  const Json summary = parse_json(plan.best()->summary, "summary");
-  std::string text = prepared.model + " on " + plan.candidate.machines + ": " +
-                     to_text(plan.best()->degrees, plan.candidate.gpus) + ": ";
-  text += plan.risk ? long_time_text(plan.time_s) + " (" + long_time_text(plan.risk->time_s.p5) + " to " +
-                          long_time_text(plan.risk->time_s.p95) + " in nine of ten runs)"
-                    : long_time_text(plan.time_s);
-  if (interval && !plan.risk)
-    text += " (" + long_time_text(plan.time_s * interval->first) + " to " +
-            long_time_text(plan.time_s * interval->second) + ", 90 %)";
-  if (prepared.goal.deadline)
-    text += ", in time with " + probability_text(plan.probability_by(*prepared.goal.deadline));
-  if (plan.cost_usd) text += ", " + usd_text(*plan.cost_usd);
-  text += ", a step of " + number_text(plan.best()->step_s, "s");
-  if (prepared.positions > 0)
-    text += ", " + number_text(summary["samples_per_s"].get<double>() * prepared.positions / 1e3, "thousand tokens/s");
-  text += ", GPUs busy " + number_text(100 * summary["gpu_utilization"].get<double>(), "%");
-  return text;
-}
-
-/// What the best plan that did not fit needs, as `simulate` says it, and what would make it fit.
-std::string refusal_of(const GoalPlan& plan, const SearchedPlan& refused, const Catalog& catalog) {
+/// What the best plan that did not fit needs, as `simulate` says it, and what would make it fit; empty if none is faster.
+std::string refusal_of(const GoalPlan& plan, const Catalog& catalog) {
+  const SearchedPlan* refused = plan.search->best_too_large();
+  if (refused == nullptr || refused->estimate_s >= plan.best()->estimate_s) return {};
+  std::string said;
   try {
-    (void)read_scenario(plan_scenario(plan.candidate, refused.degrees, false), plan.candidate.file_name, catalog);
-  } catch (const NoResultError& error) { return error.what(); }
-  return {};
+    (void)read_scenario(plan_scenario(plan.candidate, refused->degrees, false), plan.candidate.file_name, catalog);
+  } catch (const NoResultError& error) { said = error.what(); }
+  return "faster by the closed form, but too large: " + to_text(refused->degrees, plan.candidate.gpus) + ": " + said;
 }
 
-void print_details(const GoalPlan& plan, const Catalog& catalog) {
-  constexpr std::size_t kMostNext = 5;
-  const DegreeSearch& search = *plan.search;
-  if (const Table table = next_table(plan, kMostNext); !table.rows.empty()) std::printf("\n%s", to_text(table).c_str());
-  std::printf("\n%zu plans: %zu simulated, %zu do not fit into memory, %zu cannot be trained so", search.plans.size(),
-              search.simulated, search.too_large, search.without_result);
-  if (!search.is_complete)
-    std::printf(", %zu come later by the closed form; some of these might be faster: --simulated %zu looks at more",
-                search.not_tried, 2 * search.simulated);
-  else if (search.not_tried > 0)
-    std::printf(", %zu are slower by the closed form%s", search.not_tried,
-                search.least_ratio < 1 ? (", even at " + number_text(100 * search.least_ratio, "%") +
-                                          " of it, which is the least that a simulated plan took")
-                                             .c_str()
-                                       : "");
-  std::printf("\n");
-  if (const SearchedPlan* refused = search.best_too_large();
-      refused != nullptr && search.best() != nullptr && refused->estimate_s < search.best()->estimate_s)
-    std::printf("faster by the closed form, but too large: %s: %s\n",
-                to_text(refused->degrees, plan.candidate.gpus).c_str(), refusal_of(plan, *refused, catalog).c_str());
-}
-
-/// The first ones: those that would have cost the least at their peak.
-void print_left_out(const GoalAnswer& answer, const Prepared& prepared) {
-  constexpr std::size_t kMost = 8;
-  for (const std::string& reason : prepared.unmatched) std::printf("left out: %s\n", reason.c_str());
-  std::size_t left_out = 0;
-  for (const GoalPlan& plan : answer.plans)
-    if (!plan.left_out.empty() && ++left_out <= kMost)
-      std::printf("left out: %s: %s\n", plan.candidate.machines.c_str(), shortened(plan.left_out, 200).c_str());
-  if (left_out > kMost)
-    std::printf("left out: %zu more sets of machines; summary.json (-o, --json) has all reasons\n", left_out - kMost);
+void print_answer(const GoalAnswer& answer, const AskedGoal& asked,
+                  const std::optional<std::pair<double, double>>& interval, const std::string& refused) {
+  constexpr std::size_t kMostLeftOut = 8;
+  if (answer.answer) std::printf("%s\n\n", goal_sentence(answer, asked, interval).c_str());
+  if (const Table table = goal_plans_table(answer, asked.goal.deadline); !table.rows.empty())
+    std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
+  if (answer.answer && answer.is_complete) {
+    const GoalPlan& plan = answer.plans[*answer.answer];
+    if (const Table table = next_plans_table(plan); !table.rows.empty()) std::printf("\n%s", to_text(table).c_str());
+    std::printf("\n%s\n", goal_search_text(plan).c_str());
+    if (!refused.empty()) std::printf("%s\n", refused.c_str());
+  }
+  for (const std::string& reason : left_out_texts(answer, asked, kMostLeftOut))
+    std::printf("left out: %s\n", reason.c_str());
 }
 
 double uncertainty_by_parameters(const Scenario& scenario, const GoalQuestion& question) {
@@ -404,9 +310,10 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
                  "rehearse: warning: the training goes back to a checkpoint when it loses a machine, as assumed: "
                  "--set /training/checkpoint=.. and --set /training/recovery=.. say otherwise\n");
   if (prepared.has_assumed_batch)
-    std::fprintf(stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
-                 static_cast<long long>(prepared.global_batch),
-                 prepared.positions > 0 ? (" of " + std::to_string(prepared.positions) + " tokens").c_str() : "");
+    std::fprintf(
+        stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
+        static_cast<long long>(prepared.global_batch),
+        prepared.asked.positions > 0 ? (" of " + std::to_string(prepared.asked.positions) + " tokens").c_str() : "");
   const Scenario scenario = read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value()),
                                           plan.candidate.file_name, catalog);
   for (const std::string& warning : scenario.warnings) print_warning(shortened(warning, 500));
@@ -424,10 +331,11 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
 }
 
 std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json,
-                                       const Catalog& catalog) {
+                                       const std::string& page, const Catalog& catalog) {
   OutputFolder files{folder};
   files.write("summary.json", json);
   files.write("plans.csv", plans_csv(answer));
+  files.write("report.html", page);
   if (answer.answer) {
     const GoalPlan& plan = answer.plans[*answer.answer];
     const Json scenario = plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value());
@@ -523,27 +431,25 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
     options.degrees.most = static_cast<std::size_t>(*goal.most_simulated);
     options.degrees.least = std::min(options.degrees.least, options.degrees.most);
   }
-  const GoalAnswer answer = search_goal(prepared.candidates, prepared.goal, catalog, options, means);
+  const GoalAnswer answer = search_goal(prepared.candidates, prepared.asked.goal, catalog, options, means);
   progress.clear();
-  const std::string json = to_json_text(to_json(answer, prepared.goal));
+  const std::string json = to_json_text(to_json(answer, prepared.asked.goal));
+  std::optional<std::pair<double, double>> interval;
+  std::string refused;
+  if (answer.answer && answer.is_complete) {
+    const GoalPlan& plan = answer.plans[*answer.answer];
+    interval = interval_of(plan, prepared.asked.goal.deadline.has_value(), question, catalog);
+    refused = refusal_of(plan, catalog);
+  }
   std::vector<std::string> written;
-  if (common.output) written = write_results(*common.output, answer, json, catalog);
+  if (common.output)
+    written =
+        write_results(*common.output, answer, json, goal_report(answer, prepared.asked, interval, refused), catalog);
   if (common.prints_json) {
     std::fputs(json.c_str(), stdout);
   } else {
-    if (answer.answer) {
-      const GoalPlan& plan = answer.plans[*answer.answer];
-      if (answer.is_complete) warn(plan, prepared, question, catalog);
-      std::printf("%s\n\n", sentence_of(prepared, plan,
-                                        answer.is_complete
-                                            ? interval_of(plan, prepared.goal.deadline.has_value(), question, catalog)
-                                            : std::nullopt)
-                                .c_str());
-    }
-    if (const Table table = frontier_table(answer, prepared.goal.deadline); !table.rows.empty())
-      std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
-    if (answer.answer && answer.is_complete) print_details(answer.plans[*answer.answer], catalog);
-    print_left_out(answer, prepared);
+    if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, question, catalog);
+    print_answer(answer, prepared.asked, interval, refused);
     if (answer.answer && common.output) std::printf("\nrehearse simulate %s\n", (*common.output / "plan.json").c_str());
     std::fflush(stdout);
   }
@@ -553,7 +459,7 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
                                  ? "what was found is kept in " + (*common.output / "results.sqlite").string() +
                                        "; the same command goes on there"
                                  : "-o DIR would have kept what was found");
-  if (!answer.answer) throw NoResultError{miss_in_words(answer, prepared.goal)};
+  if (!answer.answer) throw NoResultError{miss_in_words(answer, prepared.asked.goal)};
   return kSuccess;
 }
 

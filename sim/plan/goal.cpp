@@ -450,7 +450,7 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
       plan.left_out = "the search was ended before";
       continue;
     }
-    const Rival rival = rival_of(plan.candidate, answer.plans, goal);
+    const Rival rival = options.degrees.is_exhaustive ? Rival{} : rival_of(plan.candidate, answer.plans, goal);
     plan.left_out = why_left_out(plan, rival, goal);
     if (!plan.left_out.empty()) continue;
     if (options.on_machines) options.on_machines(plan.candidate.machines, number, answer.plans.size());

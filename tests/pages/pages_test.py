@@ -131,6 +131,8 @@ class Pages(unittest.TestCase):
         self.see(self.made("runs", "report.html", "simulate", scenario("cm-dare-spot.json"), "--runs", "20"), "plot")
         self.see(self.made("study", "report.html", "validate", scenario("studies", "spotdnn-resnet110-speed.json")), "plot")
         self.see(self.made("plans", "report.html", "provision", scenario("provision", "resnet110.json"), "--deadline", "2600s", "--target-loss", "0.8"), "plot")
+        self.see(self.made("goal", "report.html", "provision", "--model", "resnet50", "--samples", "10M", "--instance", "p3.2xlarge=1,p3.2xlarge=2,p3.8xlarge=1",
+                           "--deadline", "1d"), "plot")
 
     def test_traffic_and_queues(self):
         self.made("traced", "report.html", "simulate", scenario("tum", "horovod-ring.json"), "--set", "/training/steps=3")

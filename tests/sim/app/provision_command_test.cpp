@@ -134,9 +134,10 @@ TEST_CASE("the best way to train is printed and written, the same whatever -j, a
 TEST_CASE("a goal that nothing meets is told with what would meet it") {
   const Outcome late = rehearse_with(kSearch + "--gpus 2 --deadline 5min --quiet");
   CHECK(late.exit_code == 3);
-  CHECK_MESSAGE(
-      late.err.starts_with("rehearse: nothing is done within 300s: the fastest, 2 x p3.2xlarge (2 V100), takes "),
-      late.err);
+  CHECK_MESSAGE(late.err.starts_with(
+                    "rehearse: nothing is done within 300s with a probability of 0.95: the fastest, 2 x p3.2xlarge (2 "
+                    "V100), takes "),
+                late.err);
   CHECK(late.err.find("; --deadline ") != std::string::npos);
   const Outcome poor = rehearse_with(kSearch + "--gpus 2 --budget 1USD --quiet");
   CHECK(poor.exit_code == 3);
@@ -146,7 +147,16 @@ TEST_CASE("a goal that nothing meets is told with what would meet it") {
 TEST_CASE("mistakes of who searches for the best way to train") {
   check_refused("provision", 2, "SCENARIO is required, or --model with --gpus");
   check_refused("provision " + kFile + " --deadline 1h", 2, "--target-loss is required");
-  check_refused("provision --model resnet50 --samples 1M", 2, "expected --gpus or --max-gpus");
+  check_refused("provision --model resnet50", 2, "expected one of --tokens, --samples and --epochs");
+  check_refused(kSearch + "--gpus 2 --instance p3.8xlarge=2", 2, "--gpus: expected none beside numbers of machines");
+  check_refused("provision --model resnet50 --samples 1M --instance p3.8xlarge=0", 2,
+                "--instance: expected a name, or");
+  check_refused("provision --model resnet50 --samples 1M --instance p3.8xlarge=x", 2,
+                "--instance: expected an instance");
+  check_refused(kSearch + "--gpus 2 --deadline 1h --confidence 95", 2, "such as 95%; found \"95\": 95%?");
+  check_refused(kSearch + "--gpus 2 --deadline 1h --confidence 101%", 2, "--confidence: expected a share from 0 to 1");
+  check_refused(kSearch + "--gpus 2 --spot-pool bamboo/p3", 2, "--spot-pool: expected machines on the spot market");
+  check_refused(kSearch + "--gpus 2 --market spot --spot-pool bamboo/p4", 2, "--spot-pool: unknown spot pool");
   check_refused("provision --model resnet5 --samples 1M --gpus 8", 2, "unknown model \"resnet5\"");
   check_refused(kSearch + "--gpus 2 --epochs 3", 2, "expected one of --tokens, --samples and --epochs");
   check_refused("provision --model resnet50 --instance p3.2xlarge --gpus 2", 2,
