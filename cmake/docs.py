@@ -55,7 +55,7 @@ STAND_INS = (  # of what a reader has of his own, the special before the general
     ("replay TRACE", "replay calibration/data/pytorch-kineto-traces/dlrm_v100_8gpu/kineto_rank1.json.gz"), ("STUDY -o PROFILE", "scenarios/studies/own/step-times.json -o profile.json"),
     ("validate STUDY", "validate scenarios/studies/cm-dare-single-worker.json"), ("scenarios/studies/all.json", "scenarios/studies/cm-dare-single-worker.json"),
     ("NAME.json -o NAME", "scenarios/cm-dare.json -o named --set /training/steps=50"), ("list KIND", "list gpus"))
-STAND_IN_FILES = {"runs.csv": lambda: "gpus,step_time_s\n1,0.2\n2,0.21\n4,0.22\n",
+STAND_IN_FILES = {"runs.csv": lambda: "gpus,batch_per_gpu,step_time_s\n1,64,0.2\n2,64,0.21\n4,64,0.22\n",
                   "resnet50.torch.json": lambda: read(os.path.join(ROOT, "tests/workloads/importers/data/resnet50.torch.json"))}
 
 

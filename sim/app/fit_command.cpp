@@ -23,6 +23,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/statistics.hpp"
+#include "sim/plan/goal.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/peak_speed.hpp"
@@ -37,6 +38,7 @@ namespace {
 
 struct FitCommand : ScenarioCommand {
   std::vector<std::string> runs;  // as typed
+  std::string model, instance;    // in place of a scenario
   std::vector<std::string> gpus;  // to be predicted, as typed
   std::string name = "own";
   std::int64_t skip_steps = JobLogOptions{}.skip_steps;
@@ -44,15 +46,17 @@ struct FitCommand : ScenarioCommand {
 };
 
 void add_options(Options options, FitCommand& command) {
-  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
-  options
-      .add_option(
-          "RUNS", command.runs,
-          "Tables with a row for each run: gpus; samples_per_s, steps_per_s, step_time_s or step_time_ms; "
-          "batch_per_gpu or global_batch, unless it is the scenario's; columns named as a place of the scenario, "
-          "such as /workload/precision. Or logs of trainings, 8=train.log on 8 GPUs: " +
-              job_log_frameworks())
-      .required();
+  options.add_option("SCENARIO", command.scenario, "Scenario file; not needed with --model").required();
+  options.add_option(
+      "RUNS", command.runs,
+      "Tables with a row for each run: gpus; samples_per_s, steps_per_s, step_time_s or step_time_ms; "
+      "batch_per_gpu or global_batch, unless it is the scenario's; columns named as a place of the scenario, "
+      "such as /workload/precision. Or logs of trainings, 8=train.log on 8 GPUs: " +
+          job_log_frameworks());
+  options.add_option("--model", command.model, "MODEL",
+                     "Model that was trained (rehearse list models), by all-reduce, in place of a scenario");
+  options.add_option("--instance", command.instance, "NAME",
+                     "With --model: the machines that it was trained on (rehearse list instances)");
   add_overrides(options, command.overrides);
   options
       .add_option("--gpus", command.gpus, "N[,N...]",
@@ -71,7 +75,7 @@ void add_options(Options options, FitCommand& command) {
 /// The scenario on so many GPUs, by what was fitted.
 struct Predicted {
   int gpus = 0;
-  double samples_per_s = 0, step_time_s = 0;
+  double samples_per_s = 0, step_time_s = 0, samples_per_step = 0;
   std::pair<double, double> interval;  // of samples_per_s, 90 %
   std::vector<std::string> warnings;
 };
@@ -88,10 +92,60 @@ std::vector<int> sizes_of(const std::vector<std::string>& texts) {
   return {sizes.begin(), sizes.end()};
 }
 
-std::vector<Predicted> predictions(const FitCommand& command, const std::vector<int>& sizes, const Json& scenario,
+/// What is fitted, and to what.
+struct Question {
+  Json scenario;
+  std::string file;  // of the scenario
+  std::vector<std::string> runs;
+  bool has_batch = true;  // that the runs have unless they say otherwise
+};
+
+Question question_of(const FitCommand& command, const Catalog& catalog) {
+  if (command.model.empty()) {
+    if (!command.instance.empty()) throw InputError{"--instance: expected --model beside it"};
+    if (command.runs.empty())
+      throw InputError{"RUNS is required behind the scenario; or --model and --instance in place of a scenario"};
+    return {.scenario = load_checked_scenario(command.scenario, command.overrides, catalog),
+            .file = command.scenario.string(),
+            .runs = command.runs};
+  }
+  if (command.instance.empty())
+    throw InputError{"--model: expected --instance beside it, the machines (rehearse list instances)"};
+  Question question{.scenario = {}, .file = "--model " + command.model, .runs = {command.scenario.string()}};
+  question.runs.insert(question.runs.end(), command.runs.begin(), command.runs.end());
+  constexpr int kMachines = 2;  // of a cluster, which has links; runs and --gpus say how many there are
+  const MachineChoice machines =
+      machine_choices(catalog, {.instances = {command.instance}, .numbers = {{command.instance, {kMachines}}}}).front();
+  question.scenario = scenario_of_model(command.model, machines, catalog);
+  question.scenario["training"]["steps"] = 100;
+  Json& batch = question.scenario["workload"]["batch_per_worker"];
+  batch = nullptr;
+  JsonOrigins origins;
+  override_scenario(question.scenario, question.file, command.overrides, catalog, origins);
+  question.has_batch = !question.scenario["workload"]["batch_per_worker"].is_null();
+  if (!question.has_batch) question.scenario["workload"]["batch_per_worker"] = 1;
+  return question;
+}
+
+/// The batch of the last run of the most GPUs, in a scenario that has none of its own.
+void take_batch(const OwnRuns& runs, Json& scenario) {
+  int most = 0;
+  for (const OwnRun& run : runs.runs) {
+    if (!run.batch && !run.batch_per_gpu)
+      throw InputError{run.place +
+                       ": expected a column batch_per_gpu or global_batch, or --set /workload/batch_per_worker=N"};
+    if (run.gpus < most) continue;
+    most = run.gpus;
+    const double batch = run.batch_per_gpu ? *run.batch_per_gpu : *run.batch / run.gpus;
+    scenario["workload"]["batch_per_worker"] = std::max(1, static_cast<int>(std::lround(batch)));
+  }
+}
+
+std::vector<Predicted> predictions(const FitCommand& command, const std::vector<int>& sizes, const Question& question,
                                    const OwnFit& fit, const Catalog& catalog) {
   std::vector<Predicted> all;
-  const std::string file = command.scenario.string();
+  const Json& scenario = question.scenario;
+  const std::string& file = question.file;
   for (const int gpus : sizes) {
     const Scenario own = read_scenario(own_scenario(scenario, file, gpus, fit, catalog), file, catalog);
     const double uncertainty = uncertainty_by_profile(own, command.common.is_quiet, command.common.budget);
@@ -106,6 +160,7 @@ std::vector<Predicted> predictions(const FitCommand& command, const std::vector<
     all.push_back({.gpus = gpus,
                    .samples_per_s = speed,
                    .step_time_s = summary.at("iteration_time_s").get<double>(),
+                   .samples_per_step = samples_per_update(own),
                    .interval = {speed * low, speed * high},
                    .warnings = own.warnings});
   }
@@ -135,6 +190,7 @@ class FitResult {
                         {"is_told", value.is_told}});
     for (const Predicted& one : predicted_)
       sizes.push_back({{"gpus", one.gpus},
+                       {"samples_per_step", one.samples_per_step},
                        {"samples_per_s", one.samples_per_s},
                        {"samples_per_s_low", one.interval.first},
                        {"samples_per_s_high", one.interval.second},
@@ -180,9 +236,9 @@ class FitResult {
     if (error_fitted() > kPoor)
       std::printf("the scenario hardly describes these runs: check its model, batch, precision, GPUs and strategy\n");
     if (predicted_.empty()) return;
-    Table sizes{.header = {"GPUs", "samples/s", "90 %", "step"}, .rows = {}};
+    Table sizes{.header = {"GPUs", "samples in a step", "samples/s", "90 %", "step"}, .rows = {}};
     for (const Predicted& one : predicted_)
-      sizes.rows.push_back({std::to_string(one.gpus), display(one.samples_per_s),
+      sizes.rows.push_back({std::to_string(one.gpus), display(one.samples_per_step), display(one.samples_per_s),
                             display(one.interval.first) + " to " + display(one.interval.second),
                             short_time_text(one.step_time_s)});
     std::printf("\n%s", to_text(sizes).c_str());
@@ -224,14 +280,14 @@ class FitResult {
   const std::vector<Predicted>& predicted_;
 };
 
-void write(const FitCommand& command, const Json& scenario, const Catalog& catalog, const OwnFit& fit,
+void write(const FitCommand& command, const Question& question, const Catalog& catalog, const OwnFit& fit,
            const FitResult& result) {
   OutputFolder folder{*command.common.output};
   folder.write("summary.json", to_json_text(result.to_json()));
   folder.write("runs.csv", result.csv());
   folder.write("catalog/profiles/" + command.name + ".json", fit.profile);
   folder.write("scenario.json",
-               to_json_text(own_scenario(scenario, command.scenario.string(), std::nullopt, fit, catalog)));
+               to_json_text(own_scenario(question.scenario, question.file, std::nullopt, fit, catalog)));
   folder.write("fit.html", fit_report({fit.study}, fit.fit, command.name));
   folder.commit();
   say_written(command.common, *command.common.output, folder.names());
@@ -265,14 +321,15 @@ int run(const FitCommand& command) {
     throw InputError{"--name: expected a name without /, other than \"auto\"; found " + in_quotes(command.name)};
   const std::vector<int> sizes = sizes_of(command.gpus);
   const Catalog catalog = load_catalog(command.common);
-  const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
-  const OwnRuns runs = read_own_runs(command.runs, command.skip_steps);
+  Question question = question_of(command, catalog);
+  const OwnRuns runs = read_own_runs(question.runs, command.skip_steps);
+  if (!question.has_batch) take_batch(runs, question.scenario);
   print_warnings(runs.remarks, command.common.is_quiet);
-  refuse_impossible(scenario, command.scenario.string(), runs, catalog);
+  refuse_impossible(question.scenario, question.file, runs, catalog);
   const auto made = make_folder(command.common.output);
   std::optional<Progress> stage;
   const OwnFit fit =
-      fit_own_runs(scenario, command.scenario.string(), runs, catalog,
+      fit_own_runs(question.scenario, question.file, runs, catalog,
                    {.name = command.name,
                     .most_steps = command.most_steps,
                     .pool = pool_of(command.common),
@@ -284,7 +341,7 @@ int run(const FitCommand& command) {
                         },
                     .budget = command.common.budget});
   stage.reset();
-  const std::vector<Predicted> predicted = predictions(command, sizes, scenario, fit, catalog);
+  const std::vector<Predicted> predicted = predictions(command, sizes, question, fit, catalog);
   std::set<std::string> said;
   for (const Predicted& one : predicted)
     for (const std::string& warning : one.warnings)
@@ -295,7 +352,7 @@ int run(const FitCommand& command) {
   if (const auto remark = remark_on_scale(runs.file + ": " + runs.metric, runs.metric, ratios))
     print_warnings(std::array{*remark}, command.common.is_quiet);
   const FitResult result{runs, fit, predicted};
-  if (command.common.output) write(command, scenario, catalog, fit, result);
+  if (command.common.output) write(command, question, catalog, fit, result);
   show(command.common, result.to_json(), [&] { result.print(); });
   return kSuccess;
 }
@@ -308,6 +365,7 @@ CommandVerb fit_verb() {
       "A profile from a few runs of your own: speeds by GPUs and batch in a table, or logs of trainings; says what the "
       "runs tell, what they do not, and how far sizes are off that they do not have\n\n"
       "Example: rehearse fit scenarios/dgx.json my-runs.csv --gpus 64 -o mine\n"
+      "         rehearse fit my-runs.csv --model resnet50 --instance p3.16xlarge --gpus 64\n"
       "         rehearse fit scenarios/dgx.json 1=one-gpu.log 8=eight.log --gpus 16,32\n"
       "         rehearse simulate mine/scenario.json",
       add_options, run);

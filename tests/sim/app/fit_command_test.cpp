@@ -39,6 +39,27 @@ TEST_CASE("fit prints runs, values and predictions, and the scenario that it wri
   CHECK(parse_json(by_profile.out, "summary")["samples_per_s"].get<double>() == speed);
 }
 
+TEST_CASE("fit needs no scenario for a model and machines of the catalogs") {
+  const TemporaryFolder folder;
+  write_file(folder / "runs.csv", "gpus,batch_per_gpu,step_time_s\n1,64,0.21\n2,64,0.22\n8,64,0.25\n8,128,0.47\n");
+  const std::string asked = " --model resnet50 --instance p3.16xlarge ", table = (folder / "runs.csv").string();
+  const Outcome outcome =
+      rehearse_with("fit " + table + asked + "--gpus 64 --json --quiet -o " + (folder / "o").string());
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json prediction = parse_json(outcome.out, "summary")["predictions"][0];
+  CHECK(prediction["samples_per_step"] == 64 * 128);  // as the last run of the most GPUs
+  CHECK(prediction["iteration_time_s"].get<double>() > 0.4);
+  CHECK(rehearse_with("simulate " + (folder / "o" / "scenario.json").string() + " --quiet").exit_code == 0);
+  write_file(folder / "none.csv", "gpus,step_time_s\n1,0.21\n");
+  check_refused("fit " + table, 2, "RUNS is required behind the scenario");
+  check_refused("fit " + table + " --model resnet50", 2, "--model: expected --instance beside it");
+  check_refused("fit " + table + " --instance p3.16xlarge", 2, "--instance: expected --model beside it");
+  check_refused("fit " + table + " --model resnet5 --instance p3.16xlarge", 2, "unknown model \"resnet5\"");
+  check_refused("fit " + table + " --model resnet50 --instance p3.17xlarge", 2, "unknown instance \"p3.17xlarge\"");
+  check_refused("fit " + (folder / "none.csv").string() + asked, 2, "none.csv:2: expected a column batch_per_gpu");
+}
+
 TEST_CASE("fit takes logs, and refuses in one line what it cannot use") {
   const TemporaryFolder folder;
   const std::string log = source_folder() + "/calibration/data/own-examples/logs/composer.log";
