@@ -45,7 +45,8 @@ std::string goal_text(const AskedGoal& asked) {
   std::string text =
       asked.positions > 0 ? count_text(samples * asked.positions) + " tokens" : count_text(samples) + " samples";
   if (asked.goal.deadline)
-    text += " within " + long_time_text(asked.goal.deadline->value()) + " with a probability of " + to_text(asked.goal.confidence);
+    text += " within " + long_time_text(asked.goal.deadline->value()) + " with a probability of " +
+            to_text(asked.goal.confidence);
   if (asked.goal.budget_usd) text += " for at most " + usd_text(*asked.goal.budget_usd);
   return text;
 }
