@@ -147,7 +147,11 @@ std::vector<Entry> chosen(std::vector<Entry> entries, const ListCommand& command
     return (!command.gpu.empty() && !has_gpu) || (!command.provider.empty() && json["provider"] != command.provider) ||
            (command.is_spot && json["spot"].is_null());
   });
-  if (entries.empty()) throw NoResultError{"the catalogs have no such instance"};
+  if (entries.empty())
+    throw NoResultError{"the catalogs have no instance" +
+                        (command.gpu.empty() ? "" : " with " + in_quotes(command.gpu)) +
+                        (command.provider.empty() ? "" : " of provider " + in_quotes(command.provider)) +
+                        (command.is_spot ? " that has a spot price; without --spot all are listed" : "")};
   return entries;
 }
 

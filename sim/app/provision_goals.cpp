@@ -283,10 +283,16 @@ void print_answer(const GoalAnswer& answer, const AskedGoal& asked,
     std::printf("left out: %s\n", reason.c_str());
 }
 
+/// Throws ProvisionStopped where the command's time is over, so that what was found so far is printed.
 double uncertainty_by_parameters(const Scenario& scenario, const GoalQuestion& question) {
-  return has_uncertain_values(scenario)
-             ? speed_uncertainty(scenario, pool_of(question.common), {}, question.common.budget)
-             : 0;
+  if (!has_uncertain_values(scenario)) return 0;
+  const Budget& budget = question.common.budget;
+  try {
+    return speed_uncertainty(scenario, pool_of(question.common), {}, budget);
+  } catch (const Interrupted&) { throw ProvisionStopped{}; } catch (const NoResultError&) {
+    if (budget.is_over()) throw ProvisionStopped{};
+    throw;
+  }
 }
 
 /// Times of the best plan by the 90 % interval of its speed.
@@ -328,6 +334,17 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
                         std::to_string(pools.size()) + " of these)")
                            .c_str());
   }
+}
+
+std::string json_text(const GoalAnswer& answer, const TrainingGoal& goal,
+                      const std::optional<std::pair<double, double>>& interval) {
+  Json json = to_json(answer, goal);
+  if (interval && answer.answer && !answer.plans[*answer.answer].risk) {
+    const double time_s = answer.plans[*answer.answer].time_s;
+    json["answer"]["time_s_low"] = time_s * interval->first;
+    json["answer"]["time_s_high"] = time_s * interval->second;
+  }
+  return to_json_text(json);
 }
 
 std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json,
@@ -431,16 +448,18 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
     options.degrees.most = static_cast<std::size_t>(*goal.most_simulated);
     options.degrees.least = std::min(options.degrees.least, options.degrees.most);
   }
-  const GoalAnswer answer = search_goal(prepared.candidates, prepared.asked.goal, catalog, options, means);
-  progress.clear();
-  const std::string json = to_json_text(to_json(answer, prepared.asked.goal));
+  GoalAnswer answer = search_goal(prepared.candidates, prepared.asked.goal, catalog, options, means);
   std::optional<std::pair<double, double>> interval;
   std::string refused;
   if (answer.answer && answer.is_complete) {
     const GoalPlan& plan = answer.plans[*answer.answer];
-    interval = interval_of(plan, prepared.asked.goal.deadline.has_value(), question, catalog);
+    try {
+      interval = interval_of(plan, prepared.asked.goal.deadline.has_value(), question, catalog);
+    } catch (const ProvisionStopped&) { answer.is_complete = false; }
     refused = refusal_of(plan, catalog);
   }
+  progress.clear();
+  const std::string json = json_text(answer, prepared.asked.goal, interval);
   std::vector<std::string> written;
   if (common.output)
     written =

@@ -21,6 +21,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/pool/result_store.hpp"
+#include "sim/scenario/place_names.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -189,10 +190,9 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
                      const std::function<void(const std::string& pointer)>& before) {
-  for (const std::string& text : overrides) {
+  for (const std::string& typed : overrides) {
+    const std::string text = with_pointer(typed, json, "--set");
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || text.empty() || text.front() != '/')
-      throw InputError{"--set: expected /json/pointer=value; found " + in_quotes(text)};
     const std::string pointer = text.substr(0, equals);
     if (before) before(pointer);
     const std::string value = text.substr(equals + 1), place = "--set " + shortened(pointer, 200);
@@ -204,9 +204,11 @@ void override_fields(Json& json, const std::vector<std::string>& overrides, Json
 
 void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, JsonOrigins& origins) {
-  override_fields(json, overrides, origins,
+  std::vector<std::string> with_pointers;
+  for (const std::string& typed : overrides) with_pointers.push_back(with_pointer(typed, json, "--set"));
+  override_fields(json, with_pointers, origins,
                   [&](const std::string& pointer) { make_inline(json, pointer, file.string(), catalog, origins); });
-  name_changes(json, overrides);
+  name_changes(json, with_pointers);
 }
 
 Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog,

@@ -51,7 +51,7 @@ Catalog load_catalog(const CommonOptions& common);
 /// forked before would each do so.
 Catalog load_catalog_as_asked(const CommonOptions& common);
 
-/// Sets fields of a file, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows. `before`
+/// Sets fields of a file, "/pointer=value" or "GROUP.KEY=value" (place_names.hpp), or takes them away, "/pointer=null", of which `origins` then knows. `before`
 /// is called before each. Throws InputError.
 void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
                      const std::function<void(const std::string& pointer)>& before = {});

@@ -52,7 +52,8 @@ struct SweepCommand {
 void add_options(Options options, SweepCommand& command) {
   options.add_option("SCENARIO", command.file, "Scenario file, or sweep file (rehearse schema sweep)").required();
   options.add_repeatable("--grid", command.grids, "POINTER=VALUES",
-                         "A place and its values; repeatable, the last one varies fastest");
+                         "A place, such as /workload/batch_per_worker or workers.count of the group workers, and its "
+                         "values; repeatable, the last one varies fastest");
   options.add_repeatable("--list", command.lists, "SETTINGS",
                          "Places to set together, \"/a=1;/b=2\"; repeatable: once for each choice");
   add_overrides(options, command.overrides, "Set a field in every combination; repeatable");
@@ -85,9 +86,10 @@ constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s",      "t
 
 SweepRequest make_request(const SweepCommand& command) {
   SweepRequest request = load_sweep_request(command.file);
-  for (const std::string& text : command.overrides) request.set.push_back(read_set_option(text));
-  for (const std::string& text : command.grids) add_axis(request, read_grid_option(text));
-  if (!command.lists.empty()) add_axis(request, read_list_options(command.lists));
+  const Json scenario = load_json_file(request.scenario);
+  for (const std::string& text : command.overrides) request.set.push_back(read_set_option(text, scenario));
+  for (const std::string& text : command.grids) add_axis(request, read_grid_option(text, scenario));
+  if (!command.lists.empty()) add_axis(request, read_list_options(command.lists, scenario));
   for (const std::string& text : command.constraints) request.constraints.emplace_back("--constraint", text);
   if (command.seeds) {
     request.seeds = command.seeds;

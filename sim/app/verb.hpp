@@ -118,10 +118,11 @@ Option add_catalogs(Options options, CommonOptions& common,
                     const std::string& help =
                         "Folder with the user's own accelerators, instances, regions, models and "
                         "profiles; repeatable");
-Option add_overrides(Options options, std::vector<std::string>& overrides,
-                     const std::string& help =
-                         "Override a scenario field: /json/pointer=value, or take it away: /json/pointer=null; "
-                         "repeatable");
+Option add_overrides(
+    Options options, std::vector<std::string>& overrides,
+    const std::string& help =
+        "Override a scenario field: /json/pointer=value, or workers.count=8 of the group workers, or take "
+        "it away: /json/pointer=null; repeatable");
 void add_json(Options options, CommonOptions& common,
               const std::string& help = "Print the result as JSON instead of text");
 void add_quiet(Options options, CommonOptions& common, const std::string& help = "No progress on stderr");

@@ -526,14 +526,17 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
     const double deadline = goal.deadline->value();
     const double surely = fastest->time_with(goal.confidence).value();
     const double probability = fastest->probability_by(*goal.deadline);
+    const std::string more_gpus =
+        fastest->risk
+            ? ""
+            : ", or about " + std::to_string(std::llround(std::ceil(fastest->candidate.gpus * surely / deadline))) +
+                  " such GPUs, if as many more were as much faster";
     if (probability < goal.confidence)
       add("nothing is done within " + to_text(*goal.deadline) + " with a probability of " + to_text(goal.confidence) +
           ": the fastest, " + fastest->candidate.machines + ", takes " + days_text(fastest->time_s) +
           ", in time with a probability of " + to_text(std::floor(probability * 1000) / 1000) +
           (std::isfinite(surely)
-               ? "; --deadline " + days_text(std::ceil(surely)) + " would do, or about " +
-                     std::to_string(std::llround(std::ceil(fastest->candidate.gpus * surely / deadline))) +
-                     " such GPUs, if as many more were as much faster" +
+               ? "; --deadline " + days_text(std::ceil(surely)) + " would do" + more_gpus +
                      (probability >= 0.01 ? ", or --confidence " + to_text(std::floor(probability * 100) / 100) : "")
                : ""));
   }

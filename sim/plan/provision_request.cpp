@@ -193,7 +193,7 @@ ProvisionRequest load_provision_request(const std::filesystem::path& path, const
   if (is_scenario) request.scenario_file = path.string();
   Json scenario = is_scenario ? file : load_json_file(request.scenario_file);
   for (const std::string& text : overrides) {
-    const Setting setting = read_set_option(text);
+    const Setting setting = read_set_option(text, scenario);
     request.origins.set(scenario, setting.pointer, setting.value, setting.place);
   }
   if (request.candidates.empty()) request.candidates = candidates_of(scenario);

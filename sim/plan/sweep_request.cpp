@@ -7,6 +7,7 @@
 #include "sim/base/json_origins.hpp"
 #include "sim/base/json_schema.hpp"
 #include "sim/base/names.hpp"
+#include "sim/scenario/place_names.hpp"
 
 namespace rehearse {
 
@@ -104,12 +105,11 @@ bool append_range(std::string_view text, std::vector<std::string>& values) {
   }
 }
 
-Setting read_setting(std::string_view text, const std::string& what) {
+Setting read_setting(std::string_view typed, const Json& scenario, const std::string& what) {
+  const std::string text = with_pointer(typed, scenario, what);
   const std::size_t equals = text.find('=');
-  if (equals == std::string_view::npos || !text.starts_with('/'))
-    throw InputError{what + ": expected /json/pointer=value; found " + in_quotes(text)};
-  const std::string pointer{text.substr(0, equals)};
-  return {pointer, value_text(text.substr(equals + 1)), what + " " + shortened(pointer, 200)};
+  const std::string pointer = text.substr(0, equals);
+  return {pointer, value_text(std::string_view{text}.substr(equals + 1)), what + " " + shortened(pointer, 200)};
 }
 
 void expect_pointer(const JsonReader& json, const std::string& key) {
@@ -163,26 +163,24 @@ std::vector<std::string> read_sweep_values(std::string_view text) {
   return values;
 }
 
-SweepAxis read_grid_option(std::string_view text) {
+SweepAxis read_grid_option(std::string_view typed, const Json& scenario) {
+  const std::string text = with_pointer(typed, scenario, "--grid");
   const std::size_t equals = text.find('=');
-  if (equals == std::string_view::npos || !text.starts_with('/'))
-    throw InputError{"--grid: expected /json/pointer=values, such as /cluster/groups/1/count=1..8; found " +
-                     in_quotes(text)};
-  const std::string pointer{text.substr(0, equals)};
+  const std::string pointer = text.substr(0, equals);
   SweepAxis axis{.origin = "--grid " + shortened(pointer, 200), .choices = {}};
   try {
-    for (std::string& value : read_sweep_values(text.substr(equals + 1)))
+    for (std::string& value : read_sweep_values(std::string_view{text}.substr(equals + 1)))
       axis.choices.push_back({{pointer, std::move(value), axis.origin}});
   } catch (const InputError& error) { throw InputError{axis.origin + ": " + error.what()}; }
   return axis;
 }
 
-SweepAxis read_list_options(const std::vector<std::string>& texts) {
+SweepAxis read_list_options(const std::vector<std::string>& texts, const Json& scenario) {
   SweepAxis axis{.origin = "--list", .choices = {}};
   for (const std::string& text : texts) {
     std::vector<Setting> choice;
     for (const std::string_view piece : split(text, ';')) {
-      Setting setting = read_setting(piece, "--list");
+      Setting setting = read_setting(piece, scenario, "--list");
       for (const Setting& other : choice)
         if (other.pointer == setting.pointer)
           throw InputError{"--list " + in_quotes(text) + ": expected each place once; found " +
@@ -194,7 +192,7 @@ SweepAxis read_list_options(const std::vector<std::string>& texts) {
   return axis;
 }
 
-Setting read_set_option(std::string_view text) { return read_setting(text, "--set"); }
+Setting read_set_option(std::string_view text, const Json& scenario) { return read_setting(text, scenario, "--set"); }
 
 SweepRequest read_sweep_request(const Json& file, const std::string& file_name) {
   const JsonReader json{file, file_name};

@@ -56,12 +56,13 @@ std::size_t count_combinations(const SweepRequest& request);
 /// Throws InputError.
 std::vector<std::string> read_sweep_values(std::string_view text);
 
-/// The axis of the option --grid "/pointer=a,b,c". Throws InputError.
-SweepAxis read_grid_option(std::string_view text);
-/// The axis of the options --list "/pointer=a;/other=b", one for each choice. Throws InputError.
-SweepAxis read_list_options(const std::vector<std::string>& texts);
-/// The setting of the option --set "/pointer=value". Throws InputError.
-Setting read_set_option(std::string_view text);
+// Options, whose places may be typed as in place_names.hpp. They throw InputError.
+/// The axis of the option --grid "/pointer=a,b,c".
+SweepAxis read_grid_option(std::string_view text, const Json& scenario);
+/// The axis of the options --list "/pointer=a;/other=b", one for each choice.
+SweepAxis read_list_options(const std::vector<std::string>& texts, const Json& scenario);
+/// The setting of the option --set "/pointer=value".
+Setting read_set_option(std::string_view text, const Json& scenario);
 
 /// JSON Schema (draft 2020-12) of a sweep file.
 std::string sweep_schema();

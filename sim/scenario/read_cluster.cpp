@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -267,9 +268,30 @@ class ClusterReader {
     const auto history = std::make_shared<const PriceHistory>(
         prices.is_string() ? catalog_.price_history(prices.as<std::string>(), prices) : read_price_history(prices));
     effective_["prices"] = to_json(*history, wanted);
-    for (const Group& group : scenario_.groups)
-      if (group.market == Market::kSpot && group.colocated_with < 0) warn_about_prices(*history, group);
+    for (std::size_t g = 0; g < scenario_.groups.size(); ++g) {
+      const Group& group = scenario_.groups[g];
+      if (group.market != Market::kSpot || group.colocated_with >= 0) continue;
+      if (const std::string nearest = nearest_zone(*history, group); !nearest.empty())
+        json.children("groups")[g].fail("zone", "expected a zone with prices of " + group.instance.name +
+                                                    " in the price history; the nearest is " + in_quotes(nearest) +
+                                                    "; found " + in_quotes(group.zone));
+      warn_about_prices(*history, group);
+    }
     scenario_.costs = CostModel{history, scenario_.start_utc.value()};
+  }
+
+  /// Of a stated zone without prices of the machine: the one with most of its letters that has some. Empty: it has, or none has.
+  static std::string nearest_zone(const PriceHistory& history, const Group& group) {
+    if (group.zone.empty() || history.find(group.zone, group.instance.name) != nullptr) return {};
+    std::string nearest;
+    std::ptrdiff_t most = -1;
+    for (const auto& [place, prices] : history.series) {
+      const auto& [zone, instance] = place;
+      if (instance != group.instance.name) continue;
+      const std::ptrdiff_t same = std::ranges::mismatch(zone, group.zone).in1 - zone.begin();
+      if (std::exchange(most, std::max(most, same)) < same) nearest = zone;
+    }
+    return nearest;
   }
 
   void warn_about_prices(const PriceHistory& history, const Group& group) {

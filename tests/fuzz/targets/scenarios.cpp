@@ -43,7 +43,7 @@ void run_sweep(std::string_view input) {
     for (const std::string& value : read_sweep_values(input)) (void)parse_json(value, "value");
   } catch (const InputError& error) { require_one_line(error.what()); }
   try {
-    const SweepAxis axis = read_list_options({std::string{input}});
+    const SweepAxis axis = read_list_options({std::string{input}}, Json::object());
     require(!axis.choices.at(0).empty(), "a choice sets something");
   } catch (const InputError& error) { require_one_line(error.what()); }
   try {

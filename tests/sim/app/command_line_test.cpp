@@ -643,7 +643,7 @@ TEST_CASE("instances are listed by GPU, provider and spot price") {
   CHECK(names("").size() > names("--provider gce").size());
   check_refused("list instances --gpu V10", 2, "--gpu: unknown GPU \"V10\"");
   check_refused("list gpus --spot", 2, "expected \"instances\"; found \"gpus\"");
-  check_refused("list instances --gpu P4", 3, "the catalogs have no such instance");
+  check_refused("list instances --gpu P4", 3, "the catalogs have no instance with \"P4\"");
 }
 
 }  // namespace rehearse

@@ -127,6 +127,13 @@ TEST_CASE("the best way to train is printed and written, the same whatever -j, a
       parse_json(rehearse_with("simulate " + (one.path / "plan.json").string() + " --json --quiet").out, "run");
   CHECK(run["training_time_s"] == summary["answer"]["time_s"]);
   CHECK(run["training_cost_usd"] == summary["answer"]["cost_usd"]);
+  CHECK(run["training_time_s_low"].get<double>() ==
+        doctest::Approx(summary["answer"]["time_s_low"].get<double>()).epsilon(1e-6));
+  CHECK(run["training_time_s_high"].get<double>() ==
+        doctest::Approx(summary["answer"]["time_s_high"].get<double>()).epsilon(1e-6));
+  const std::string page = read_file(one.path / "report.html", 10 * kMiB);
+  for (const char* text : {"What shorter training costs", "Why not otherwise", "1 million samples"})
+    CHECK_MESSAGE(page.find(text) != std::string::npos, text);
   // A second call takes what the first has kept.
   CHECK(rehearse_with(arguments + "--json -o " + one.path.string()).out == read_file(one.path / "summary.json", kMiB));
 }
@@ -142,6 +149,26 @@ TEST_CASE("a goal that nothing meets is told with what would meet it") {
   const Outcome poor = rehearse_with(kSearch + "--gpus 2 --budget 1USD --quiet");
   CHECK(poor.exit_code == 3);
   CHECK_MESSAGE(poor.err.starts_with("rehearse: nothing costs at most 1 USD: the cheapest, "), poor.err);
+}
+
+TEST_CASE("spot machines by a pool: later and dearer than ones that are never taken away, and less likely in time") {
+  const std::string asked =
+      "provision --model resnet50 --samples 20M --instance p3.2xlarge=4,p3.16xlarge=1 --market spot --global-batch 128 "
+      "--calibration kernels --deadline 3h --confidence 50% --runs 40 --json --quiet ";
+  const Json safe = parse_json(rehearse_with(asked).out, "safe"),
+             risky = parse_json(rehearse_with(asked + "--spot-pool bamboo/p3").out, "risky");
+  REQUIRE(safe["candidates"].size() == 2);
+  REQUIRE(risky["candidates"].size() == 2);
+  for (const Json& with : risky["candidates"])
+    for (const Json& without : safe["candidates"]) {
+      if (with["machines"] != without["machines"] || !with.contains("risk")) continue;
+      CHECK(with["time_s"].get<double>() > without["time_s"].get<double>());
+      CHECK(with["probability"].get<double>() < without["probability"].get<double>());
+      CHECK(with["risk"]["runs"] == 40);
+    }
+  const Outcome told = rehearse_with(
+      "provision --model resnet50 --samples 20M --instance p3.2xlarge=1 --market spot --calibration kernels");
+  CHECK(told.err.find("taken never to be revoked: --spot-pool says when they are, such as ") != std::string::npos);
 }
 
 TEST_CASE("mistakes of who searches for the best way to train") {

@@ -214,7 +214,7 @@ TEST_CASE("mistakes are one line with exit code 2, before anything has run") {
   check_refused(kSweep, 2, "expected something to vary: --grid, --list or --seeds");
   check_refused(kSweep + "--seeds 2 --set /seed=18446744073709551615", 2,
                 "--seeds: expected 2 seeds up to 2^64 - 1; found 18446744073709551615 as the first");
-  check_refused(kSweep + "--grid steps=1", 2, "--grid: expected /json/pointer=values");
+  check_refused(kSweep + "--grid steps=1", 2, "--grid: expected a JSON pointer, such as");
   check_refused(kSweep + "--grid /cluster/groups/1/cuont=1,2", 2, "did you mean \"count\"?");
   check_refused(kSweep + "--grid /nowhere/at/all=1", 2, "unknown key \"nowhere\"");
   check_refused(kSweep + "--grid /cluster/groups/1/count=1..1001 --grid /workload/batch_per_worker=1..1000", 2,

@@ -240,7 +240,7 @@ std::string swept(const Json& scenario, const std::string& values, int parallel,
   const std::filesystem::path path = folder.path / "scenario.json";
   write_file(path, to_json_text(scenario));
   SweepRequest request = load_sweep_request(path);
-  add_axis(request, read_grid_option("/seed=" + values));
+  add_axis(request, read_grid_option("/seed=" + values, Json::object()));
   const Catalog& catalog = test::shipped_catalog();
   Sweep sweep{std::move(request), catalog, "test"};
   sweep.check();

@@ -63,16 +63,22 @@ TEST_CASE("ranges count by one, by a step, or by a factor") {
 }
 
 TEST_CASE("options name a place and its values") {
-  const SweepAxis grid = read_grid_option("/training/steps=10,20");
+  const SweepAxis grid = read_grid_option("/training/steps=10,20", Json::object());
   CHECK(grid.origin == "--grid /training/steps");
   REQUIRE(grid.choices.size() == 2);
   CHECK(grid.choices[1][0].pointer == "/training/steps");
   CHECK(grid.choices[1][0].value == "20");
-  const SweepAxis list = read_list_options({"/a=1;/b=\"x;y\"", "/a=2"});
+  const SweepAxis list = read_list_options({"/a=1;/b=\"x;y\"", "/a=2"}, Json::object());
   REQUIRE(list.choices.size() == 2);
   CHECK(list.choices[0][1].value == "\"x;y\"");
-  CHECK(refusal([] { return read_list_options({"/a=1;b=2"}); }) ==
-        "--list: expected /json/pointer=value; found \"b=2\"");
+  CHECK(
+      refusal([] { return read_list_options({"/a=1;b=2"}, Json::object()); }) ==
+      "--list: expected a JSON pointer, such as /training/steps, or the name of a group or part and its keys, such as "
+      "training.steps: unknown name \"b\"; none is known here");
+  const Json scenario = parse_json(R"({"cluster": {"groups": [{"name": "ps"}, {"name": "workers"}]}})", "s.json");
+  CHECK(read_grid_option("workers.count=1..4*2", scenario).choices[2][0].pointer == "/cluster/groups/1/count");
+  CHECK(read_list_options({"ps.count=1;workers.count=2"}, scenario).choices[0][1].pointer == "/cluster/groups/1/count");
+  CHECK(read_set_option("seed=3", scenario).pointer == "/seed");
 }
 
 TEST_CASE("a sweep file becomes settings, axes in order, and constraints") {
@@ -113,11 +119,12 @@ TEST_CASE("a malformed sweep file is refused with one line") {
             .find("s.json: /list: expected at least one entry") == 0);
   CHECK(file_refusal(R"({"format": 1, "scenario": "x", "seeds": 0})") ==
         "s.json: /seeds: expected 1 to 1000000 seeds; found 0");
-  CHECK(refusal([] { return read_grid_option("steps=1"); }).find("--grid: expected /json/pointer=values, such as") ==
-        0);
-  CHECK(refusal([] { return read_grid_option("/steps=3..1"); }) ==
+  CHECK(refusal([] {
+          return read_grid_option("steps=1", Json::object());
+        }).find("--grid: expected a JSON pointer, such as") == 0);
+  CHECK(refusal([] { return read_grid_option("/steps=3..1", Json::object()); }) ==
         "--grid /steps: \"3..1\": expected a range that ends above its begin");
-  CHECK(refusal([] { return read_list_options({"/a=1;/a=2"}); }) ==
+  CHECK(refusal([] { return read_list_options({"/a=1;/a=2"}, Json::object()); }) ==
         "--list \"/a=1;/a=2\": expected each place once; found /a twice");
 }
 

@@ -28,8 +28,8 @@ const Catalog& catalog() {
 SweepRequest request(const std::vector<std::string>& grids, const std::string& set = "/training/steps=8") {
   SweepRequest result;
   result.scenario = kScenario;
-  if (!set.empty()) result.set.push_back(read_set_option(set));
-  for (const std::string& grid : grids) add_axis(result, read_grid_option(grid));
+  if (!set.empty()) result.set.push_back(read_set_option(set, Json::object()));
+  for (const std::string& grid : grids) add_axis(result, read_grid_option(grid, Json::object()));
   return result;
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("places that are not there are found before anything is read") {
   SweepRequest many = request({});
   std::string choice = "/training/steps=1";
   for (int i = 0; i < 1000; ++i) choice += ";/a" + std::to_string(i) + "=1";
-  add_axis(many, read_list_options({choice}));
+  add_axis(many, read_list_options({choice}, Json::object()));
   CHECK(test::error_of([&] { (void)sweep_of(std::move(many)); }) ==
         "--list /a999: expected at most 1000 places that are set; found more");
   CHECK(refusal({"/cluster/groups/1/count=1,2"}, "workers > 1").find("--constraint: expected JSON pointers") == 0);
@@ -144,7 +144,7 @@ TEST_CASE("a sweep of many runs has each combination's goodput, and knows its ro
   scenario["cluster"]["groups"][1]["faults"] = {{"machine_mtbf", "5min"}};
   SweepRequest wanted;
   wanted.scenario = folder.write("s.json", scenario.dump());
-  add_axis(wanted, read_grid_option("/training/checkpoint/every_steps=10,100"));
+  add_axis(wanted, read_grid_option("/training/checkpoint/every_steps=10,100", Json::object()));
   wanted.runs = 5;
   ResultStore store = ResultStore::temporary();
   Sweep many = sweep_of(wanted);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -216,6 +217,23 @@ TEST_CASE("a spot group without a pool carries a warning, since none of its mach
   CHECK(scenario.warnings[0] ==
         "group \"workers\" is on the spot market without a \"spot_pool\": its price applies, but none of its machines "
         "is revoked");
+}
+
+TEST_CASE("a zone without prices in the price history is refused with the nearest that has some") {
+  const auto read = [](const char* zone, const char* instance) {
+    Json scenario = load_json_file(source_folder() + "/scenarios/resnet50-spot.json");
+    scenario["cluster"]["groups"][0]["zone"] = zone;
+    scenario["cluster"]["groups"][0]["instance"] = instance;
+    return test::resolved(scenario);
+  };
+  CHECK(test::error_of([&] { (void)read("us-east-1z", "p3.2xlarge"); })
+            .find("/cluster/groups/0/zone: expected a zone with prices of p3.2xlarge in the price history; the nearest "
+                  "is \"us-east-1") != std::string::npos);
+  // A machine that has prices in none: the list price applies, with a warning.
+  const Scenario without = read("us-east-1c", "g5.12xlarge");
+  CHECK(std::ranges::any_of(without.warnings, [](const std::string& warning) {
+    return warning.find("the price history has no prices of g5.12xlarge") != std::string::npos;
+  }));
 }
 
 TEST_CASE("steps can be given for each worker") {
