@@ -127,7 +127,7 @@ TEST_CASE("bad input is refused with one clear line and exit code 2, or 3 where 
   check_refused(set + "/nowhere/at/all=1", 2, "/nowhere");
   check_refused(set + "/training/stepz=null", 2,
                 "--set /training/stepz: expected a key that is there, as null takes it away; found none");
-  check_refused(set + "nonsense", 2, "--set: expected /json/pointer=value; found \"nonsense\"");
+  check_refused(set + "nonsense", 2, "--set: expected /json/pointer=value, or GROUP.KEY=value; found \"nonsense\"");
   check_refused(set + "/workload/batch_per_worker=65536", 3, "cm-dare.json: /cluster/groups/1: GPU memory exceeded");
   check_refused(set + "/workload/batch_per_worker=65536", 3, " (with --set /workload/batch_per_worker=65536)");
   check_refused("simulate " + (folder.path / "missing.json").string(), 2, "missing.json: ");

@@ -99,8 +99,7 @@ TEST_CASE("what queue refuses, in one line") {
   };
   CHECK(refused(file + " --policy fiffo", 2) ==
         "rehearse: --policy: unknown policy \"fiffo\"; did you mean \"fifo\"?\n");
-  CHECK(refused(file + " --set policy=srtf", 2) ==
-        "rehearse: --set: expected /json/pointer=value; found \"policy=srtf\"\n");
+  CHECK(refused(file + " --set polcy=srtf", 2).find("unknown name \"polcy\"") != std::string::npos);
   CHECK(refused(file + " --set /cluster/groups/0/machines=0", 2) ==
         "rehearse: --set /cluster/groups/0/machines: expected 1 to 100000; found 0\n");
   CHECK(refused(file + " --set /jobs/0/gpus=9", 2) ==
