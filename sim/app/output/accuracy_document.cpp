@@ -98,6 +98,9 @@ StudyAccuracy study_accuracy(const Study& study, const Validation& validation, c
                          .has_record = profile.contains("fit")};
   for (const Json& value : profile.value("/fit/values"_json_pointer, Json::array()))
     accuracy.free_values += value.at("pointer").get<std::string>().starts_with("/step_times/") ? 0 : 1;
+  accuracy.own_values = study.free.size();
+  accuracy.rows = study.rows.size();
+  accuracy.own_rows = static_cast<std::size_t>(std::ranges::count(study.rows, RowUse::kFitted, &StudyRow::use));
   return accuracy;
 }
 
@@ -110,7 +113,10 @@ std::optional<std::size_t> StudyAccuracy::fitted_values() const {
 
 std::string StudyAccuracy::fitted_values_text() const {
   const std::optional<std::size_t> values = fitted_values();
-  return values ? std::to_string(*values) : "not recorded";
+  if (values) return std::to_string(*values);
+  if (own_values == 0) return "not recorded";
+  return "not recorded, " + std::to_string(own_values) + " of them in this study's fit, which sees " +
+         std::to_string(own_rows) + " of " + std::to_string(rows) + " rows";
 }
 
 std::string to_text(StudyQuality::Of of) {

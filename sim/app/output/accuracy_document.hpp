@@ -19,6 +19,8 @@ struct StudyAccuracy {
   std::size_t step_times = 0;   // measured ones in the profile: inputs
   std::size_t free_values = 0;  // values of the profile that were fitted, besides them
   bool has_record = true;       // of that; a profile that was not fitted, or does not say so, has none
+  std::size_t own_values = 0, own_rows = 0,
+              rows = 0;  // that the study's own fit leaves free, rows of it that the fit sees, all rows
   /// The best of those that were asked for (calibration/baselines.hpp); empty: none predicts a row.
   struct BestBaseline {
     std::string name;
@@ -37,7 +39,8 @@ struct StudyAccuracy {
 
   /// Step times among them; none without a record.
   std::optional<std::size_t> fitted_values() const;
-  std::string fitted_values_text() const;  // "12", "not recorded"
+  std::string fitted_values_text()
+      const;  // "12", "not recorded, 3 of them in this study's fit, which sees 4 of 9 rows"
 };
 
 /// At most `most` rows of a study, as evenly spread as can be.

@@ -147,6 +147,11 @@ TEST_CASE("the tables of a set of studies") {
   CHECK(predicted.fitted_values_text() == "4");
   CHECK(StudyAccuracy{.study = "assumed", .about = {}, .quality = {}, .has_record = false}.fitted_values_text() ==
         "not recorded");
+  StudyAccuracy own{.study = "own", .about = {}, .quality = {}, .has_record = false};
+  own.own_values = 4;
+  own.own_rows = 18;
+  own.rows = 44;
+  CHECK(own.fitted_values_text() == "not recorded, 4 of them in this study's fit, which sees 18 of 44 rows");
   CHECK(accuracy_tables({fitted, predicted}) ==
         "| study | rows | of them | free values | median | MAPE | p90 | noise |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
