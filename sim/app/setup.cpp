@@ -188,10 +188,18 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
-                     const std::function<void(const std::string& pointer)>& before) {
-  for (const std::string& typed : overrides) {
-    const std::string text = with_pointer(typed, json, "--set");
+namespace {
+
+std::vector<std::string> with_pointers(const std::vector<std::string>& overrides, const Json& json) {
+  std::vector<std::string> texts;
+  for (const std::string& typed : overrides) texts.push_back(with_pointer(typed, json, "--set"));
+  return texts;
+}
+
+/// Of overrides that have pointers.
+void set_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
+                const std::function<void(const std::string& pointer)>& before) {
+  for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');
     const std::string pointer = text.substr(0, equals);
     if (before) before(pointer);
@@ -202,13 +210,19 @@ void override_fields(Json& json, const std::vector<std::string>& overrides, Json
   }
 }
 
+}  // namespace
+
+void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
+                     const std::function<void(const std::string& pointer)>& before) {
+  set_fields(json, with_pointers(overrides, json), origins, before);
+}
+
 void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, JsonOrigins& origins) {
-  std::vector<std::string> with_pointers;
-  for (const std::string& typed : overrides) with_pointers.push_back(with_pointer(typed, json, "--set"));
-  override_fields(json, with_pointers, origins,
-                  [&](const std::string& pointer) { make_inline(json, pointer, file.string(), catalog, origins); });
-  name_changes(json, with_pointers);
+  const std::vector<std::string> texts = with_pointers(overrides, json);
+  set_fields(json, texts, origins,
+             [&](const std::string& pointer) { make_inline(json, pointer, file.string(), catalog, origins); });
+  name_changes(json, texts);
 }
 
 Json load_scenario_json(const fs::path& file, const std::vector<std::string>& overrides, const Catalog& catalog,
