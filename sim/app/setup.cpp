@@ -212,9 +212,8 @@ void set_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigi
 
 }  // namespace
 
-void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
-                     const std::function<void(const std::string& pointer)>& before) {
-  set_fields(json, with_pointers(overrides, json), origins, before);
+void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins) {
+  set_fields(json, with_pointers(overrides, json), origins, {});
 }
 
 void override_scenario(Json& json, const fs::path& file, const std::vector<std::string>& overrides,

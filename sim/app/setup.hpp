@@ -51,10 +51,9 @@ Catalog load_catalog(const CommonOptions& common);
 /// forked before would each do so.
 Catalog load_catalog_as_asked(const CommonOptions& common);
 
-/// Sets fields of a file, "/pointer=value" or "GROUP.KEY=value" (place_names.hpp), or takes them away, "/pointer=null", of which `origins` then knows. `before`
-/// is called before each. Throws InputError.
-void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins,
-                     const std::function<void(const std::string& pointer)>& before = {});
+/// Sets fields of a file, "/pointer=value" or "GROUP.KEY=value" (place_names.hpp), or takes them away, "/pointer=null", of which `origins` then
+/// knows. Throws InputError.
+void override_fields(Json& json, const std::vector<std::string>& overrides, JsonOrigins& origins);
 
 /// Overrides fields of a scenario, "/pointer=value", or takes them away, "/pointer=null", of which `origins` then knows; what names stand for is there inline
 /// as far as overrides lead into it. Throws InputError.
