@@ -185,7 +185,7 @@ std::optional<Measured> measured_by_log(const DiagnoseCommand& command, const Js
   if (!command.log) return {};
   const Measurements log =
       load_job_logs(*command.log, {.skip_steps = command.skip_steps, .batch = {}, .gpus = {}, .sequence_length = {}});
-  const Scenario read = read_scenario(scenario, command.scenario.string(), catalog);
+  const Scenario read = read_scenario(scenario, command.file_name(), catalog);
   const auto number = [](const CsvRow& row, const char* column) {
     return row.text(column).empty() ? std::nullopt : std::optional{row.number(column)};
   };
@@ -234,7 +234,7 @@ std::vector<MeasuredSize> sizes_of(const DiagnoseCommand& command, const Measure
             "--one-gpu-samples-per-s: expected --measured-samples-per-s or --measured beside it; see rehearse "
             "diagnose --help"};
       int gpus = 0;
-      for (const Group& group : read_scenario(scenario, command.scenario.string(), catalog).groups)
+      for (const Group& group : read_scenario(scenario, command.file_name(), catalog).groups)
         if (group.role == Role::kWorker && !group.is_standby) gpus += group.workers() * group.gpus_per_worker;
       if (gpus > 1) texts.push_back(std::to_string(gpus) + "=" + to_text(measured.value));
     }
@@ -289,12 +289,12 @@ void refuse_impossible(const Scenario& scenario, const Measured& measured, const
 int run(const DiagnoseCommand& command) {
   const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
-  const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
+  const Json scenario = load_checked_scenario(command, catalog);
   const auto made = make_folder(command.common.output);
   Progress progress{"simulations", command.common.is_quiet};
   const Measured measured = measured_by(command, step_time, measured_by_log(command, scenario, catalog));
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
-  const Scenario read = read_scenario(scenario, command.scenario.string(), catalog);
+  const Scenario read = read_scenario(scenario, command.file_name(), catalog);
   refuse_impossible(read, measured, sizes);
   print_warnings(read.warnings, command.common.is_quiet);
   if (!command.common.is_quiet)
@@ -302,8 +302,8 @@ int run(const DiagnoseCommand& command) {
   if (!sizes.empty()) {
     std::optional<SizesDiagnosis> diagnosis;
     try {
-      diagnosis = diagnose_sizes({.scenario = scenario, .file_name = command.scenario.string(), .sizes = sizes},
-                                 catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
+      diagnosis = diagnose_sizes({.scenario = scenario, .file_name = command.file_name(), .sizes = sizes}, catalog,
+                                 pool_of(command.common), progress.counter(), command.common.budget.asked());
     } catch (const Interrupted&) {}
     if (!diagnosis) command.common.budget.stop();
     hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print_sizes(*diagnosis); });
@@ -311,7 +311,7 @@ int run(const DiagnoseCommand& command) {
   }
   std::optional<Diagnosis> diagnosis;
   try {
-    diagnosis = diagnose({.scenario = scenario, .file_name = command.scenario.string(), .measured = measured}, catalog,
+    diagnosis = diagnose({.scenario = scenario, .file_name = command.file_name(), .measured = measured}, catalog,
                          pool_of(command.common), progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
@@ -330,6 +330,7 @@ CommandVerb diagnose_verb() {
       "help, with gain and cost; all of it simulated\n\n"
       "Example: rehearse diagnose scenarios/cm-dare.json --set /workload/model=cm-dare/resnet15 --set "
       "/cluster/groups/1/instance=gce-custom-8-p100 --set /cluster/groups/1/count=8 --measured-speed 104\n"
+      "         rehearse diagnose --model resnet50 --instance p3.16xlarge --batch 64 --measured-samples-per-s 1200\n"
       "         rehearse diagnose scenarios/dgx.json --measured 1=360 --measured 8=2500 --measured 16=4300\n"
       "         rehearse diagnose scenarios/dgx.json --measured 1=one-gpu.log --measured 8=eight.log",
       add_options, run);

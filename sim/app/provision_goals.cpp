@@ -36,6 +36,8 @@ constexpr double kUsualTokens = 1 << 22;
 constexpr std::int64_t kUsualSamples = 1024;
 /// That may be rented where neither --gpus nor --max-gpus says how many.
 constexpr int kMostGpus = 64;
+/// That are simulated of each worker, with a strategy whose workers may not go through steps together.
+constexpr int kStepsOfWorkers = 30;
 
 /// "1T", "15.6 T", "300B", "1e12", "122070313": k, M, B or G, and T are powers of 1000.
 double read_count(const std::string& option, const std::string& text) {
@@ -146,21 +148,40 @@ double samples_of(const GoalCommand& goal, const Json& scenario, const Scenario&
   return std::ceil(read_count("--tokens", goal.tokens) / positions);
 }
 
-std::int64_t global_batch_of(const GoalCommand& goal, const Json& scenario, const Scenario& plain) {
-  if (goal.global_batch) return *goal.global_batch;
-  if (const Json* stated = json_pointer_find(scenario, "/training/strategy/global_batch"))
-    return stated->get<std::int64_t>();
+/// How many samples the scenario's own steps have.
+struct OwnStep {
+  double samples = 0;  // of a step of all workers, or of each where they do not wait for one another; 0: nobody says
+  bool is_of_each = false;  // the latter
+  int workers = 1;
+};
+
+OwnStep own_step(const Json& scenario, const std::string& file_name, const Catalog& catalog) {
+  const Scenario read = read_scenario(scenario, file_name, catalog, {}, {.seeks_remedies = false});
+  return {.samples = samples_per_update(read),
+          .is_of_each = !read.training.strategy.is_synchronous(),
+          .workers = read.count(Role::kWorker)};
+}
+
+/// Samples of a step of all workers, of the trainings that are compared.
+std::vector<std::int64_t> global_batches_of(const GoalCommand& goal, const OwnStep& own, const Scenario& plain) {
+  if (!goal.global_batches.empty()) return {goal.global_batches.begin(), goal.global_batches.end()};
+  if (own.samples > 0) {
+    const int workers = plain.training.strategy.is_synchronous() ? own.workers : plain.count(Role::kWorker);
+    return {std::llround(own.samples * (own.is_of_each ? workers : 1))};
+  }
   const int positions = tokens_of_sample(plain);
-  if (positions == 0) return kUsualSamples;
-  return std::max<std::int64_t>(1, std::int64_t{1} << std::lround(std::log2(kUsualTokens / positions)));
+  if (positions == 0) return {kUsualSamples};
+  return {std::max<std::int64_t>(1, std::int64_t{1} << std::lround(std::log2(kUsualTokens / positions)))};
 }
 
 /// A question with all that it takes, once it is read.
 struct Prepared {
   std::vector<GoalCandidate> candidates;
   AskedGoal asked;
+  OwnStep own_step;
   std::int64_t global_batch = 0;
   bool has_assumed_batch = false, has_assumed_gpus = false, has_assumed_restarts = false;
+  bool has_other_updates = false;  // trainings whose samples may not lead to the same loss are compared
 };
 
 Basis basis_for(const GoalCommand& goal, const GoalQuestion& question, const MachineChoice* machines,
@@ -168,8 +189,8 @@ Basis basis_for(const GoalCommand& goal, const GoalQuestion& question, const Mac
   if (question.file.empty()) return {scenario_of_model(goal.model, *machines, catalog), "--model " + goal.model};
   Basis basis{load_json_file(question.file), question.file.string()};
   if (!goal.model.empty()) basis.scenario["workload"]["model"] = goal.model;
-  Json& group = only_workers(basis.scenario, basis.file_name);
-  if (machines != nullptr) set_machines(group, *machines);
+  (void)only_workers(basis.scenario, basis.file_name);
+  if (machines != nullptr) set_machines(basis.scenario, *machines, catalog, basis.file_name);
   return basis;
 }
 
@@ -195,27 +216,86 @@ MachineChoice own_machines(const Scenario& plain, const GoalCommand& goal) {
   return own;
 }
 
-void add_candidate(Prepared& prepared, Basis basis, const MachineChoice& machines, const GoalCommand& goal,
-                   const Scenario& plain) {
-  prepared.asked.goal.samples = samples_of(goal, basis.scenario, plain);
-  prepared.global_batch = global_batch_of(goal, basis.scenario, plain);
-  prepared.asked.model = plain.model.name;
-  prepared.asked.positions = tokens_of_sample(plain);
-  Json& training = basis.scenario["training"];
-  for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
-    training.erase(key);
-  basis.scenario["workload"].erase("samples_per_epoch");  // the goal has the samples
-  training["steps"] = 2;
-  training["warmup_steps"] = 0;
-  training["target"] = {{"samples", prepared.asked.goal.samples}};
-  prepared.candidates.push_back(
-      {.machines = machines.text(),
-       .scenario = basis.scenario.dump(),
-       .file_name = basis.file_name,
-       .global_batch = prepared.global_batch,
-       .gpus = machines.gpus,
-       .spot_pool = machines.is_spot ? goal.spot_pool : "",
-       .usd_per_hour = machines.usd_per_hour ? std::optional{*machines.usd_per_hour * machines.count} : std::nullopt});
+/// Machines for servers, in words, and what all of them cost in an hour; none: no price.
+struct ServerMachines {
+  std::string text;
+  std::optional<double> usd_per_hour = 0;
+};
+
+ServerMachines servers_of(const Scenario& plain) {
+  ServerMachines servers;
+  for (const Group& group : plain.groups) {
+    if (group.role != Role::kParameterServer || group.colocated_with >= 0) continue;
+    servers.text += " and " + std::to_string(group.count) + " x " + group.instance.name +
+                    (group.count == 1 ? " as server" : " as servers");
+    const auto usd =
+        plain.costs.usd_per_hour(group.instance, group.market == Market::kSpot, group.zone, Seconds{}, Seconds{});
+    servers.usd_per_hour =
+        usd && servers.usd_per_hour ? std::optional{*servers.usd_per_hour + *usd * group.count} : std::nullopt;
+  }
+  return servers;
+}
+
+/// All trainings with one strategy on the machines, with as many servers and samples of a step as are in question.
+void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice& machines, const GoalCommand& goal,
+                    const Catalog& catalog) {
+  const Scenario any = read_plain(basis.scenario, basis.file_name, catalog);
+  std::vector<int> servers = server_counts(basis.scenario, any.count(Role::kWorker));
+  if (servers.empty()) servers.push_back(0);  // as it is
+  prepared.asked.model = any.model.name;
+  prepared.asked.positions = tokens_of_sample(any);
+  prepared.asked.goal.samples = samples_of(goal, basis.scenario, any);
+  const std::vector<std::int64_t> batches = global_batches_of(goal, prepared.own_step, any);
+  prepared.global_batch = batches.front();
+  const bool divides = has_degrees(basis.scenario);
+  prepared.has_other_updates |=
+      batches.size() > 1 || (goal.strategies.size() > 1 && !any.training.strategy.is_synchronous());
+  for (const int count : servers) {
+    Json scenario = basis.scenario;
+    if (count > 0) set_servers(scenario, count);
+    const ServerMachines its = servers_of(count > 0 ? read_plain(scenario, basis.file_name, catalog) : any);
+    Json& training = scenario["training"];
+    for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
+      training.erase(key);
+    scenario["workload"].erase("samples_per_epoch");  // the goal has the samples
+    if (divides) {
+      training["steps"] = 2;
+      training["warmup_steps"] = 0;
+    } else {
+      training["steps_per_worker"] = kStepsOfWorkers;
+    }
+    training["target"] = {{"samples", prepared.asked.goal.samples}};
+    std::optional<double> usd;
+    if (machines.usd_per_hour && its.usd_per_hour) usd = *machines.usd_per_hour * machines.count + *its.usd_per_hour;
+    for (const std::int64_t batch : batches) {
+      std::string training_text = divides ? "" : describe_strategy(any.training.strategy);
+      if (batches.size() > 1)
+        training_text +=
+            (training_text.empty() ? "" : ", ") + std::string{"steps of "} + std::to_string(batch) + " samples";
+      prepared.candidates.push_back({.machines = machines.text() + its.text,
+                                     .training = std::move(training_text),
+                                     .scenario = scenario.dump(),
+                                     .file_name = basis.file_name,
+                                     .global_batch = batch,
+                                     .gpus = machines.gpus,
+                                     .spot_pool = machines.is_spot ? goal.spot_pool : "",
+                                     .usd_per_hour = usd});
+    }
+  }
+}
+
+/// The same, with each strategy that is in question.
+void add_strategies(Prepared& prepared, const Basis& basis, const MachineChoice& machines, const GoalCommand& goal,
+                    const GoalQuestion& question, const Catalog& catalog) {
+  std::vector<std::string> words = goal.strategies;
+  if (words.empty()) words.emplace_back();  // the scenario's own
+  for (const std::string& word : words) {
+    Basis its = basis;
+    if (!word.empty()) set_strategy(its.scenario, word, catalog, basis.file_name);
+    choose_server(its.scenario, goal.server, catalog, basis.file_name);
+    apply_options(its.scenario, goal, question, catalog, basis.file_name);
+    add_candidates(prepared, its, machines, goal, catalog);
+  }
 }
 
 Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Catalog& catalog) {
@@ -228,26 +308,38 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     throw InputError{"--deadline: expected a time above 0s; found " + to_text(*prepared.asked.goal.deadline)};
   if (!goal.budget.empty()) prepared.asked.goal.budget_usd = read_budget(goal.budget);
   prepared.asked.goal.confidence = question.confidence;
+  if (!question.file.empty()) {
+    Basis basis = basis_for(goal, question, nullptr, catalog);
+    apply_options(basis.scenario, goal, question, catalog, basis.file_name);
+    prepared.own_step = own_step(basis.scenario, basis.file_name, catalog);
+  }
   const bool is_own = !question.file.empty() && !names_machines(goal) && !goal.most_gpus;
   if (is_own) {
     Basis basis = basis_for(goal, question, nullptr, catalog);
-    apply_options(basis.scenario, goal, question, catalog, basis.file_name);
-    Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
-    const MachineChoice own = own_machines(plain, goal);
+    Json with_options = basis.scenario;
+    apply_options(with_options, goal, question, catalog, basis.file_name);
+    const MachineChoice own = own_machines(read_plain(with_options, basis.file_name, catalog), goal);
     only_workers(basis.scenario, basis.file_name)["count"] = own.count;
-    add_candidate(prepared, std::move(basis), own, goal, plain);
+    add_strategies(prepared, basis, own, goal, question, catalog);
   } else {
     const MachineFilter filter = read_filter(goal);
     prepared.has_assumed_gpus =
         !goal.gpus && !goal.most_gpus && filter.numbers.size() < std::max<std::size_t>(1, filter.instances.size());
-    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.asked.unmatched)) {
-      Basis basis = basis_for(goal, question, &machines, catalog);
-      apply_options(basis.scenario, goal, question, catalog, basis.file_name);
-      const Scenario plain = read_plain(basis.scenario, basis.file_name, catalog);
-      add_candidate(prepared, std::move(basis), machines, goal, plain);
-    }
+    std::optional<InputError> first_error;
+    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.asked.unmatched)) try {
+        add_strategies(prepared, basis_for(goal, question, &machines, catalog), machines, goal, question, catalog);
+      } catch (const InputError& error) {
+        if (!first_error) first_error = error;
+        prepared.asked.unmatched.push_back(machines.text() + ": " + error.what());
+      }
+    if (prepared.candidates.empty()) throw InputError{*first_error};
   }
-  prepared.has_assumed_batch = !goal.global_batch && question.file.empty();
+  const auto has_servers = [](const GoalCandidate& one) {
+    return one.machines.find(" as server") != std::string::npos;
+  };
+  if (!goal.server.empty() && std::ranges::none_of(prepared.candidates, has_servers))
+    throw InputError{"--server: expected servers, as by --strategy synchronous_servers"};
+  prepared.has_assumed_batch = goal.global_batches.empty() && question.file.empty();
   if (goal.spot_pool.empty()) return prepared;
   check_spot_pool(catalog, goal.spot_pool);
   if (std::ranges::all_of(prepared.candidates, [](const GoalCandidate& one) { return one.spot_pool.empty(); }))
@@ -262,16 +354,16 @@ std::string refusal_of(const GoalPlan& plan, const Catalog& catalog) {
   if (refused == nullptr || refused->estimate_s >= plan.best()->estimate_s) return {};
   std::string said;
   try {
-    (void)read_scenario(plan_scenario(plan.candidate, refused->degrees, false), plan.candidate.file_name, catalog);
+    (void)read_scenario(plan_scenario(plan, refused->degrees, false), plan.candidate.file_name, catalog);
   } catch (const NoResultError& error) { said = error.what(); }
-  return "faster by the closed form, but too large: " + to_text(refused->degrees, plan.candidate.gpus) + ": " + said;
+  return "faster by the closed form, but too large: " + plan_text(plan.candidate, refused->degrees) + ": " + said;
 }
 
 void print_answer(const GoalAnswer& answer, const AskedGoal& asked,
                   const std::optional<std::pair<double, double>>& interval, const std::string& refused) {
-  constexpr std::size_t kMostLeftOut = 8;
+  constexpr std::size_t kMostLeftOut = 8, kMostRows = 16;
   if (answer.answer) std::printf("%s\n\n", goal_sentence(answer, asked, interval).c_str());
-  if (const Table table = goal_plans_table(answer, asked.goal.deadline); !table.rows.empty())
+  if (const Table table = goal_plans_table(answer, asked.goal.deadline, kMostRows); !table.rows.empty())
     std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
   if (answer.answer && answer.is_complete) {
     const GoalPlan& plan = answer.plans[*answer.answer];
@@ -299,7 +391,7 @@ double uncertainty_by_parameters(const Scenario& scenario, const GoalQuestion& q
 std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, bool has_deadline,
                                                      const GoalQuestion& question, const Catalog& catalog) {
   const Scenario scenario =
-      read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, false), plan.candidate.file_name, catalog);
+      read_scenario(plan_scenario(plan, plan.best()->degrees, false), plan.candidate.file_name, catalog);
   const auto [low, high] =
       plan.uncertainty.interval(has_deadline ? plan.by_parameters : uncertainty_by_parameters(scenario, question));
   if (!(low > 0) || low == high) return {};
@@ -320,7 +412,12 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
         stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
         static_cast<long long>(prepared.global_batch),
         prepared.asked.positions > 0 ? (" of " + std::to_string(prepared.asked.positions) + " tokens").c_str() : "");
-  const Scenario scenario = read_scenario(plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value()),
+  if (prepared.has_other_updates)
+    std::fprintf(
+        stderr,
+        "rehearse: warning: plans are compared by the samples that they train on; how many a loss takes differs "
+        "with the samples of a step, and with who waits for whom\n");
+  const Scenario scenario = read_scenario(plan_scenario(plan, plan.best()->degrees, plan.risk.has_value()),
                                           plan.candidate.file_name, catalog);
   for (const std::string& warning : scenario.warnings) print_warning(shortened(warning, 500));
   const Group& group = scenario.first_workers();
@@ -355,7 +452,7 @@ std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer&
   files.write("report.html", page);
   if (answer.answer) {
     const GoalPlan& plan = answer.plans[*answer.answer];
-    const Json scenario = plan_scenario(plan.candidate, plan.best()->degrees, plan.risk.has_value());
+    const Json scenario = plan_scenario(plan, plan.best()->degrees, plan.risk.has_value());
     files.write("plan.json", to_json_text(scenario));
     write_launch(read_scenario(scenario, plan.candidate.file_name, catalog), files);
   }
@@ -396,10 +493,20 @@ void add_goal_options(Options options, GoalCommand& goal) {
   options.add_option("--budget", goal.budget, "AMOUNT",
                      "Most that the training may cost, such as 20kUSD: the fastest within it");
   options
-      .add_option("--global-batch", goal.global_batch, "N",
-                  "Samples of a step, the same of all plans (default: the scenario's; else about 4 million tokens, or "
-                  "1024 samples)")
-      .range(1, 10'000'000);
+      .add_option("--global-batch", goal.global_batches, "N,...",
+                  "Samples of a step of all workers; of several numbers each is tried (default: the scenario's; else "
+                  "about 4 million tokens, or 1024 samples)")
+      .range(1, 10'000'000)
+      .delimiter(',');
+  options
+      .add_option("--strategy", goal.strategies, "NAME,...",
+                  "How workers exchange: " + joined(strategy_words(), ", ") +
+                      "; of several each is tried (default: the scenario's; with --model: all_reduce)")
+      .delimiter(',');
+  options.add_option(
+      "--server", goal.server, "NAME",
+      "Machine of parameter servers (default: the scenario's; else the one of the provider whose NICs cost "
+      "least)");
   options.add_option("--sequence", goal.sequence, "N", "Tokens of a sample, in place of the model's")
       .range(1, 10'000'000);
   options.add_option("--precision", goal.precision, "NAME",
@@ -414,8 +521,8 @@ void add_goal_options(Options options, GoalCommand& goal) {
 bool has_goal(const GoalCommand& goal) {
   return !goal.model.empty() || !goal.tokens.empty() || !goal.samples.empty() || goal.epochs || goal.gpus ||
          goal.most_gpus || names_machines(goal) || !goal.budget.empty() || !goal.spot_pool.empty() ||
-         goal.global_batch || goal.sequence || !goal.precision.empty() || !goal.optimizer.empty() ||
-         !goal.calibration.empty() || goal.most_simulated;
+         !goal.global_batches.empty() || !goal.strategies.empty() || !goal.server.empty() || goal.sequence ||
+         !goal.precision.empty() || !goal.optimizer.empty() || !goal.calibration.empty() || goal.most_simulated;
 }
 
 int run_goal(const GoalCommand& goal, const GoalQuestion& question) {

@@ -12,10 +12,11 @@ namespace rehearse {
 
 /// What is trained, on what, by when: options as typed. None of them is given where servers and a loss are asked for.
 struct GoalCommand {
-  std::string model, tokens, samples, precision, optimizer, calibration, budget, spot_pool;
+  std::string model, tokens, samples, precision, optimizer, calibration, budget, spot_pool, server;
   std::optional<double> epochs;
-  std::optional<int> sequence, global_batch;
-  std::vector<std::string> gpus_named, instances, providers, markets;
+  std::optional<int> sequence;
+  std::vector<int> global_batches;
+  std::vector<std::string> gpus_named, instances, providers, markets, strategies;
   std::optional<int> gpus, most_gpus;
   std::optional<int> most_simulated;
 };

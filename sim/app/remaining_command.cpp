@@ -123,9 +123,9 @@ Document remaining_document(const RemainingPrediction& prediction, const std::st
 int run(const RemainingCommand& command) {
   const auto replaced_after = read_seconds("--replaced-after", command.replaced_after);
   const Catalog catalog = load_catalog(command.common);
-  const Json scenario = load_checked_scenario(command.scenario, command.overrides, catalog);
+  const Json scenario = load_checked_scenario(command, catalog);
   const auto made = make_folder(command.common.output);
-  const Scenario whole = read_scenario(scenario, command.scenario.string(), catalog);
+  const Scenario whole = read_scenario(scenario, command.file_name(), catalog);
   print_warnings(whole.warnings, command.common.is_quiet);
   if (const auto& checkpoint = whole.training.checkpoint; checkpoint && checkpoint->in_memory && command.lost > 1)
     print_warning("of the last " + std::to_string(command.lost) +
@@ -138,8 +138,8 @@ int run(const RemainingCommand& command) {
                            .measured_speed = command.measured_speed,
                            .history = {}};
   if (command.history) request.history = load_remaining_cases(*command.history);
-  const auto prediction = predict_remaining(scenario, command.scenario.string(), catalog, request,
-                                            pool_of(command.common), command.common.budget.asked());
+  const auto prediction = predict_remaining(scenario, command.file_name(), catalog, request, pool_of(command.common),
+                                            command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
   hand_out(
       command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); },

@@ -20,6 +20,8 @@
 #include "sim/base/files.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/plan/goal_machines.hpp"
+#include "sim/plan/provision_request.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/scenario/place_names.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -32,6 +34,7 @@ namespace {
 
 std::atomic<std::time_t> interrupted_at{0};  // seconds since the system started; 0: not interrupted
 
+constexpr int kUsualSteps = 100;   // of a scenario that nobody has written
 constexpr Seconds kPatience{0.8};  // with what does not ask its budget
 std::string out_of_time_line;      // for end_now(), which must not allocate
 
@@ -228,6 +231,38 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
                         JsonOrigins& origins) {
   Json json = load_json_file(file);
   override_scenario(json, file, overrides, catalog, origins);
+  return json;
+}
+
+Json load_scenario_of(const ScenarioCommand& command, const Catalog& catalog) {
+  if (command.model.empty()) {
+    if (!command.instance.empty() || command.batch)
+      throw InputError{std::string{command.batch ? "--batch" : "--instance"} + ": expected --model beside it"};
+    if (command.scenario.empty()) throw InputError{"expected a scenario, or --model, --instance and --batch"};
+    return load_json_file(command.scenario);
+  }
+  if (!command.scenario.empty())
+    throw InputError{"--model: expected no scenario beside it: --set /workload/model=" + command.model +
+                     " changes that of " + command.scenario.string()};
+  if (command.instance.empty())
+    throw InputError{"--model: expected --instance beside it, the machines (rehearse list instances)"};
+  if (!command.batch) throw InputError{"--model: expected --batch beside it, the samples of each GPU in a step"};
+  const bool has_number = command.instance.find('=') != std::string::npos;
+  const auto [name, count] =
+      has_number ? read_machine_number("--instance", command.instance) : std::pair{command.instance, 1};
+  if (count == 0) throw InputError{"--instance: expected 1 machine or more; found " + in_quotes(command.instance)};
+  const MachineChoice machines = machine_choices(catalog, {.instances = {name}, .numbers = {{name, {count}}}}).front();
+  Json scenario = scenario_of_model(command.model, machines, catalog);
+  scenario["workload"]["batch_per_worker"] = *command.batch;
+  scenario["training"]["steps"] = kUsualSteps;
+  return scenario;
+}
+
+Json load_checked_scenario(const ScenarioCommand& command, const Catalog& catalog) {
+  JsonOrigins origins;
+  Json json = load_scenario_of(command, catalog);
+  override_scenario(json, command.file_name(), command.overrides, catalog, origins);
+  (void)read_scenario(json, command.file_name(), catalog, origins);
   return json;
 }
 

@@ -64,7 +64,11 @@ void override_scenario(Json& json, const std::filesystem::path& file, const std:
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                         const Catalog& catalog, JsonOrigins& origins);
 
-/// The same, read once against the catalog, so that a mistake of an override names its option.
+/// The scenario of a command, without overrides: its file, or its model on its machines. Throws InputError.
+Json load_scenario_of(const ScenarioCommand& command, const Catalog& catalog);
+
+/// The same with overrides, read once against the catalog, so that a mistake of one of them names its option.
+Json load_checked_scenario(const ScenarioCommand& command, const Catalog& catalog);
 Json load_checked_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            const Catalog& catalog);
 

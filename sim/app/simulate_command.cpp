@@ -107,7 +107,7 @@ void require_options_that_go_together(const SimulateCommand& command) {
 }
 
 Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
-  return read_scenario_with(load_json_file(command.scenario), command.scenario, command.overrides, command.seed,
+  return read_scenario_with(load_scenario_of(command, catalog), command.file_name(), command.overrides, command.seed,
                             catalog);
 }
 
@@ -342,7 +342,9 @@ CommandVerb simulate_verb() {
   return make_verb<SimulateCommand>(
       "simulate",
       "Run one scenario: speed, time, cost, bottleneck\n\n"
-      "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results",
+      "Example: rehearse simulate scenarios/cm-dare.json --set /cluster/groups/1/count=8 -o results\n"
+      "         rehearse simulate --model llama3_8b --instance p5.48xlarge=8 --batch 1 --set "
+      "/training/strategy/sharding=parameters",
       add_options, run);
 }
 

@@ -71,6 +71,7 @@ template Option Options::add_option(const std::string&, std::optional<int>&, con
 template Option Options::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 template Option Options::add_option(const std::string&, std::optional<double>&, const std::string&);
 template Option Options::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Options::add_option(const std::string&, std::vector<int>&, const std::string&);
 template Option Options::add_option(const std::string&, std::vector<fs::path>&, const std::string&);
 
 Option Options::add_repeatable(const std::string& names, std::vector<std::string>& values, const std::string& type_name,
@@ -83,7 +84,12 @@ void Options::add_flag(const std::string& names, bool& value, const std::string&
 }
 
 void add_scenario(Options options, ScenarioCommand& command) {
-  options.add_option("SCENARIO", command.scenario, "Scenario file").required();
+  options.add_option("SCENARIO", command.scenario, "Scenario file; or --model, --instance and --batch");
+  options.add_option("--model", command.model, "MODEL",
+                     "Model that is trained (rehearse list models), by all-reduce, in place of a scenario");
+  options.add_option("--instance", command.instance, "NAME=N",
+                     "With --model: the machines (rehearse list instances), one or N of them");
+  options.add_count("--batch", command.batch, 1, 65536, "With --model: samples of each GPU in a step");
   add_overrides(options, command.overrides);
 }
 

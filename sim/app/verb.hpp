@@ -107,12 +107,17 @@ class Options {
 /// The command of a verb about one scenario.
 struct ScenarioCommand {
   CommonOptions common;
-  std::filesystem::path scenario;
+  std::filesystem::path scenario;      // a file, or
+  std::string model, instance;         // .. this model on these machines
+  std::optional<int> batch;            // of each of their GPUs
   std::vector<std::string> overrides;  // "/pointer=value"
+
+  /// What messages call the scenario.
+  std::string file_name() const { return model.empty() ? scenario.string() : "--model " + model; }
 };
 
 // Options that several verbs have.
-/// Adds SCENARIO and --set.
+/// Adds SCENARIO, what may stand in its place, and --set.
 void add_scenario(Options options, ScenarioCommand& command);
 Option add_catalogs(Options options, CommonOptions& common,
                     const std::string& help =

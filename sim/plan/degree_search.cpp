@@ -13,6 +13,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/gradient_units.hpp"
+#include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/work.hpp"
 #include "sim/training/collective_time.hpp"
 
@@ -53,12 +54,10 @@ Bytes give_ample_memory(Json& group, const Catalog& catalog) {
 Degrees pass_of(Degrees degrees) {
   degrees.stages = degrees.chunks = 1;
   degrees.schedule = "none";
-  degrees.merges_passes = false;
+  degrees.merges_passes = degrees.has_stages_first = false;
   degrees.sharding = "none";
   return degrees;
 }
-
-double step_of(const std::string& summary) { return parse_json(summary, "summary")["iteration_time_s"].get<double>(); }
 
 /// What a pass takes, and how much of it the worker waits for what it exchanges.
 struct PassTime {
@@ -92,10 +91,12 @@ class Search {
 
   DegreeSearch run() && {
     prepare(result_.global_batch);
-    time_passes();
+    if (has_degrees_) time_passes();
     const double least = result_.plans.front().estimate_s;
     result_.is_too_slow = result_.has_time && std::isfinite(least) && least > options_.longest_s;
     if (result_.has_time && !result_.is_too_slow) go_through();
+    if (!has_degrees_ && result_.is_complete)
+      std::erase_if(result_.plans, [](const SearchedPlan& plan) { return plan.outcome == PlanOutcome::kNotTried; });
     sort_result();
     return std::move(result_);
   }
@@ -114,15 +115,19 @@ class Search {
     const Scenario base = read(plain);
     context_ = run_key(base.effective, means_.program).text();
     result_.gpus = base.count(Role::kWorker);
-    const std::string algorithm = scenario_["training"]["strategy"].value("algorithm", "ring");
-    DegreeSpace space = degree_space(base, global_batch, algorithm);
+    has_degrees_ = has_degrees(scenario_);
+    const Json& strategy = scenario_["training"]["strategy"];
+    DegreeSpace space = has_degrees_ ? degree_space(base, global_batch, strategy.value("algorithm", "ring"),
+                                                    strategy.value("rank_order", ""))
+                                     : batch_space(base, global_batch);
     if (space.plans.empty())
       throw InputError{file_name_ + ": steps of " + std::to_string(global_batch) + " samples cannot be divided among " +
                        std::to_string(result_.gpus) +
                        " GPUs: expected a multiple of the workers that have samples of their own"};
+    const double least = static_cast<double>(global_batch) / peak_samples_per_s(base);
     for (Degrees& degrees : space.plans)
-      result_.plans.push_back({.degrees = std::move(degrees), .summary = {}, .error = {}});
-    describe(base, plain);
+      result_.plans.push_back({.degrees = std::move(degrees), .estimate_s = least, .summary = {}, .error = {}});
+    if (has_degrees_) describe(base, plain);
   }
 
   void describe(const Scenario& base, const Json& plain) {
@@ -130,7 +135,6 @@ class Search {
     const Group& group = base.first_workers();
     const int slots = optimizer_slots(base.optimizer);
     EstimateInputs& model = model_;
-    model.has_stages_first = scenario_["training"]["strategy"].value("rank_order", "") == "tensor_pipeline_data";
     model.gpus = result_.gpus;
     model.island = smallest_island(base);
     model.global_batch = result_.global_batch;
@@ -281,6 +285,13 @@ class Search {
 
   bool fits_states(const Degrees& degrees) const { return least_state_bytes(model_, degrees) + reserved_ <= memory_; }
 
+  /// Of all workers, whether they go through steps together or not.
+  double step_of(const std::string& text) const {
+    const Json summary = parse_json(text, "summary");
+    return has_degrees_ ? summary["iteration_time_s"].get<double>()
+                        : static_cast<double>(result_.global_batch) / summary["samples_per_s"].get<double>();
+  }
+
   Json plan_scenario(const Degrees& degrees) const {
     Json scenario = scenario_;
     set_degrees(scenario, degrees, result_.global_batch);
@@ -288,7 +299,8 @@ class Search {
   }
 
   void go_through() {
-    constexpr std::size_t kAtATime = 8;     // whatever the pool is, so that the result does not depend on it
+    const std::size_t at_a_time =
+        has_degrees_ ? 8 : 1;               // whatever the pool is, so that the result does not depend on it
     std::map<Degrees, int> too_large_from;  // micro-batch, of plans but for it
     const auto without_batch = [](Degrees degrees) {
       degrees.microbatch = 0;
@@ -297,6 +309,7 @@ class Search {
     double best = std::numeric_limits<double>::infinity(), least_ratio = 1;
     std::size_t simulated = 0, next = 0;
     while (next < result_.plans.size()) {
+      if (!has_degrees_ && simulated > 0) break;
       if (!options_.is_exhaustive && simulated >= options_.least) {
         if (result_.plans[next].estimate_s * least_ratio > best) break;
         if (simulated >= options_.most) return finish(least_ratio, false);
@@ -304,8 +317,8 @@ class Search {
       std::vector<SearchedPlan*> chosen;
       std::vector<Json> scenarios;
       const std::size_t room =
-          options_.is_exhaustive || simulated >= options_.most ? kAtATime : options_.most - simulated;
-      for (; next < result_.plans.size() && chosen.size() < std::min(kAtATime, room); ++next) {
+          options_.is_exhaustive || simulated >= options_.most ? at_a_time : options_.most - simulated;
+      for (; next < result_.plans.size() && chosen.size() < std::min(at_a_time, room); ++next) {
         SearchedPlan& plan = result_.plans[next];
         if (plan.outcome != PlanOutcome::kNotTried) continue;
         const auto limit = too_large_from.find(without_batch(plan.degrees));
@@ -365,6 +378,7 @@ class Search {
   DegreeOptions options_;
   const SearchMeans& means_;
   EstimateInputs model_;
+  bool has_degrees_ = true;
   double memory_ = 0, reserved_ = 0;  // of a GPU
   std::string context_;               // of keys: all that the catalogs say of the scenario
   std::map<Degrees, std::string> pass_errors_;
@@ -386,7 +400,7 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
   const double e = std::max(1, degrees.experts),
                expert_tensor = degrees.experts > 0 && !degrees.has_sequence_parts ? t : 1;
   const double held = model.parameters / (t * p) + model.expert_parameters / (e * expert_tensor * p);
-  const double stride = t * (model.has_stages_first ? p : 1);  // between workers that have the same variables
+  const double stride = t * (degrees.has_stages_first ? p : 1);  // between workers that have the same variables
   const bool is_near = stride * sharing <= model.island;
   const std::string& algorithm = degrees.algorithm;
   const double rate = is_near ? model.near_s_per_byte.at(algorithm)

@@ -19,7 +19,6 @@ namespace rehearse {
 
 /// What decides how long a step takes by the closed form, besides the time of a pass, which the engine gives.
 struct EstimateInputs {
-  bool has_stages_first = false;                   // consecutive workers are stages, not data-parallel
   int gpus = 0, island = 0;                        // of the cluster, and those that NVLink joins
   std::int64_t global_batch = 0;                   // samples of a step
   double layers = 0, ends = 0;                     // of the model; what its two ends take by what a layer takes
@@ -103,6 +102,9 @@ struct DegreeOptions {
 ///   3. In this order, eight at a time, plans are read as `simulate` reads them, which refuses what does not fit (of two plans that differ
 ///      in the micro-batch alone the larger one needs more), and simulated, until there are `least`, and all others would be slower than the
 ///      best even if they took no more than their closed form, or as little of it as any that was simulated; or until there are `most`.
+/// Of a strategy without degrees (has_degrees()) no pass is simulated: a step takes the arithmetic at the peak of all GPUs at the least, and
+/// the workers' samples by what they train in a second, as they may not go through steps together. The fewest batches of a step that fit
+/// are the plan: to add more of them up changes nothing but memory.
 /// So it is exact where the closed form is off by no more than it was for plans that were simulated. The same whatever pool it has.
 /// Throws InputError: the scenario is wrong, no plan can be made.
 DegreeSearch search_degrees(const Json& scenario, const std::string& file_name, std::int64_t global_batch,

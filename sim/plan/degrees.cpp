@@ -4,12 +4,17 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
+
+#include "sim/scenario/strategy.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr std::array kShardingWords{"none", "optimizer", "gradients", "parameters"};
+constexpr std::string_view kDataFirst = "tensor_data_pipeline", kStagesFirst = "tensor_pipeline_data";
+constexpr int kMostBatches = 32;  // in a step, of models that have no layers of tokens
 constexpr int kLongSequence = 16'384, kLeastPositions = 4096;
 
 /// What of a model bounds the degrees.
@@ -49,11 +54,12 @@ std::vector<int> powers_of_two(int most) {
 /// The loops of degree_space(), each over one degree of the plan that is being made.
 class Enumeration {
  public:
-  Enumeration(const Scenario& scenario, std::int64_t global_batch, std::string algorithm)
+  Enumeration(const Scenario& scenario, std::int64_t global_batch, std::string algorithm, std::string rank_order)
       : limits_{limits_of(scenario)},
         gpus_{scenario.count(Role::kWorker)},
         island_{smallest_island(scenario)},
         algorithm_{std::move(algorithm)},
+        rank_order_{std::move(rank_order)},
         space_{.global_batch = global_batch, .plans = {}} {}
 
   DegreeSpace space() && {
@@ -109,7 +115,7 @@ class Enumeration {
 
   void batches() {
     const int likes = gpus_ / (plan_.tensor * plan_.context * plan_.stages);
-    constexpr int kMostSamples = 16, kMostBatches = 32;
+    constexpr int kMostSamples = 16;
     if (limits_.net != nullptr) {
       for (const int samples : powers_of_two(kMostSamples)) with_batch(samples);
       return;
@@ -125,6 +131,22 @@ class Enumeration {
     constexpr std::int64_t kMost = 10'000;
     if (count == 0 || count > kMost) return;
     if (plan_.stages == 1) return schedule("none", 1);
+    for (const bool is_first : stages_first()) {
+      plan_.has_stages_first = is_first;
+      schedules(count);
+    }
+    plan_.has_stages_first = false;
+  }
+
+  /// Which orders of ranks are different plans: on one island all GPUs are as near.
+  std::vector<bool> stages_first() const {
+    if (!rank_order_.empty()) return {rank_order_ == kStagesFirst};
+    const bool is_alike = limits_.has_experts || gpus_ <= island_ || plan_.tensor * plan_.context >= island_ ||
+                          plan_.stages * plan_.tensor * plan_.context == gpus_;
+    return is_alike ? std::vector{false} : std::vector{false, true};
+  }
+
+  void schedules(std::int64_t count) {
     constexpr int kMostChunks = 8;
     const auto has_layers_for = [this](int chunks) { return plan_.stages * chunks <= limits_.layers; };
     const bool exchanges_tokens = plan_.experts > 1;
@@ -169,7 +191,7 @@ class Enumeration {
 
   ModelLimits limits_;
   int gpus_, island_;
-  std::string algorithm_;
+  std::string algorithm_, rank_order_;
   Degrees plan_;
   DegreeSpace space_;
 };
@@ -185,8 +207,25 @@ int smallest_island(const Scenario& scenario) {
   return *std::ranges::min_element(islands);
 }
 
-DegreeSpace degree_space(const Scenario& scenario, std::int64_t global_batch, const std::string& algorithm) {
-  return Enumeration{scenario, global_batch, algorithm}.space();
+DegreeSpace degree_space(const Scenario& scenario, std::int64_t global_batch, const std::string& algorithm,
+                         const std::string& rank_order) {
+  return Enumeration{scenario, global_batch, algorithm, rank_order}.space();
+}
+
+DegreeSpace batch_space(const Scenario& scenario, std::int64_t global_batch) {
+  DegreeSpace space{.global_batch = global_batch, .plans = {}};
+  const int workers = scenario.count(Role::kWorker);
+  for (const int batches : powers_of_two(kMostBatches))
+    if (global_batch % (std::int64_t{workers} * batches) == 0)
+      space.plans.push_back(
+          {.microbatch = static_cast<int>(global_batch / workers / batches), .algorithm = {}, .accumulated = batches});
+  return space;
+}
+
+bool has_degrees(const Json& scenario) {
+  const std::vector<std::string>& keys =
+      strategy_entry(scenario["training"]["strategy"].value("kind", Strategy{}.word)).keys;
+  return std::ranges::find(keys, "global_batch") != keys.end();
 }
 
 std::int64_t microbatches(const Degrees& degrees, int gpus, std::int64_t global_batch) {
@@ -197,6 +236,7 @@ std::int64_t microbatches(const Degrees& degrees, int gpus, std::int64_t global_
 
 void clear_degrees(Json& scenario) {
   scenario["workload"].erase("recompute");
+  for (Json& group : scenario["cluster"]["groups"]) group.erase("batch_per_worker");
   Json& strategy = scenario["training"]["strategy"];
   for (const char* key :
        {"tensor", "context", "experts", "pipeline", "sharding", "global_batch", "accumulation_steps", "rank_order"})
@@ -211,6 +251,10 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
   scenario["workload"]["batch_per_worker"] = degrees.microbatch;
   if (degrees.recompute != "none") scenario["workload"]["recompute"] = degrees.recompute;
   Json& strategy = scenario["training"]["strategy"];
+  if (degrees.accumulated > 0) {
+    if (degrees.accumulated > 1) strategy["accumulation_steps"] = degrees.accumulated;
+    return;
+  }
   if (!degrees.algorithm.empty()) strategy["algorithm"] = degrees.algorithm;
   strategy["global_batch"] = global_batch;
   if (degrees.tensor > 1) {
@@ -240,8 +284,8 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
       if (degrees.merges_passes) pipeline["merged_passes"] = true;
     }
   }
-  // Consecutive workers have samples of their own, so that sums of gradients stay in a machine rather than what stages pass on.
-  if (degrees.stages > 1) strategy["rank_order"] = before.value("rank_order", "tensor_data_pipeline");
+  if (degrees.stages > 1)
+    strategy["rank_order"] = before.value("rank_order", degrees.has_stages_first ? kStagesFirst : kDataFirst);
   if (degrees.sharding == "none") return;
   strategy["sharding"] = degrees.sharding;
   if (degrees.sharding != "optimizer") return;
@@ -250,6 +294,10 @@ void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_bat
 }
 
 std::string to_text(const Degrees& degrees, int gpus) {
+  if (degrees.accumulated > 0)
+    return "batches of " + std::to_string(degrees.microbatch) + (degrees.microbatch == 1 ? " sample" : " samples") +
+           " of each worker" +
+           (degrees.accumulated > 1 ? ", " + std::to_string(degrees.accumulated) + " added up in a step" : "");
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (degrees.tensor > 1)
@@ -257,7 +305,7 @@ std::string to_text(const Degrees& degrees, int gpus) {
   if (degrees.context > 1) add("context " + std::to_string(degrees.context));
   if (degrees.experts > 1) add("experts " + std::to_string(degrees.experts));
   if (degrees.stages > 1)
-    add(std::to_string(degrees.stages) + " stages" +
+    add(std::to_string(degrees.stages) + " stages" + (degrees.has_stages_first ? " side by side" : "") +
         (degrees.schedule == "1f1b"          ? ""
          : degrees.schedule == "interleaved" ? " of " + std::to_string(degrees.chunks) + " chunks" +
                                                    (degrees.merges_passes ? " with merged passes" : "")

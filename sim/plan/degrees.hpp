@@ -20,9 +20,12 @@ struct Degrees {
   std::string schedule = "none";  // of the pipeline; "none" with one stage
   int chunks = 1;                 // of each stage
   bool merges_passes = false;     // a forward and a backward pass run while the other exchanges
-  int microbatch = 1;             // samples of a worker in a pass
+  bool has_stages_first =
+      false;  // consecutive workers are stages, so that what stages pass on stays on a machine; else data-parallel
+  int microbatch = 1;  // samples of a worker in a pass
   std::string recompute = "none", sharding = "none";
   std::string algorithm;  // of all-reduces
+  int accumulated = 0;    // batches that are added up in a step, of strategies without degrees; 0: of one with
 
   auto operator<=>(const Degrees&) const = default;
 };
@@ -46,6 +49,8 @@ int smallest_island(const Scenario& scenario);
 ///                positions in parts or not
 ///   stages       divisors of the rest, at most one for each layer; as 1F1B, with 2, 4 or 8 chunks, and with a split backward pass,
 ///                folded or not; where experts exchange tokens also with merged passes, of chunks and as DualPipe
+///   rank order   where there are stages on several machines: consecutive workers have samples of their own, or are stages; the scenario's
+///                where it states one
 ///   context      powers of two that leave a worker 4,096 positions or more, of sequences of 16,384 or more
 ///   experts      of grouped mixtures: powers of two that divide the experts and the workers of a stage
 ///   microbatch   of transformers 1, 2, 4, 8 or 16 samples; of others 1, 2, 4, ... 32 of them in a step
@@ -54,7 +59,16 @@ int smallest_island(const Scenario& scenario);
 ///   algorithm    the scenario's; of models that are on one GPU each, without sharding, also rings, trees and hierarchies
 /// What does not go together (sim/scenario/refusals.hpp) is left out as far as it is known without a catalog; reading a scenario
 /// finds the rest. `scenario` has none of these degrees.
-DegreeSpace degree_space(const Scenario& scenario, std::int64_t global_batch, const std::string& algorithm);
+/// `algorithm` and `rank_order` are the scenario's words; the latter is empty where it states none.
+DegreeSpace degree_space(const Scenario& scenario, std::int64_t global_batch, const std::string& algorithm,
+                         const std::string& rank_order = {});
+/// The plans of a scenario whose strategy has none of these degrees, which is kept as it is: they differ in the batch of a worker alone, of which
+/// 1, 2, 4, ... 32 are added up in a step.
+DegreeSpace batch_space(const Scenario& scenario, std::int64_t global_batch);
+
+/// Whether the strategy of the scenario (JSON) has steps of a stated number of samples, which several workers may share in other ways than
+/// by data alone.
+bool has_degrees(const Json& scenario);
 
 /// Makes the scenario (JSON) train so, with steps of `global_batch` samples. Other keys of its strategy stay.
 void set_degrees(Json& scenario, const Degrees& degrees, std::int64_t global_batch);

@@ -19,207 +19,25 @@
 
 namespace rehearse {
 
-bool is_board(const std::vector<std::string>& asked, const std::string& gpu) {
-  return asked.empty() || std::ranges::any_of(asked, [&](const std::string& name) {
-           return gpu == name || gpu.starts_with(name + " ");
-         });
+std::string plan_text(const GoalCandidate& candidate, const Degrees& degrees) {
+  return (candidate.training.empty() ? "" : candidate.training + ", ") + to_text(degrees, candidate.gpus);
 }
 
-namespace {
-
-JsonReader asked_by_option(const std::string& option) {
-  static const Json nothing = Json::object();
-  return JsonReader{nothing, option};
-}
-
-/// The price that holds anywhere, or else that of the first region that has one.
-std::pair<std::optional<double>, std::string> price_of(const Instance& instance, bool is_spot) {
-  if (const auto any = is_spot ? instance.usd_per_hour_spot : instance.usd_per_hour_on_demand) return {any, {}};
-  for (const RegionalPrice& price : instance.prices)
-    if (price.is_spot == is_spot) return {price.usd_per_hour, price.regions.front()};
-  return {};
-}
-
-/// A region of the provider's, for links between its machines.
-std::string home_of(const std::string& provider) {
-  if (provider == "aws") return "us-east-1";
-  if (provider == "gce") return "us-central1";
-  if (provider == "azure") return "eastus";
-  return "room";
-}
-
-std::vector<int> counts_of(const MachineFilter& filter, const std::string& instance, int gpus_each) {
-  if (const auto stated = filter.numbers.find(instance); stated != filter.numbers.end()) return stated->second;
-  if (filter.gpu_count)
-    return *filter.gpu_count % gpus_each == 0 ? std::vector{*filter.gpu_count / gpus_each} : std::vector<int>{};
-  std::vector<int> counts;
-  const int most = *filter.most_gpus / gpus_each;
-  for (int count = 1; count < most; count *= 2) counts.push_back(count);
-  if (most > 0) counts.push_back(most);
-  return counts;
-}
-
-bool is_named(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || std::ranges::find(names, name) != names.end();
-}
-
-void check_names(const Catalog& catalog, const MachineFilter& filter) {
-  const std::vector<std::string> gpus = catalog.accelerator_names();
-  for (const std::string& name : filter.gpus)
-    if (std::ranges::none_of(gpus, [&](const std::string& gpu) { return is_board({name}, gpu); }))
-      throw InputError{"--gpu: " + unknown_name_message("GPU", name, gpus)};
-  for (const std::string& name : filter.instances) (void)catalog.instance(name, asked_by_option("--instance"));
-}
-
-}  // namespace
-
-std::string MachineChoice::text() const {
-  return std::to_string(count) + " x " + instance + (is_spot ? ", spot" : "") + " (" + std::to_string(gpus) + " " +
-         gpu + ")";
-}
-
-namespace {
-
-/// What was asked for by name and is none of the machines in question.
-std::vector<std::string> unmatched_names(const MachineFilter& filter, const std::vector<MachineChoice>& choices) {
-  std::vector<std::string> unmatched;
-  for (const std::string& gpu : filter.gpus)
-    if (std::ranges::none_of(choices, [&](const MachineChoice& choice) { return is_board({gpu}, choice.gpu); }))
-      unmatched.push_back(
-          "GPU " + in_quotes(gpu) +
-          ": no machine of the catalogs with it is of these instances, providers, markets and numbers and has a price");
-  for (const std::string& instance : filter.instances)
-    if (std::ranges::find(choices, instance, &MachineChoice::instance) == choices.end())
-      unmatched.push_back("instance " + in_quotes(instance) + ": it is not of these GPUs, providers and numbers");
-  return unmatched;
-}
-
-}  // namespace
-
-std::vector<MachineChoice> machine_choices(const Catalog& catalog, const MachineFilter& filter,
-                                           std::vector<std::string>* unmatched) {
-  check_names(catalog, filter);
-  std::vector<MachineChoice> choices;
-  std::set<std::string> providers, sizes;
-  for (const std::string& name : catalog.instance_names()) {
-    const Instance instance = read_instance(name, catalog.instance(name, asked_by_option("--instance")));
-    if (!instance.provider.empty()) providers.insert(instance.provider);
-    if (instance.accelerators == 0 || !is_named(filter.instances, name) || !is_board(filter.gpus, instance.accelerator))
-      continue;
-    if (!filter.providers.empty() && !is_named(filter.providers, instance.provider)) continue;
-    for (const bool is_spot : filter.are_spot) {
-      const auto [usd, region] = price_of(instance, is_spot);
-      if (!usd && filter.instances.empty()) continue;
-      sizes.insert(std::to_string(instance.accelerators));
-      for (const int count : counts_of(filter, name, instance.accelerators))
-        choices.push_back({.instance = name,
-                           .count = count,
-                           .is_spot = is_spot,
-                           .gpus = count * instance.accelerators,
-                           .gpu = instance.accelerator,
-                           .usd_per_hour = usd,
-                           .region = region.empty() ? home_of(instance.provider) : region});
-    }
-  }
-  for (const std::string& name : filter.providers)
-    if (!providers.contains(name))
-      throw InputError{
-          "--provider: " +
-          unknown_name_message("provider", name, std::vector<std::string>{providers.begin(), providers.end()})};
-  if (unmatched != nullptr) *unmatched = unmatched_names(filter, choices);
-  if (!choices.empty()) return choices;
-  if (sizes.empty())
-    throw InputError{
-        "no machine of the catalogs is of these GPUs, instances, providers and markets and has a price: see "
-        "rehearse list instances"};
-  const int asked = filter.gpu_count.value_or(filter.most_gpus.value_or(0));
-  throw InputError{(filter.gpu_count ? "--gpus: expected a multiple of the GPUs of a machine, "
-                                     : "--max-gpus: expected at least the GPUs of a machine, ") +
-                   joined(sizes, " or ") + "; found " + std::to_string(asked)};
-}
-
-Json& only_workers(Json& scenario, const std::string& file_name) {
-  Json& groups = scenario["cluster"]["groups"];
-  if (groups.size() != 1 || groups[0].value("role", "") != "worker")
-    throw InputError{file_name + ": /cluster/groups: expected one group of workers; found " +
-                     std::to_string(groups.size()) +
-                     " groups: degrees are searched for alike machines without servers"};
-  return groups[0];
-}
-
-void set_machines(Json& group, const MachineChoice& machines) {
-  group["instance"] = machines.instance;
-  group["count"] = machines.count;
-  if (!group.contains("region")) group["region"] = machines.region;
-  if (machines.is_spot)
-    group["market"] = "spot";
-  else
-    group.erase("market");
-}
-
-void set_revocations(Json& scenario, const std::string& pool) {
-  for (Json& group : scenario["cluster"]["groups"])
-    if (group.value("market", "") == "spot") group["spot_pool"] = pool;
-  Json& training = scenario["training"];
-  if (!training.contains("checkpoint"))
-    training["checkpoint"] = {{"interval", "young_daly"}, {"fixed_time", "5s"}, {"rate", "500MBps"}};
-  if (!training.contains("recovery"))
-    training["recovery"] = {{"lost_worker", "restart"}, {"timeout", "30s"}, {"restart_time", "60s"}};
-}
-
-void check_spot_pool(const Catalog& catalog, const std::string& pool) {
-  (void)catalog.spot_pool(pool, asked_by_option("--spot-pool"));
-}
-
-std::vector<std::string> pools_of_gpu(const Catalog& catalog, const std::string& gpu) {
-  std::vector<std::string> pools;
-  for (const std::string& name : catalog.spot_pool_names()) {
-    std::string of = read_pool_origin(catalog.spot_pool(name, asked_by_option("--spot-pool"))).accelerator;
-    std::ranges::transform(of, of.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (!of.empty() && is_board({of}, gpu)) pools.push_back(name);
-  }
-  return pools;
-}
-
-Json scenario_of_model(const std::string& model, const MachineChoice& machines, const Catalog& catalog) {
-  const JsonReader by = asked_by_option("--model");
-  const Instance instance = read_instance(machines.instance, catalog.instance(machines.instance, by));
-  const Accelerator gpu = read_accelerator(machines.gpu, catalog.accelerator(machines.gpu, by));
-  const char* precision = gpu.peak_bf16 > FlopsPerSecond{} ? "bf16" : gpu.peak_fp16 > gpu.peak_fp32 ? "fp16" : "fp32";
-  const FoundModel found = find_model(model, by, catalog);
-  const Json* family = json_pointer_find(found.json.value(), "/structure/family");
-  Json strategy{{"kind", "all_reduce"}, {"algorithm", "library"}};
-  if (family != nullptr && *family == "transformer" && std::string_view{precision} != "fp32")
-    strategy["gradient_precision"] = "fp32";
-  Json group{{"name", "machines"}, {"role", "worker"}};
-  set_machines(group, machines);
-  Json network = Json::object();
-  const bool is_known = catalog.region_link(machines.region, machines.region) != nullptr;
-  const bool is_rdma = instance.transport == NetworkTransport::kRdma;
-  if (machines.count > 1 && (is_rdma || !is_known))
-    network["links"].push_back({{"from", machines.region},
-                                {"to", machines.region},
-                                {"latency", is_rdma ? "15us" : "50us"},
-                                {"source", "assumption for machines in one placement group"}});
-  return Json{
-      {"format", 1},
-      {"name", model},
-      {"workload", {{"model", model}, {"batch_per_worker", 1}, {"optimizer", "adam"}, {"precision", precision}}},
-      {"cluster", {{"groups", Json::array({group})}, {"network", network}}},
-      {"training", {{"strategy", std::move(strategy)}, {"steps", 2}}},
-      {"calibration", "auto"}};
-}
-
-Json plan_scenario(const GoalCandidate& candidate, const Degrees& degrees, bool has_revocations) {
+Json plan_scenario(const GoalPlan& plan, const Degrees& degrees, bool has_revocations) {
+  const GoalCandidate& candidate = plan.candidate;
   Json scenario = parse_json(candidate.scenario, candidate.file_name);
   set_degrees(scenario, degrees, candidate.global_batch);
   Json& training = scenario["training"];
   const Json samples = training["target"]["samples"];
-  scenario["name"] = candidate.machines + ": " + to_text(degrees, candidate.gpus);
+  scenario["name"] = candidate.machines + ": " + plan_text(candidate, degrees);
   if (has_revocations) {
     if (!candidate.spot_pool.empty()) set_revocations(scenario, candidate.spot_pool);
-    for (const char* key : {"steps", "target", "warmup_steps"}) training.erase(key);
+    for (const char* key : {"steps", "steps_per_worker", "target", "warmup_steps"}) training.erase(key);
     training["samples"] = samples;
+    if (plan.checkpoint_every) {
+      training["checkpoint"].erase("interval");
+      training["checkpoint"]["every"] = to_text(*plan.checkpoint_every);
+    }
   }
   return scenario;
 }
@@ -314,6 +132,18 @@ std::string why_too_slow(const GoalPlan& plan, const Rival& rival, const Trainin
          rival.plan->candidate.machines + " are faster and cheaper";
 }
 
+/// Runs the whole training of the best plan, machines being taken away.
+void run_with_revocations(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, const GoalOptions& options,
+                          const SearchMeans& means) {
+  const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
+  plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
+                  {plan_scenario(plan, plan.best()->degrees, true).dump()}, {goal.deadline.value_or(kGivesUpAfter)})
+                  .front();
+  if (!plan.risk->error.empty()) return;
+  plan.time_s = plan.risk->time_s.p50;
+  plan.cost_usd = plan.risk->cost_usd.p50;
+}
+
 /// Runs the whole training where machines may be taken away; otherwise what the simulated step says.
 void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, const GoalOptions& options,
             const SearchMeans& means) {
@@ -321,20 +151,12 @@ void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, co
   const Json summary = parse_json(best.summary, "summary");
   plan.time_s = summary["training_time_s"].get<double>();
   if (summary["training_cost_usd"].is_number()) plan.cost_usd = summary["training_cost_usd"].get<double>();
-  const Json json = plan_scenario(plan.candidate, best.degrees, true);
-  const Scenario scenario = read_scenario(json, plan.candidate.file_name, catalog);
+  const Scenario scenario = read_scenario(plan_scenario(plan, best.degrees, true), plan.candidate.file_name, catalog);
   plan.uncertainty = scenario.profile.uncertainty;
   if (goal.deadline && options.uncertainty_by_parameters)
     plan.by_parameters = options.uncertainty_by_parameters(
-        read_scenario(plan_scenario(plan.candidate, best.degrees, false), plan.candidate.file_name, catalog));
-  if (!scenario.has_revocations()) return;
-  const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
-  plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
-                  {json.dump()}, {goal.deadline.value_or(kGivesUpAfter)})
-                  .front();
-  if (!plan.risk->error.empty()) return;
-  plan.time_s = plan.risk->time_s.p50;
-  plan.cost_usd = plan.risk->cost_usd.p50;
+        read_scenario(plan_scenario(plan, best.degrees, false), plan.candidate.file_name, catalog));
+  if (scenario.has_revocations()) run_with_revocations(plan, goal, catalog, options, means);
 }
 
 /// The smaller the better.
@@ -357,18 +179,43 @@ void choose(GoalAnswer& answer, const TrainingGoal& goal) {
   }
 }
 
+/// Other intervals of the answer's checkpoints than Young and Daly's, which is best for revocations that come at any time alike and cost no
+/// more than the work since the last one.
+void try_intervals(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, const GoalOptions& options,
+                   const SearchMeans& means) {
+  const Json json = plan_scenario(plan, plan.best()->degrees, true);
+  const Json* rule = json_pointer_find(json, "/training/checkpoint/interval");
+  if (!plan.risk || rule == nullptr) return;
+  const auto interval = checkpoint_interval(read_scenario(json, plan.candidate.file_name, catalog));
+  if (!interval) return;
+  for (const double factor : {0.5, 2.0}) {
+    GoalPlan other = plan;
+    other.checkpoint_every = *interval * factor;
+    run_with_revocations(other, goal, catalog, options, means);
+    if (meets(other, goal) && rank(other, goal) < rank(plan, goal)) plan = std::move(other);
+  }
+}
+
 const char* word_of(PlanOutcome outcome) {
   constexpr const char* kWords[] = {"not simulated", "too large", "without result", "simulated"};
   return kWords[static_cast<std::size_t>(outcome)];
 }
 
 Json json_of(const Degrees& degrees) {
-  return {{"tensor", degrees.tensor},         {"sequence_parallel", degrees.has_sequence_parts},
-          {"context", degrees.context},       {"experts", degrees.experts},
-          {"stages", degrees.stages},         {"chunks", degrees.chunks},
-          {"schedule", degrees.schedule},     {"merged_passes", degrees.merges_passes},
-          {"microbatch", degrees.microbatch}, {"recompute", degrees.recompute},
-          {"sharding", degrees.sharding},     {"algorithm", degrees.algorithm}};
+  return {{"tensor", degrees.tensor},
+          {"sequence_parallel", degrees.has_sequence_parts},
+          {"context", degrees.context},
+          {"experts", degrees.experts},
+          {"stages", degrees.stages},
+          {"chunks", degrees.chunks},
+          {"schedule", degrees.schedule},
+          {"merged_passes", degrees.merges_passes},
+          {"microbatch", degrees.microbatch},
+          {"recompute", degrees.recompute},
+          {"sharding", degrees.sharding},
+          {"algorithm", degrees.algorithm},
+          {"stages_first", degrees.has_stages_first},
+          {"accumulated", degrees.accumulated}};
 }
 
 Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
@@ -391,7 +238,7 @@ Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
   json["least_ratio"] = search.least_ratio;
   json["degrees"] = plan.best() ? json_of(plan.best()->degrees) : Json{};
   if (!plan.best()) return json;
-  json["plan"] = to_text(plan.best()->degrees, plan.candidate.gpus);
+  json["plan"] = plan_text(plan.candidate, plan.best()->degrees);
   json["step_s"] = plan.best()->step_s;
   json["time_s"] = plan.time_s;
   json["cost_usd"] = plan.cost_usd ? Json(*plan.cost_usd) : Json{};
@@ -404,10 +251,11 @@ Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
   Json& next = json["next"] = Json::array();
   for (std::size_t i = 1; i < std::min(search.simulated, kMostNext + 1); ++i) {
     const SearchedPlan& other = search.plans[i];
-    next.push_back({{"plan", to_text(other.degrees, plan.candidate.gpus)},
+    next.push_back({{"plan", plan_text(plan.candidate, other.degrees)},
                     {"step_s", other.step_s},
                     {"why", why_slower(summary, parse_json(other.summary, "summary"))}});
   }
+  json["checkpoint_every_s"] = plan.checkpoint_every ? Json(plan.checkpoint_every->value()) : Json{};
   if (plan.risk)
     json["risk"] = {
         {"probability", plan.risk->probability},
@@ -470,6 +318,9 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
     } catch (const ProvisionStopped&) { answer.is_complete = false; }
   }
   choose(answer, goal);
+  try {
+    if (answer.answer && answer.is_complete) try_intervals(answer.plans[*answer.answer], goal, catalog, options, means);
+  } catch (const ProvisionStopped&) { answer.is_complete = false; }
   return answer;
 }
 
@@ -506,7 +357,7 @@ std::string miss_in_words(const GoalAnswer& answer, const TrainingGoal& goal) {
       if (plan.search)
         for (const SearchedPlan& each : plan.search->plans)
           if (!each.error.empty() && each.outcome != PlanOutcome::kNotTried)
-            return "no plan has a result; the first, " + to_text(each.degrees, plan.candidate.gpus) + " on " +
+            return "no plan has a result; the first, " + plan_text(plan.candidate, each.degrees) + " on " +
                    plan.candidate.machines + ": " + each.error;
     for (const GoalPlan& plan : answer.plans) {
       if (plan.left_out.empty()) continue;

@@ -16,13 +16,17 @@ import time
 
 MODELS = ["resnet50", "vgg16", "inception_v3", "bert_base", "gpt2"]
 INSTANCES = ["p3.2xlarge", "p3.8xlarge", "p3.16xlarge", "g4dn.xlarge", "g4dn.12xlarge", "p4d.24xlarge", "gce-custom-8-v100", "p2.xlarge", "g5.12xlarge"]
+STRATEGIES = ["all_reduce", "synchronous_servers", "asynchronous_servers", "pairwise_averaging"]
 
 
 def question(draw):
     """The options of a question."""
     chosen = draw.sample(INSTANCES, draw.choice([1, 1, 2]))
+    batches = draw.sample([128, 256, 512], draw.choice([1, 1, 1, 2]))
     options = ["--model", draw.choice(MODELS), "--samples", f"{draw.choice([1, 3, 10, 30])}M", "--instance", ",".join(chosen), "--max-gpus", str(draw.choice([4, 8])),
-               "--global-batch", str(draw.choice([128, 256, 512]))]
+               "--global-batch", ",".join(map(str, batches))]
+    if draw.random() < 0.3:
+        options += ["--strategy", ",".join(draw.sample(STRATEGIES, draw.choice([1, 2, 3])))]
     if draw.random() < 0.3:
         options += ["--market", "spot,on-demand"]
     if draw.random() < 0.7:

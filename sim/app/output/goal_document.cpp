@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "sim/app/output/document.hpp"
 #include "sim/base/names.hpp"
@@ -86,12 +87,17 @@ Plot costs_plot(const GoalAnswer& answer, const TrainingGoal& goal) {
 
 }  // namespace
 
-Table goal_plans_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline) {
+Table goal_plans_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline, std::size_t most) {
   Table table{.header = {"", "machines", "plan", "time", "cost", "plans", "simulated", "do not fit"}, .rows = {}};
   if (deadline) table.header.emplace_back("in time");
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < answer.plans.size(); ++i)
     if (answer.plans[i].best() != nullptr) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    const GoalPlan& plan = answer.plans[i];
+    return std::tuple{answer.answer != i, !plan.is_on_frontier, plan.cost_usd.value_or(plan.time_s)};
+  });
+  if (order.size() > most) order.resize(most);
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return answer.plans[i].time_s; });
   for (const std::size_t i : order) {
     const GoalPlan& plan = answer.plans[i];
@@ -99,7 +105,7 @@ Table goal_plans_table(const GoalAnswer& answer, const std::optional<Seconds>& d
     table.rows.push_back({answer.answer == i    ? "=>"
                           : plan.is_on_frontier ? "*"
                                                 : "",
-                          plan.candidate.machines, to_text(plan.best()->degrees, plan.candidate.gpus),
+                          plan.candidate.machines, plan_text(plan.candidate, plan.best()->degrees),
                           long_time_text(plan.time_s), plan.cost_usd ? usd_text(*plan.cost_usd) : "-",
                           std::to_string(search.plans.size()), std::to_string(search.simulated),
                           std::to_string(search.too_large)});
@@ -115,7 +121,7 @@ Table next_plans_table(const GoalPlan& plan) {
   const Json best = parse_json(plans.front().summary, "summary");
   for (std::size_t i = 1; i < std::min(plan.search->simulated, kMost + 1); ++i) {
     const Json other = parse_json(plans[i].summary, "summary");
-    table.rows.push_back({to_text(plans[i].degrees, plan.candidate.gpus), number_text(plans[i].step_s, "s"),
+    table.rows.push_back({plan_text(plan.candidate, plans[i].degrees), number_text(plans[i].step_s, "s"),
                           number_text(100 * (plans[i].step_s / plans.front().step_s - 1), "%"),
                           why_slower(best, other)});
   }
@@ -127,10 +133,13 @@ std::string goal_sentence(const GoalAnswer& answer, const AskedGoal& asked,
   const GoalPlan& plan = answer.plans[*answer.answer];
   const Json summary = parse_json(plan.best()->summary, "summary");
   std::string text =
-      asked.model + " on " + plan.candidate.machines + ": " + to_text(plan.best()->degrees, plan.candidate.gpus) + ": ";
+      asked.model + " on " + plan.candidate.machines + ": " + plan_text(plan.candidate, plan.best()->degrees) + ": ";
   text += plan.risk ? long_time_text(plan.time_s) + " (" + long_time_text(plan.risk->time_s.p5) + " to " +
                           long_time_text(plan.risk->time_s.p95) + " in nine of ten runs)"
                     : long_time_text(plan.time_s);
+  if (plan.checkpoint_every)
+    text += ", a checkpoint every " + long_time_text(plan.checkpoint_every->value()) +
+            ", which does better than Young and Daly's interval";
   if (interval && !plan.risk)
     text += " (" + long_time_text(plan.time_s * interval->first) + " to " +
             long_time_text(plan.time_s * interval->second) + ", 90 %)";
@@ -160,14 +169,15 @@ std::string goal_search_text(const GoalPlan& plan) {
 }
 
 std::vector<std::string> left_out_texts(const GoalAnswer& answer, const AskedGoal& asked, std::size_t most) {
-  std::vector<std::string> texts = asked.unmatched;
-  std::size_t left_out = 0;
+  std::vector<std::string> texts;
+  for (const std::string& reason : asked.unmatched) texts.push_back(shortened(reason, 300));
   for (const GoalPlan& plan : answer.plans)
-    if (!plan.left_out.empty() && ++left_out <= most)
-      texts.push_back(plan.candidate.machines + ": " + shortened(plan.left_out, 200));
-  if (left_out > most)
-    texts.push_back(std::to_string(left_out - most) +
-                    " more sets of machines; summary.json (-o, --json) has all reasons");
+    if (!plan.left_out.empty()) texts.push_back(plan.candidate.machines + ": " + shortened(plan.left_out, 200));
+  if (texts.size() > most) {
+    const std::size_t more = texts.size() - most;
+    texts.resize(most);
+    texts.push_back(std::to_string(more) + " more sets of machines; summary.json (-o, --json) has all reasons");
+  }
   return texts;
 }
 
@@ -197,7 +207,7 @@ std::string goal_report(const GoalAnswer& answer, const AskedGoal& asked,
       {.title = "Machines",
        .paragraphs = {"=> is the answer, * is on the frontier: no other is faster and cheaper. Each has the "
                       "best of its plans."},
-       .tables = {goal_plans_table(answer, asked.goal.deadline)},
+       .tables = {goal_plans_table(answer, asked.goal.deadline, answer.plans.size())},
        .figures = {}});
   if (answer.answer) {
     const GoalPlan& plan = answer.plans[*answer.answer];
@@ -207,7 +217,7 @@ std::string goal_report(const GoalAnswer& answer, const AskedGoal& asked,
     if (Table table = next_plans_table(plan); !table.rows.empty()) next.tables.push_back(std::move(table));
     document.sections.push_back(std::move(next));
   }
-  if (const auto texts = left_out_texts(answer, asked, answer.plans.size()); !texts.empty())
+  if (const auto texts = left_out_texts(answer, asked, answer.plans.size() + asked.unmatched.size()); !texts.empty())
     document.sections.push_back({.title = "Left out", .paragraphs = texts, .tables = {}, .figures = {}});
   return render_html(document);
 }

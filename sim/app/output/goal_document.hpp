@@ -19,8 +19,8 @@ struct AskedGoal {
   std::vector<std::string> unmatched;  // what was asked for by name and is in no candidate, with the reason
 };
 
-/// The best plan of each set of machines, the fastest first.
-Table goal_plans_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline);
+/// The best plan of each set of machines, the fastest first; of more than `most` the answer, the frontier and the cheapest others.
+Table goal_plans_table(const GoalAnswer& answer, const std::optional<Seconds>& deadline, std::size_t most);
 /// The next plans on the same machines, and what each loses by.
 Table next_plans_table(const GoalPlan& plan);
 /// How many plans were looked at, and how.

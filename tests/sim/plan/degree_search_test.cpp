@@ -117,6 +117,25 @@ TEST_CASE("every plan of a space is another one, of whole micro-batches, and can
   CHECK(read == space.plans.size());
 }
 
+TEST_CASE("stages are side by side or apart where that tells which of them share a machine") {
+  const auto of_order = [](const DegreeSpace& space, bool is_first) {
+    return std::ranges::count(space.plans, is_first, &Degrees::has_stages_first);
+  };
+  const Json two_machines = small_training(2, 4);
+  const DegreeSpace space = degree_space(plain(two_machines), 32, "ring");
+  CHECK(of_order(space, true) > 0);
+  for (const Degrees& degrees : space.plans)
+    if (degrees.has_stages_first) {
+      CHECK((degrees.stages > 1 && degrees.tensor < 4 && degrees.stages * degrees.tensor < 8));
+      Json own = two_machines;
+      set_degrees(own, degrees, 32);
+      CHECK(own["training"]["strategy"]["rank_order"] == "tensor_pipeline_data");
+    }
+  CHECK(of_order(degree_space(plain(small_training(1, 8)), 32, "ring"), true) == 0);
+  // What a scenario states is kept.
+  CHECK(of_order(degree_space(plain(two_machines), 32, "ring", "tensor_data_pipeline"), true) == 0);
+}
+
 TEST_CASE("passes are merged where experts exchange tokens, and folded pipelines are tried") {
   Json scenario = small_training(1, 8);
   scenario["workload"]["model"]["structure"].update({{"experts", 4},

@@ -153,7 +153,7 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
   for (const GoalPlan& plan : free.plans) plans += plan.search->plans.size();
   CHECK(parse_csv(plans_csv(free), "plans.csv").row_count() == plans);
   const GoalPlan& best = free.plans[*free.answer];
-  const Json run = test::simulated(plan_scenario(best.candidate, best.best()->degrees, false));
+  const Json run = test::simulated(plan_scenario(best, best.best()->degrees, false));
   CHECK(run["training_time_s"].get<double>() == doctest::Approx(best.time_s).epsilon(1e-12));
 }
 
