@@ -571,10 +571,10 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
   if (common.output)
     written =
         write_results(*common.output, answer, json, goal_report(answer, prepared.asked, interval, refused), catalog);
+  if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, question, catalog);
   if (common.prints_json) {
     std::fputs(json.c_str(), stdout);
   } else {
-    if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, question, catalog);
     print_answer(answer, prepared.asked, interval, refused);
     if (answer.answer && common.output) std::printf("\nrehearse simulate %s\n", (*common.output / "plan.json").c_str());
     std::fflush(stdout);

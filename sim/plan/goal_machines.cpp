@@ -223,11 +223,12 @@ namespace {
 
 struct StrategyWord {
   const char *word, *kind, *synchronization;  // the latter of servers
+  bool sends_gradients = true;
 };
 constexpr StrategyWord kStrategyWords[] = {{"all_reduce", "all_reduce", ""},
                                            {"synchronous_servers", "parameter_server", "synchronous"},
                                            {"asynchronous_servers", "parameter_server", "asynchronous"},
-                                           {"pairwise_averaging", "pairwise_averaging", ""}};
+                                           {"pairwise_averaging", "pairwise_averaging", "", false}};
 
 /// What strategies other than this one state of a training.
 constexpr const char* kKeysOfOthers[] = {"recovery", "smaller_cluster", "start_interval", "share_variation", "control"};
@@ -250,7 +251,8 @@ void set_strategy(Json& scenario, const std::string& word, const Catalog& catalo
   if (before.value("kind", "") == asked->kind && before.value("synchronization", "") == synchronization) return;
   const bool had_servers = before.contains("synchronization"), has_servers = !synchronization.empty();
   Json strategy{{"kind", asked->kind}};
-  if (before.contains("gradient_precision")) strategy["gradient_precision"] = before["gradient_precision"];
+  if (asked->sends_gradients && before.contains("gradient_precision"))
+    strategy["gradient_precision"] = before["gradient_precision"];
   if (has_servers) strategy["synchronization"] = synchronization;
   if (has_degrees(Json{{"training", {{"strategy", strategy}}}})) strategy["algorithm"] = "library";
   before = std::move(strategy);

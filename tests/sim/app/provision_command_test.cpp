@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
@@ -200,8 +201,51 @@ TEST_CASE("mistakes of who searches for the best way to train") {
   check_refused(kSearch + "--gpus 2 --max-gpus 4", 2, "--max-gpus: expected none beside --gpus");
   check_refused(kSearch + "--gpus 2 --target-loss 1", 2, "--target-loss: expected none beside");
   check_refused(kSearch + "--gpus 2 --planner cm-dare+", 2, "--planner: expected \"ours\" or \"exhaustive\"");
-  check_refused("provision " + kRoot + "/scenarios/cm-dare.json --samples 1M --gpus 2", 2,
+  check_refused("provision " + kRoot + "/scenarios/cm-dare-heterogeneous.json --samples 1M --gpus 2", 2,
                 "expected one group of workers");
+  check_refused(kSearch + "--gpus 2 --strategy ring", 2, "--strategy: unknown strategy \"ring\"");
+  check_refused(kSearch + "--gpus 2 --server m5.xlarge", 2, "--server: expected servers, as by --strategy ");
+  check_refused(kSearch + "--gpus 2 --strategy asynchronous_servers --server m5", 2, "--server: unknown instance");
+  check_refused("provision --model resnet50 --samples 1M --instance m5.xlarge --gpus 2", 2,
+                "--instance: expected machines with GPUs; found \"m5.xlarge\"");
+}
+
+TEST_CASE("servers and their number are searched by samples, and steps are as long as the scenario's") {
+  const Outcome found =
+      rehearse_with("provision " + kRoot +
+                    "/scenarios/cm-dare.json --samples 1M --max-gpus 2 --instance p2.xlarge,gce-custom-4-k80 "
+                    "--strategy asynchronous_servers,all_reduce --json");
+  REQUIRE(found.exit_code == 0);
+  CHECK(found.err.find("plans are compared by the samples that they train on") != std::string::npos);
+  std::set<std::string> machines;
+  const Json summary = parse_json(found.out, "summary");
+  for (const Json& plan : summary["candidates"]) {
+    machines.insert(plan["machines"].get<std::string>());
+    if (!plan.contains("degrees") || plan["degrees"]["accumulated"] != 1) continue;
+    CHECK(plan["degrees"]["microbatch"] == 128);  // as in the scenario
+    CHECK(plan["plan"].get<std::string>().starts_with("asynchronous parameter servers, "));
+  }
+  CHECK(machines.contains("2 x p2.xlarge (2 K80) and 1 x m5.xlarge as server"));
+  CHECK(machines.contains("1 x gce-custom-4-k80 (1 K80)"));
+}
+
+TEST_CASE("a model on machines in place of a scenario") {
+  const std::string model = "--model resnet50 --instance p3.16xlarge ";
+  const Outcome run = rehearse_with("simulate " + model + "--batch 64 --calibration kernels");
+  CHECK(run.exit_code == 2);  // what a scenario states is set by --set
+  const Outcome simulated = rehearse_with("simulate " + model + "--batch 64 --set calibration=kernels --json");
+  REQUIRE(simulated.exit_code == 0);
+  CHECK(parse_json(simulated.out, "summary")["samples_per_s"].get<double>() > 1200);
+  const Outcome why =
+      rehearse_with("diagnose " + model + "--batch 64 --set calibration=kernels --measured-samples-per-s 1200");
+  CHECK(why.exit_code == 0);
+  CHECK(why.out.find("slower than simulated") != std::string::npos);
+  check_refused("simulate", 2, "expected a scenario, or --model, --instance and --batch");
+  check_refused("simulate " + model, 2, "--model: expected --batch beside it");
+  check_refused("simulate --model resnet50 --batch 64", 2, "--model: expected --instance beside it");
+  check_refused("simulate --batch 64", 2, "--batch: expected --model beside it");
+  check_refused("simulate --model resnet50 --instance p3.16xlarge=0 --batch 64", 2, "--instance: expected 1 machine");
+  check_refused("simulate " + kFile + " " + model + "--batch 64", 2, "--model: expected no scenario beside it");
 }
 
 }  // namespace rehearse

@@ -87,6 +87,7 @@ TEST_CASE("a strategy that a scenario has is kept with its servers, another one 
   for (const std::string& word : strategy_words()) {
     CAPTURE(word);
     Json any = before;
+    any["training"]["strategy"]["gradient_precision"] = "fp16";
     set_strategy(any, word, catalog, kFile);
     choose_server(any, "", catalog, kFile);
     CHECK_NOTHROW((void)read_scenario(any, kFile, catalog));
