@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/app/executor.hpp"
@@ -163,15 +165,29 @@ OwnStep own_step(const Json& scenario, const std::string& file_name, const Catal
 }
 
 /// Samples of a step of all workers, of the trainings that are compared.
-std::vector<std::int64_t> global_batches_of(const GoalCommand& goal, const OwnStep& own, const Scenario& plain) {
+std::vector<std::int64_t> global_batches_of(const GoalCommand& goal, const OwnStep& own, const Scenario& plain,
+                                            std::int64_t odd_gpus) {
   if (!goal.global_batches.empty()) return {goal.global_batches.begin(), goal.global_batches.end()};
   if (own.samples > 0) {
     const int workers = plain.training.strategy.is_synchronous() ? own.workers : plain.count(Role::kWorker);
     return {std::llround(own.samples * (own.is_of_each ? workers : 1))};
   }
   const int positions = tokens_of_sample(plain);
-  if (positions == 0) return {kUsualSamples};
-  return {std::max<std::int64_t>(1, std::int64_t{1} << std::lround(std::log2(kUsualTokens / positions)))};
+  const double usual = positions == 0 ? kUsualSamples : kUsualTokens / positions;
+  const double rest = usual / static_cast<double>(odd_gpus);
+  return {odd_gpus * (std::int64_t{1} << std::max(0L, std::lround(std::log2(rest))))};
+}
+
+/// The odd number by which the GPUs of all machines can be divided together: 3 of 6, 8 and 24 GPUs; 1 if that were a large one.
+std::int64_t odd_part(const std::vector<MachineChoice>& choices) {
+  constexpr std::int64_t kMost = 45;
+  std::int64_t all = 1;
+  for (const MachineChoice& machines : choices)
+    if (machines.gpus > 0) {
+      all = std::lcm(all, std::int64_t{machines.gpus >> std::countr_zero(static_cast<unsigned>(machines.gpus))});
+      if (all > kMost) return 1;
+    }
+  return all;
 }
 
 /// A question with all that it takes, once it is read.
@@ -179,6 +195,7 @@ struct Prepared {
   std::vector<GoalCandidate> candidates;
   AskedGoal asked;
   OwnStep own_step;
+  std::int64_t odd_gpus = 1;  // what a step's samples are divided by besides powers of two
   std::int64_t global_batch = 0;
   bool has_assumed_batch = false, has_assumed_gpus = false, has_assumed_restarts = false;
   bool has_other_updates = false;  // trainings whose samples may not lead to the same loss are compared
@@ -245,7 +262,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
   prepared.asked.model = any.model.name;
   prepared.asked.positions = tokens_of_sample(any);
   prepared.asked.goal.samples = samples_of(goal, basis.scenario, any);
-  const std::vector<std::int64_t> batches = global_batches_of(goal, prepared.own_step, any);
+  const std::vector<std::int64_t> batches = global_batches_of(goal, prepared.own_step, any, prepared.odd_gpus);
   prepared.global_batch = batches.front();
   const bool divides = has_degrees(basis.scenario);
   prepared.has_other_updates |=
@@ -326,7 +343,9 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
     prepared.has_assumed_gpus =
         !goal.gpus && !goal.most_gpus && filter.numbers.size() < std::max<std::size_t>(1, filter.instances.size());
     std::optional<InputError> first_error;
-    for (const MachineChoice& machines : machine_choices(catalog, filter, &prepared.asked.unmatched)) try {
+    const std::vector<MachineChoice> choices = machine_choices(catalog, filter, &prepared.asked.unmatched);
+    prepared.odd_gpus = odd_part(choices);
+    for (const MachineChoice& machines : choices) try {
         add_strategies(prepared, basis_for(goal, question, &machines, catalog), machines, goal, question, catalog);
       } catch (const InputError& error) {
         if (!first_error) first_error = error;

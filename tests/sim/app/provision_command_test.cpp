@@ -229,6 +229,14 @@ TEST_CASE("servers and their number are searched by samples, and steps are as lo
   CHECK(machines.contains("1 x gce-custom-4-k80 (1 K80)"));
 }
 
+TEST_CASE("steps that nobody states can be divided among all GPUs") {
+  const std::string six = "provision --model resnet50 --samples 1M --calibration kernels --instance g5.12xlarge=6 ";
+  const Outcome found = rehearse_with(six);
+  CHECK(found.exit_code == 0);
+  CHECK(found.err.find("steps are taken to have 768 samples: --global-batch says otherwise") != std::string::npos);
+  check_refused(six + "--global-batch 1024", 2, "steps of 1024 samples cannot be divided among 24 GPUs");
+}
+
 TEST_CASE("a model on machines in place of a scenario") {
   const std::string model = "--model resnet50 --instance p3.16xlarge ";
   const Outcome run = rehearse_with("simulate " + model + "--batch 64 --calibration kernels");
