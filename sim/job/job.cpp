@@ -31,6 +31,10 @@ Job::Job(JobState& state, JobTraining training, JobControl control)
       training_{std::move(training)},
       control_{std::move(control)},
       recovery_{site_.scenario.training.recovery},
+      workers_{machines_that(site_, [&](MachineIndex machine) { return site_.machine(machine).workers > 0; })},
+      needed_servers_{
+          machines_that(site_, [&](MachineIndex machine) { return is_server(machine) && !is_added(machine); })},
+      first_of_group_(site_.scenario.groups.size(), -1),
       provider_{state_.clock, state_.clock.new_owner()},
       resumption_{state_.clock},
       taking_{state_.clock, state_.clock.new_owner()},
@@ -45,8 +49,11 @@ Job::Job(JobState& state, JobTraining training, JobControl control)
       holds_copies_(site_.machines.size()),
       apart_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
-  for (std::size_t m = 0; m < site_.machines.size(); ++m)
+  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
     if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
+    MachineIndex& first = first_of_group_[static_cast<std::size_t>(site_.machines[m].group)];
+    if (first < 0) first = static_cast<MachineIndex>(m);
+  }
   if (site_.scenario.training.strategy.kind->divides_model())
     needed_workers_ = least_workers_ = site_.scenario.count(Role::kWorker);
 }
@@ -315,7 +322,7 @@ void Job::take_away(MachineIndex machine, bool is_fault) {
   }
   if (session_) return lose(machine, is_fault);
   survivors_[m] = false;
-  const bool has_survivor = std::find(survivors_.begin(), survivors_.end(), true) != survivors_.end();
+  const bool has_survivor = survivors_.any();
   if (!is_awaited && has_survivor) return;  // it had left by itself
   count_stop();
   if (is_resuming_) resumption_.retire();
@@ -334,8 +341,7 @@ bool Job::has_pair(MachineIndex machine) const {
     return other >= 0 && other < static_cast<MachineIndex>(site_.machines.size()) &&
            site_.machine(other).group == site_.machine(machine).group;
   };
-  MachineIndex first = machine;
-  while (is_alike(first - 1)) --first;
+  const MachineIndex first = first_of_group_[static_cast<std::size_t>(site_.machine(machine).group)];
   const MachineIndex pair = first + ((machine - first) ^ 1);
   const MachineIndex other = is_alike(pair) ? pair : machine - 1;
   return is_alike(other) && holds_copies_[static_cast<std::size_t>(other)];
@@ -358,21 +364,13 @@ void Job::lose(MachineIndex machine, bool is_fault) {
   interrupt(change != Change::kRestart, needed, {recovery_.timeout, forming}, "a worker is lost");
 }
 
-void Job::choose_chief() {
-  state_.checkpoints.chief = -1;
-  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
-    if (is_worker(m) && state_.membership.is_there(m)) {
-      state_.checkpoints.chief = m;
-      return;
-    }
-}
+void Job::choose_chief() { state_.checkpoints.chief = first_of(workers_ & state_.membership.there()); }
 
 int Job::workers_there() const {
+  const std::vector<int> machines = state_.membership.by_group(state_.membership.staying());
   int workers = 0;
-  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
-    const auto machine = static_cast<MachineIndex>(m);
-    if (state_.membership.stays(machine)) workers += site_.machines[m].workers;
-  }
+  for (std::size_t g = 0; g < machines.size(); ++g)
+    if (machines[g] > 0) workers += machines[g] * site_.machine(first_of_group_[g]).workers;
   return workers;
 }
 
@@ -401,14 +399,9 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Delay delay, const s
   keeps_updates_ = keeps_updates;
   needed_workers_ = std::max(least_workers_, needed_workers);
   delay_ = delay;
-  bool has_survivor = false;
-  for (std::size_t m = 0; m < survivors_.size(); ++m) {
-    const auto machine = static_cast<MachineIndex>(m);
-    survivors_[m] = state_.membership.is_there(machine);
-    has_survivor = has_survivor || (survivors_[m] && (is_worker(machine) || is_server(machine)));
-  }
+  survivors_ = state_.membership.there();
   bring_in();
-  if (keeps_updates && has_survivor)
+  if (keeps_updates && survivors_.any())
     ++result_.interruptions.pauses;
   else
     roll_back();
@@ -417,9 +410,9 @@ void Job::interrupt(bool keeps_updates, int needed_workers, Delay delay, const s
 
 /// Those that have waited for the step to end.
 void Job::bring_in() {
-  for (std::size_t m = 0; m < apart_.size(); ++m)
-    if (apart_[m]) state_.membership.arrive(static_cast<MachineIndex>(m));
-  apart_.assign(apart_.size(), false);
+  for (std::size_t m = apart_.find_first(); m != MachineSet::npos; m = apart_.find_next(m))
+    state_.membership.arrive(static_cast<MachineIndex>(m));
+  apart_.reset();
 }
 
 void Job::roll_back() {
@@ -443,19 +436,12 @@ void Job::fall_back() {
 /// Workers that lack what the survivors have.
 bool Job::has_newcomers() const {
   if (!keeps_updates_ || recovery_.change != Recovery::Change::kRendezvous) return false;
-  for (std::size_t m = 0; m < survivors_.size(); ++m) {
-    const auto machine = static_cast<MachineIndex>(m);
-    if (is_worker(machine) && !survivors_[m] && state_.membership.stays(machine)) return true;
-  }
-  return false;
+  return ((workers_ & state_.membership.staying()) - survivors_).any();
 }
 
 void Job::try_to_resume() {
   if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
-  for (std::size_t m = 0; m < site_.machines.size(); ++m)
-    if (const auto machine = static_cast<MachineIndex>(m);
-        is_server(machine) && !is_added(machine) && !state_.membership.is_there(machine))
-      return;
+  if (!needed_servers_.is_subset_of(state_.membership.there())) return;
   const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_.detection + delay_.forming - now);
   const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
@@ -477,26 +463,28 @@ void Job::try_to_resume() {
   });
 }
 
+std::vector<Endpoint> broadcast_gpus(const Site& site, MachineIndex source, const MachineSet& receivers) {
+  std::vector<Endpoint> gpus;
+  for (const bool is_of_source : {true, false})
+    for (const std::vector<Endpoint>& worker : site.workers)
+      if (const MachineIndex m = worker.front().machine;
+          (m == source) == is_of_source && (is_of_source || receivers.test(static_cast<std::size_t>(m))))
+        gpus.insert(gpus.end(), worker.begin(), worker.end());
+  return gpus;
+}
+
 /// From a survivor to all that are there.
 void Job::broadcast() {
-  const auto is_source = [this](MachineIndex machine) {
-    return is_worker(machine) && survivors_[static_cast<std::size_t>(machine)];
-  };
-  MachineIndex source = -1;
-  std::vector<Endpoint> gpus;
-  for (MachineIndex m = 0; m < static_cast<MachineIndex>(site_.machines.size()); ++m)
-    if (is_source(m) && (source < 0 || (!state_.membership.stays(source) && state_.membership.stays(m)))) source = m;
-  const auto add = [&](bool is_of_source) {
-    for (const std::vector<Endpoint>& worker : site_.workers)
-      if (const MachineIndex m = worker.front().machine;
-          (m == source) == is_of_source && (m == source || state_.membership.stays(m)))
-        gpus.insert(gpus.end(), worker.begin(), worker.end());
-  };
-  add(true);
-  add(false);
-  if (gpus.size() < 2) return resume();
+  const MachineSet sources = workers_ & survivors_, staying = state_.membership.staying();
+  const MachineIndex source = first_of((sources & staying).any() ? sources & staying : sources);
+  MachineSet receivers = workers_ & staying;
+  if (source >= 0) receivers.reset(static_cast<std::size_t>(source));
+  std::size_t gpus = source < 0 ? 0 : static_cast<std::size_t>(site_.machine(source).gpus);  // at least
+  if (const MachineIndex other = first_of(receivers); other >= 0)
+    gpus += static_cast<std::size_t>(site_.machine(other).gpus) + receivers.count() - 1;
+  if (gpus < 2) return resume();
   broadcast_at_ = state_.clock.now();
-  broadcast_ = training_.broadcast(gpus, [this, source] {
+  broadcast_ = training_.broadcast(source, receivers, [this, source] {
     resumption_.schedule_in({}, [this, source] {
       broadcast_.reset();
       state_.events.push_back(
@@ -529,19 +517,17 @@ void Job::resume() {
 /// [newcomers' machines] that are not there any more.
 std::vector<MachineIndex> Job::set_newcomers_apart() {
   std::vector<MachineIndex> newcomers;
-  for (std::size_t m = 0; m < survivors_.size(); ++m) {
-    const auto machine = static_cast<MachineIndex>(m);
-    if (survivors_[m] || !state_.membership.is_there(machine)) continue;
-    state_.membership.set_apart(machine);
-    newcomers.push_back(machine);
+  const MachineSet come = state_.membership.there() - survivors_;
+  for (std::size_t m = come.find_first(); m != MachineSet::npos; m = come.find_next(m)) {
+    newcomers.push_back(static_cast<MachineIndex>(m));
+    state_.membership.set_apart(newcomers.back());
   }
   return newcomers;
 }
 
 void Job::go_on() {
   state_.checkpoints.resume(result_.done.updates, state_.clock.now(), !keeps_updates_);
-  for (std::size_t m = 0; m < holds_copies_.size(); ++m)
-    holds_copies_[m] = state_.membership.is_there(static_cast<MachineIndex>(m));
+  holds_copies_ = state_.membership.there();
   if (state_.checkpoints.chief < 0 && lost_chief_ < 0) choose_chief();
   std::vector<MachineIndex> newcomers;
   if (keeps_updates_ && state_.clock.now() > Seconds{} && recovery_.change != Recovery::Change::kRendezvous)
@@ -554,7 +540,7 @@ void Job::go_on() {
     session_->join(machine);
   }
   rendezvous_reason_.clear();
-  if (std::find(apart_.begin(), apart_.end(), true) != apart_.end()) ask_for_rendezvous("a worker joins");
+  if (apart_.any()) ask_for_rendezvous("a worker joins");
   observe();
 }
 

@@ -42,11 +42,15 @@ struct JobTraining {
   std::function<void(const TrainingProgress&)> on_update;  // after each; may be empty
   std::function<void(MachineIndex)> on_loss;               // of a machine, with what it was doing; may be empty
   std::function<void()> on_stop;                           // of a session; may be empty
-  /// Sends the first of some GPUs' variables and optimizer state to the others. What it gives has to live until it calls
-  /// `on_done`; destroyed before, it cuts what is under way.
-  std::function<std::unique_ptr<ModelBroadcast>(const std::vector<Endpoint>& gpus, std::function<void()> on_done)>
+  /// Sends variables and optimizer state from the first GPU of a machine to all others of its own and of the receivers. What it
+  /// gives has to live until it calls `on_done`; destroyed before, it cuts what is under way.
+  std::function<std::unique_ptr<ModelBroadcast>(MachineIndex source, const MachineSet& receivers,
+                                                std::function<void()> on_done)>
       broadcast;
 };
+
+/// The GPUs of a broadcast: those of the source's workers, then those of the others'.
+std::vector<Endpoint> broadcast_gpus(const Site& site, MachineIndex source, const MachineSet& receivers);
 
 /// What a job was.
 struct JobResult {
@@ -95,7 +99,7 @@ class Job final : public SessionOwner {
   void lose(MachineIndex machine, bool is_fault);
   bool has_pair(MachineIndex machine) const;
   void choose_chief();
-  bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
+  bool is_worker(MachineIndex machine) const { return workers_.test(static_cast<std::size_t>(machine)); }
   bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
   /// Training goes on without it until it comes.
   bool is_added(MachineIndex machine) const { return is_server(machine) && site_.group(machine).is_standby; }
@@ -127,6 +131,8 @@ class Job final : public SessionOwner {
   JobTraining training_;
   JobControl control_;
   const Recovery& recovery_;
+  MachineSet workers_, needed_servers_;       // those without which nobody trains
+  std::vector<MachineIndex> first_of_group_;  // [groups]
   std::unique_ptr<Session> session_;
   OwnedClock provider_, resumption_;
   OwnedClock taking_, planning_, observation_;  // of a job that is controlled
@@ -141,14 +147,14 @@ class Job final : public SessionOwner {
   MachineIndex lost_chief_ = -1;                  // whose return is awaited
   bool is_done_ = false;
   // While the job stands still:
-  bool keeps_updates_ = true;    // the survivors, or servers, have the model
-  std::vector<bool> survivors_;  // [machines]
-  int least_workers_ = 0;        // without which nothing is trained
+  bool keeps_updates_ = true;  // the survivors, or servers, have the model
+  MachineSet survivors_;
+  int least_workers_ = 0;  // without which nothing is trained
   int needed_workers_ = 1;
   Delay delay_;
   Seconds stopped_at_{}, noticed_from_{};  // when the latest loss happened
   Seconds counted_until_{};                // what the stop was for
-  std::vector<bool> holds_copies_;         // [machines] of parts in memory
+  MachineSet holds_copies_;                // of parts in memory
   bool is_resuming_ = false;
   bool stops_for_rendezvous_ = false;          // the interruption that begins, and
   bool is_stopped_for_rendezvous_ = false;     // the one that lasts: delay_ is that of a rendezvous
@@ -158,7 +164,7 @@ class Job final : public SessionOwner {
   std::unique_ptr<ModelBroadcast> broadcast_;  // under way, before the resumption
   Seconds broadcast_at_{};
   // Until the step under way ends:
-  std::vector<bool> apart_;        // [machines] that have come
+  MachineSet apart_;               // that have come
   std::string rendezvous_reason_;  // empty: none is asked for
   std::int64_t most_samples_ = 0;  // that were ever done
   JobResult result_;

@@ -6,16 +6,33 @@
 
 namespace rehearse {
 
-Membership::Membership(const Site& site, std::vector<bool> is_there, Clock& clock)
+Membership::Membership(const Site& site, const std::vector<bool>& is_there, Clock& clock)
     : site_{site},
       clock_{clock},
-      is_there_{std::move(is_there)},
+      is_there_{machines_that(site, [&](MachineIndex machine) { return is_there[static_cast<std::size_t>(machine)]; })},
       from_start_{is_there_},
       is_dismissed_(site.machines.size()),
       next_event_{kNever},
       presence_(site.machines.size()) {
+  for (std::size_t g = 0; g < site.scenario.groups.size(); ++g)
+    of_group_.push_back(
+        machines_that(site, [&](MachineIndex machine) { return site.machine(machine).group == static_cast<int>(g); }));
   for (std::size_t m = 0; m < presence_.size(); ++m)
     if (is_there_[m]) presence_[m].push_back({Seconds{}, kNever});
+}
+
+MachineSet Membership::leaving() const {
+  MachineSet all = is_dismissed_;
+  for (std::size_t g = 0; g < of_group_.size(); ++g)
+    if (const auto& leaves_at = site_.scenario.groups[g].leaves_at; leaves_at && clock_.now() >= *leaves_at)
+      all |= of_group_[g];
+  return all;
+}
+
+std::vector<int> Membership::by_group(const MachineSet& machines) const {
+  std::vector<int> counts;
+  for (const MachineSet& group : of_group_) counts.push_back(static_cast<int>((machines & group).count()));
+  return counts;
 }
 
 void Membership::vanish(MachineIndex machine) {

@@ -1,6 +1,7 @@
 #pragma once
 // Which machines are there, and which checkpoints: what the job (job.hpp) and the training share.
 
+#include <boost/dynamic_bitset.hpp>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -14,10 +15,26 @@
 
 namespace rehearse {
 
+/// [machines] Some of them: a job of days on thousands of machines asks after each revocation who is left.
+using MachineSet = boost::dynamic_bitset<>;
+
+/// The first machine of the set; -1: it is empty.
+inline MachineIndex first_of(const MachineSet& machines) {
+  return machines.any() ? static_cast<MachineIndex>(machines.find_first()) : -1;
+}
+
+/// Those of a site that `is_one` holds for.
+template <class IsOne>
+MachineSet machines_that(const Site& site, IsOne is_one) {
+  MachineSet machines{site.machines.size()};
+  for (std::size_t m = 0; m < machines.size(); ++m) machines[m] = is_one(static_cast<MachineIndex>(m));
+  return machines;
+}
+
 class Membership {
  public:
   /// `is_there`: [machines] at the start.
-  Membership(const Site& site, std::vector<bool> is_there, Clock& clock);
+  Membership(const Site& site, const std::vector<bool>& is_there, Clock& clock);
 
   /// A machine that is there trains, or could.
   bool is_there(MachineIndex machine) const { return is_there_[static_cast<std::size_t>(machine)]; }
@@ -34,6 +51,13 @@ class Membership {
   /// It is there, and may begin another step.
   bool stays(MachineIndex machine) const { return is_there(machine) && !has_to_leave(machine); }
 
+  /// All that are there, have to leave, stay.
+  const MachineSet& there() const { return is_there_; }
+  MachineSet leaving() const;
+  MachineSet staying() const { return is_there_ - leaving(); }
+  /// [groups] machines of each group that are in the set.
+  std::vector<int> by_group(const MachineSet& machines) const;
+
   /// When it may change next; infinity if never.
   Seconds next_change() const;
   /// The next date at which something happens to a machine.
@@ -47,7 +71,8 @@ class Membership {
  private:
   const Site& site_;
   Clock& clock_;
-  std::vector<bool> is_there_, from_start_, is_dismissed_;  // [machines]
+  MachineSet is_there_, from_start_, is_dismissed_;
+  std::vector<MachineSet> of_group_;  // [groups]
   Seconds next_event_;
   std::vector<std::vector<Span>> presence_;
 };

@@ -16,6 +16,15 @@ namespace {
 
 constexpr double kRounding = 1e-6;  // of an update: dates are sums of many terms
 
+struct MachinesOfRoles {
+  explicit MachinesOfRoles(const Site& site)
+      : workers{machines_that(site, [&](MachineIndex machine) { return site.machine(machine).workers > 0; })},
+        standby_servers{machines_that(site, [&](MachineIndex machine) {
+          return site.machine(machine).servers > 0 && site.group(machine).is_standby;
+        })} {}
+  MachineSet workers, standby_servers;
+};
+
 /// Updates at speed_of the machines that are there; what changes the speed:
 ///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
 ///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another; unless
@@ -24,7 +33,8 @@ constexpr double kRounding = 1e-6;  // of an update: dates are sums of many term
 /// An update counts when it is complete.
 class MemoisedSession final : public Session {
  public:
-  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done)
+  MemoisedSession(JobState& state, const MachinesOfRoles& machines, const SpeedOf& speed_of, SessionOwner& job,
+                  TrainingProgress done)
       : site_{state.site},
         state_{state},
         speed_of_{speed_of},
@@ -33,6 +43,8 @@ class MemoisedSession final : public Session {
         is_synchronous_{strategy_.is_synchronous()},
         clock_{state.clock, state.clock.new_owner()},
         next_{state.clock, state.clock.new_owner()},
+        workers_{machines.workers},
+        standby_servers_{machines.standby_servers},
         trains_(site_.machines.size()),
         counts_(site_.scenario.groups.size()),
         all_samples_{static_cast<double>(site_.scenario.training.samples)},
@@ -46,8 +58,8 @@ class MemoisedSession final : public Session {
   }
 
   void begin() override {
-    for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (site_.machines[m].workers > 0 && state_.membership.stays(static_cast<MachineIndex>(m))) set_training(m, true);
+    trains_ = workers_ & state_.membership.staying();
+    counts_ = state_.membership.by_group(trains_);
     count_added_servers();
     change();
   }
@@ -109,11 +121,7 @@ class MemoisedSession final : public Session {
 
  private:
   void count_added_servers() {
-    added_servers_.assign(counts_.size(), 0);
-    for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (const auto machine = static_cast<MachineIndex>(m);
-          site_.machines[m].servers > 0 && site_.group(machine).is_standby && state_.membership.is_there(machine))
-        ++added_servers_[static_cast<std::size_t>(site_.machines[m].group)];
+    added_servers_ = state_.membership.by_group(standby_servers_ & state_.membership.there());
   }
 
   void set_training(std::size_t machine, bool trains) {
@@ -124,26 +132,22 @@ class MemoisedSession final : public Session {
 
   /// Whether any has left that had to.
   bool record_leaves() {
-    bool has_left = false;
-    for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (trains_[m] && state_.membership.has_to_leave(static_cast<MachineIndex>(m))) {
-        set_training(m, false);
-        has_left = true;
-        record(static_cast<MachineIndex>(m), "leave", clock_.now());
-      }
-    return has_left;
+    const MachineSet left = trains_ & state_.membership.leaving();
+    for (std::size_t m = left.find_first(); m != MachineSet::npos; m = left.find_next(m)) {
+      set_training(m, false);
+      record(static_cast<MachineIndex>(m), "leave", clock_.now());
+    }
+    return left.any();
   }
 
-  bool has_worker() const { return std::find(trains_.begin(), trains_.end(), true) != trains_.end(); }
+  bool has_worker() const { return trains_.any(); }
 
   /// To the machine, from one that has the model.
   Seconds transfer_time(MachineIndex machine) const {
     BytesPerSecond rate = site_.machine(machine).nic;
-    for (std::size_t m = 0; m < trains_.size(); ++m)
-      if (trains_[m] && static_cast<MachineIndex>(m) != machine) {
-        rate = std::min(rate, site_.machines[m].nic);
-        break;
-      }
+    std::size_t source = trains_.find_first();
+    if (source == static_cast<std::size_t>(machine)) source = trains_.find_next(source);
+    if (source != MachineSet::npos) rate = std::min(rate, site_.machines[source].nic);
     return site_.scenario.workload.variable_bytes() / rate;
   }
 
@@ -263,8 +267,9 @@ class MemoisedSession final : public Session {
   const Strategy& strategy_;
   bool is_synchronous_;
   OwnedClock clock_, next_;
-  std::vector<bool> trains_;  // [machines]
-  MachineCounts counts_;      // of them, [groups]
+  const MachineSet &workers_, &standby_servers_;
+  MachineSet trains_;
+  MachineCounts counts_;  // of them, [groups]
   MachineCounts added_servers_;
   double all_samples_;
   double updates_, samples_;  // at since_
@@ -297,14 +302,20 @@ Trajectories::Trajectories(const Site& site, const SpeedOf& speed_of, const Cont
                                       [](const TopologyMachine& machine) { return machine.nvlink_domain >= 0; })} {}
 
 /// Of the model on an idle network, in closed form (broadcast_time()). Machines of a group are alike where one switch joins them: what
-/// was computed for others of the same groups, in the same order, is taken again.
-Seconds Trajectories::broadcast_to(const std::vector<Endpoint>& gpus) {
-  std::vector<std::pair<int, int>> key;
-  key.reserve(gpus.size());
-  for (const Endpoint& gpu : gpus)
-    key.emplace_back(are_alike_ ? site_.machine(gpu.machine).group : static_cast<int>(gpu.machine), gpu.gpu);
+/// was computed for as many others of the same groups is taken again.
+Seconds Trajectories::broadcast_to(const Membership& membership, MachineIndex source, const MachineSet& receivers) {
+  std::vector<int> key;
+  if (are_alike_) {
+    key = membership.by_group(receivers);
+    key.push_back(source < 0 ? -1 : site_.machine(source).group);
+  } else {
+    key.push_back(source);
+    for (std::size_t m = receivers.find_first(); m != MachineSet::npos; m = receivers.find_next(m))
+      key.push_back(static_cast<int>(m));
+  }
   const auto [known, is_new] = broadcasts_.try_emplace(std::move(key));
-  if (is_new) known->second = broadcast_time(site_, gpus, checkpoint_bytes(site_.scenario));
+  if (is_new)
+    known->second = broadcast_time(site_, broadcast_gpus(site_, source, receivers), checkpoint_bytes(site_.scenario));
   return known->second;
 }
 
@@ -313,10 +324,11 @@ Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool ke
   Clock clock;
   std::vector<EventSpan> unwanted;
   JobState state{site_, seed, clock, keeps_events ? trajectory.events : unwanted};
+  const MachinesOfRoles machines{site_};
   Job job{state,
           {.begin_session =
                [&](SessionOwner& owner, TrainingProgress done) {
-                 return std::make_unique<MemoisedSession>(state, speed_of_, owner, done);
+                 return std::make_unique<MemoisedSession>(state, machines, speed_of_, owner, done);
                },
            .run =
                [&] {
@@ -330,8 +342,9 @@ Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool ke
            .on_loss = {},
            .on_stop = {},
            .broadcast =
-               [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
-                 return std::make_unique<TimedBroadcast>(broadcast_to(gpus), clock, std::move(on_done));
+               [&](MachineIndex source, const MachineSet& receivers, std::function<void()> on_done) {
+                 return std::make_unique<TimedBroadcast>(broadcast_to(state.membership, source, receivers), clock,
+                                                         std::move(on_done));
                }},
           {rules_, [&](const std::vector<int>& machines) {
              double sum = 0;

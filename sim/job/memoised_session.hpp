@@ -43,13 +43,14 @@ class Trajectories {
   Trajectory run(std::uint64_t seed, Seconds gives_up_after, bool keeps_events);
 
  private:
-  Seconds broadcast_to(const std::vector<Endpoint>& gpus);
+  Seconds broadcast_to(const Membership& membership, MachineIndex source, const MachineSet& receivers);
 
   const Site& site_;
   const SpeedOf& speed_of_;
   const ControlRules& rules_;
-  bool are_alike_;                                                  // machines of a group
-  std::map<std::vector<std::pair<int, int>>, Seconds> broadcasts_;  // of GPUs: group or machine, number there
+  bool are_alike_;  // machines of a group
+  std::map<std::vector<int>, Seconds>
+      broadcasts_;  // by the source and its receivers: groups and numbers of machines, or machines
 };
 
 /// A single one.

@@ -171,8 +171,9 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
        .on_loss = [&](MachineIndex machine) { log.lose(machine); },
        .on_stop = [&] { window.close_if_open(); },
        .broadcast =
-           [&](const std::vector<Endpoint>& gpus, std::function<void()> on_done) {
-             return std::make_unique<FlowBroadcast>(cluster, gpus, std::move(on_done));
+           [&](MachineIndex source, const MachineSet& receivers, std::function<void()> on_done) {
+             return std::make_unique<FlowBroadcast>(cluster, broadcast_gpus(site, source, receivers),
+                                                    std::move(on_done));
            }}};
   JobResult result = job.run();
   job.session().settle();

@@ -467,10 +467,11 @@ std::string why_slower(const Json& best, const Json& other) {
   for (const auto& [name, part] : parts) longer.push_back(part);
   std::ranges::stable_sort(longer, std::ranges::greater{}, &Part::more);
   std::string text;
-  const double all = other["iteration_time_s"].get<double>() - best["iteration_time_s"].get<double>();
+  const double step = best["iteration_time_s"].get<double>();
+  const double least = std::max(1e-4 * step, 0.1 * (other["iteration_time_s"].get<double>() - step));
   constexpr std::size_t kMost = 2;
   for (std::size_t i = 0; i < std::min(kMost, longer.size()); ++i) {
-    if (longer[i].more < 0.1 * all) break;
+    if (longer[i].more < least) break;
     std::array<char, 40> number{};
     std::snprintf(number.data(), number.size(), "+%.3g s ", longer[i].more);
     text += (text.empty() ? "" : ", ") + std::string{number.data()} + longer[i].what;

@@ -40,9 +40,8 @@ WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
 }
 
 /// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it
-/// is the same.
-Json membership_scenario(const Scenario& scenario, const MachineCounts& counts) {
-  Json json = parse_json(scenario.effective, scenario.name);
+/// is the same. `json`: Scenario::effective.
+Json membership_scenario(const Scenario& scenario, Json json, const MachineCounts& counts) {
   for (Json& group : json["cluster"]["groups"]) keep_for_good(group);
   json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
   for (std::size_t g = counts.size(); g-- > 0;)
@@ -138,12 +137,16 @@ class Speeds {
   /// Simulates those that are missing.
   void measure(const MonteCarloOptions& options) {
     std::vector<MachineCounts> list;
+    std::vector<std::string> keys;  // of options.known
     for (const MachineCounts& counts : std::exchange(missing_, {})) {
-      if (options.known != nullptr)
-        if (const auto found = options.known->find(key_of(counts)); found != options.known->end()) {
+      if (options.known != nullptr) {
+        std::string key = key_of(counts);
+        if (const auto found = options.known->find(key); found != options.known->end()) {
           keep(counts, parse_json(found->second, "membership"));
           continue;
         }
+        keys.push_back(std::move(key));
+      }
       list.push_back(counts);
     }
     std::string problem;
@@ -155,7 +158,7 @@ class Speeds {
             return;
           }
           keep(list[i], parse_json(result.text, "membership"));
-          if (options.known != nullptr) options.known->emplace(key_of(list[i]), result.text);
+          if (options.known != nullptr) options.known->emplace(std::move(keys[i]), result.text);
           if (options.on_progress) options.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
         },
         options.limits);
@@ -186,7 +189,7 @@ class Speeds {
 
  private:
   std::string key_of(const MachineCounts& counts) const {
-    Json json = membership_scenario(scenario_, counts);
+    Json json = membership_scenario(scenario_, effective_, counts);
     json.erase("name");
     const auto& target = scenario_.training.target;
     return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
@@ -195,7 +198,7 @@ class Speeds {
   std::string job_of(const MachineCounts& counts) const {
     Json options = Json::object();
     if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
-    return kMembership.job(membership_scenario(scenario_, counts), scenario_.file_name, options);
+    return kMembership.job(membership_scenario(scenario_, effective_, counts), scenario_.file_name, options);
   }
 
   /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.
@@ -210,6 +213,7 @@ class Speeds {
   }
 
   Scenario scenario_;
+  Json effective_ = parse_json(scenario_.effective, scenario_.name);
   /// Samples of an update follow from who trains, not from how fast each is.
   bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
   MachineCounts reference_;
@@ -323,8 +327,8 @@ ControlRules rules_of(const Scenario& scenario, const Json& replan_problem) {
   return rules;
 }
 
-/// Runs "first", "first" + "stride", .. below "runs" at the speeds of "memberships", given up after "gives_up_after_s":
-/// their outcomes, and the memberships that came besides. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
+/// The "runs" of these numbers at the speeds of "memberships", given up after "gives_up_after_s": their outcomes, null of those that
+/// came to other memberships, and these. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
 /// rules are asked.
 const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& options) {
                            const Scenario scenario = std::move(asked);  // which rules refer to
@@ -332,9 +336,7 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            speeds.missing().clear();
                            for (const JsonReader& membership : options.children("memberships"))
                              speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
-                           const auto first = options.required<std::uint64_t>("first"),
-                                      stride = options.required<std::uint64_t>("stride");
-                           const auto runs = options.required<std::uint64_t>("runs");
+                           const auto runs = options.child("runs").value().get<std::vector<std::size_t>>();
                            const Seconds limit{options.required<double>("gives_up_after_s")};
                            const bool is_fixed = options.optional<bool>("is_fixed", false);
                            const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
@@ -345,8 +347,15 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            const SpeedOf known = speed_of(speeds);
                            Trajectories trajectories{site, known, rules};
                            Json json{Json::array(), Json::array()};
-                           for (std::uint64_t i = first; i < runs; i += stride) {
+                           std::set<MachineCounts> missing;
+                           for (const std::size_t i : runs) {
                              const Trajectory trajectory = trajectories.run(seed_of_run(job.seed, i), limit, false);
+                             if (!speeds.missing().empty()) {
+                               missing.merge(speeds.missing());
+                               speeds.missing().clear();
+                               json[0].push_back(nullptr);
+                               continue;
+                             }
                              RunOutcome outcome{.seed = 0,
                                                 .is_finished = trajectory.is_finished,
                                                 .time_s = trajectory.job.end.value(),
@@ -358,7 +367,7 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                              outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
                              json[0].push_back(to_json(outcome));
                            }
-                           for (const MachineCounts& counts : speeds.missing()) json[1].push_back(counts);
+                           for (const MachineCounts& counts : missing) json[1].push_back(counts);
                            return to_json_text(json);
                          }};
 
@@ -368,6 +377,51 @@ std::uint64_t seed_of_run(std::uint64_t seed, std::size_t run) {
   constexpr std::uint64_t kExactInDouble = std::uint64_t{1} << 53U;
   return run == 0 ? seed : Rng{seed, "run " + std::to_string(run)}.below(kExactInDouble);
 }
+
+namespace {
+
+/// The runs of these numbers, at the speeds that are known. Gives back those that came to other memberships, which are missing now.
+std::vector<std::size_t> run_at(Speeds& speeds, const std::vector<std::size_t>& runs, const Scenario& scenario,
+                                const MonteCarloOptions& options, const Json& replan, MonteCarlo& result) {
+  constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
+  const auto parallel = static_cast<std::size_t>(options.pool.parallel());
+  const std::size_t chunks = std::min(
+      runs.size(), std::clamp(runs.size() / kRunsOfJob, parallel, std::max(4 * parallel, options.pool.ahead())));
+  std::vector<std::vector<std::size_t>> of_chunk(chunks);
+  for (std::size_t i = 0; i < runs.size(); ++i) of_chunk[i % chunks].push_back(runs[i]);
+  std::vector<std::size_t> again;
+  std::string problem;
+  const Json known = speeds.known();
+  const bool has_ended = options.pool.run(
+      chunks,
+      [&](std::size_t chunk) {
+        Json asked{
+            {"memberships", known}, {"runs", of_chunk[chunk]}, {"gives_up_after_s", result.gives_up_after.value()}};
+        if (options.is_fixed) asked["is_fixed"] = true;
+        if (!replan.is_null()) asked["replan"] = replan;
+        return kTrajectories.job(scenario, asked);
+      },
+      [&](std::size_t chunk, const PooledRun& text) {
+        if (!text.has_succeeded) {
+          problem = text.text;
+          return;
+        }
+        const Json json = parse_json(text.text, "runs");
+        for (std::size_t k = 0; k < json[0].size(); ++k)
+          if (json[0][k].is_null())
+            again.push_back(of_chunk[chunk][k]);
+          else
+            result.runs[of_chunk[chunk][k]] = run_outcome(json[0][k]);
+        for (const Json& counts : json[1]) speeds.missing().insert(counts.get<MachineCounts>());
+      },
+      options.limits);
+  if (!has_ended) throw MonteCarloStopped{};
+  if (!problem.empty()) throw NoResultError{problem};
+  std::ranges::sort(again);
+  return again;
+}
+
+}  // namespace
 
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
   Speeds speeds{scenario};
@@ -385,40 +439,20 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   result.samples = job.training.samples;
   result.samples_per_step = speeds.samples_per_step();
   result.gives_up_after = gives_up_after(job, speeds.samples_per_s(), options.deadline);
-  constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
-  const auto parallel = static_cast<std::size_t>(options.pool.parallel());
-  const std::size_t chunks = std::min(
-      options.runs, std::clamp(options.runs / kRunsOfJob, parallel, std::max(4 * parallel, options.pool.ahead())));
-  do {
+  result.runs.assign(options.runs, {});
+  // A few runs come to most memberships. Then each run is done again only if it came to one that was not known yet.
+  constexpr std::size_t kFirstRuns = 16;
+  std::vector<std::size_t> pending(std::min(options.runs, kFirstRuns));
+  std::iota(pending.begin(), pending.end(), std::size_t{0});
+  std::size_t next = pending.size();
+  while (!pending.empty()) {
     speeds.measure(options);
-    result.runs.assign(options.runs, {});
-    std::string problem;
-    const Json known = speeds.known();
-    const bool has_ended = options.pool.run(
-        chunks,
-        [&](std::size_t chunk) {
-          Json of_chunk{{"memberships", known},
-                        {"first", chunk},
-                        {"stride", chunks},
-                        {"runs", options.runs},
-                        {"gives_up_after_s", result.gives_up_after.value()}};
-          if (options.is_fixed) of_chunk["is_fixed"] = true;
-          if (!replan.is_null()) of_chunk["replan"] = replan;
-          return kTrajectories.job(scenario, of_chunk);
-        },
-        [&](std::size_t chunk, const PooledRun& text) {
-          if (!text.has_succeeded) {
-            problem = text.text;
-            return;
-          }
-          const Json json = parse_json(text.text, "runs");
-          for (std::size_t k = 0; k < json[0].size(); ++k) result.runs[chunk + k * chunks] = run_outcome(json[0][k]);
-          for (const Json& counts : json[1]) speeds.missing().insert(counts.get<MachineCounts>());
-        },
-        options.limits);
-    if (!has_ended) throw MonteCarloStopped{};
-    if (!problem.empty()) throw NoResultError{problem};
-  } while (!speeds.missing().empty());
+    pending = run_at(speeds, pending, scenario, options, replan, result);
+    if (!pending.empty() || next == options.runs) continue;
+    pending.resize(options.runs - next);
+    std::iota(pending.begin(), pending.end(), next);
+    next = options.runs;
+  }
   for (std::size_t i = 0; i < result.runs.size(); ++i) result.runs[i].seed = seed_of_run(scenario.seed, i);
   std::vector<std::size_t> order(options.runs);
   std::iota(order.begin(), order.end(), std::size_t{0});
