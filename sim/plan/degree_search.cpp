@@ -146,7 +146,7 @@ class Search {
     model.sent_bytes = bytes_per_scalar(sent_gradients(base));
     model.update_s = update_bytes(base.states, slots) / group.accelerator->memory_bandwidth.value();
     reserved_ = as_double(group.accelerator->memory_reserved);
-    model.layers = 1;
+    model.layers = std::max(1.0, static_cast<double>(plan_gradient_units(base, 0).units.size()));
     if (const auto* net = std::get_if<Transformer>(&base.model.structure)) {
       model.layers = net->layers + net->decoder_layers;
       const double words = static_cast<double>(net->vocabulary) * net->width;
@@ -407,15 +407,16 @@ double estimate_step(const EstimateInputs& model, const Degrees& degrees, double
                               : model.far_s_per_byte.at(algorithm) * std::min<double>(stride, model.island);
   const double reduced = sharing > 1 ? held * model.sent_bytes * rate : 0,
                gathered = sharing > 1 ? held * model.weight_bytes * rate / 2 : 0;
-  const double layer = std::min(1.0, p / model.layers), hidden = 2.0 / 3 * stage;
-  const auto exposed = [&](double exchange) { return std::max(exchange * layer, exchange - hidden); };
+  const double layer = std::min(1.0, p / model.layers);
+  const auto exposed = [&](double exchange, double hidden) { return std::max(exchange * layer, exchange - hidden); };
+  const double backward = 2.0 / 3 * stage;
   double exchange = 0;
-  if (degrees.sharding == "none") exchange = exposed(reduced);
-  if (degrees.sharding == "optimizer") exchange = exposed(reduced / 2) + gathered;
+  if (degrees.sharding == "none") exchange = exposed(reduced, backward);
+  if (degrees.sharding == "optimizer") exchange = exposed(reduced / 2, backward) + gathered;
   if (degrees.sharding == "gradients")
-    exchange = (m - 1) * std::max(0.0, reduced / 2 - stage) + exposed(reduced / 2) + gathered;
+    exchange = (m - 1) * std::max(0.0, reduced / 2 - stage) + exposed(reduced / 2, backward) + gathered;
   if (degrees.sharding == "parameters")
-    exchange = (m - 1) * std::max(0.0, reduced / 2 + 2 * gathered - stage) + exposed(reduced / 2 + 2 * gathered);
+    exchange = (m - 1) * std::max(0.0, reduced / 2 + 2 * gathered - stage) + exposed(reduced / 2 + 2 * gathered, stage);
   const double update = held * model.update_s / (degrees.sharding == "none" ? 1 : sharing);
   return m * stage + bubble + exchange + update;
 }

@@ -19,9 +19,10 @@ namespace rehearse {
 
 /// What decides how long a step takes by the closed form, besides the time of a pass, which the engine gives.
 struct EstimateInputs {
-  int gpus = 0, island = 0;                        // of the cluster, and those that NVLink joins
-  std::int64_t global_batch = 0;                   // samples of a step
-  double layers = 0, ends = 0;                     // of the model; what its two ends take by what a layer takes
+  int gpus = 0, island = 0;       // of the cluster, and those that NVLink joins
+  std::int64_t global_batch = 0;  // samples of a step
+  double layers = 0,
+         ends = 0;  // of the model, or what it sends in one piece each; what its two ends take by what a layer takes
   double parameters = 0, expert_parameters = 0;    // of the whole model, without experts, and theirs
   double weight_bytes = 0, sent_bytes = 0;         // of a parameter: as stored, and of its gradient as sent
   double gradient_bytes = 0, optimizer_bytes = 0;  // as held
@@ -38,7 +39,7 @@ struct EstimateInputs {
 ///   b = 1; 1/3 where the backward pass is split
 /// The exchange takes A(n), an all-reduce of n bytes among D, or half of it where parts are gathered or scattered. Of gradients it
 /// is hidden behind two thirds of the last micro-batch's pass but for a layer's; with sharded gradients, or parameters, all of it is
-/// in every micro-batch, and hidden behind its pass as far as that lasts.
+/// in every micro-batch, and hidden behind its pass as far as that lasts, of parameters in the last one, too.
 /// This is no bound: it knows no contention, no latency, and no order of messages. What it is used for allows for that.
 double estimate_step(const EstimateInputs& model, const Degrees& degrees, double pass);
 
