@@ -62,6 +62,8 @@ class PhaseRates {
     std::vector<std::size_t> edge_of;  // [flows]
     std::vector<int> places;
     per_byte.resize(phase.edges.size());
+    flows_.reserve(phase.edges.size());
+    edge_of.reserve(phase.edges.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Path& path = network_.path(phase.edges[e]);
       places.clear();

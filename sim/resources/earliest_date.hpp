@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace rehearse {
@@ -16,9 +17,17 @@ class EarliestDate {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   /// [count] dates, all `date`.
-  EarliestDate(std::size_t count, double date)
+  explicit EarliestDate(std::size_t count = 0, double date = kNever)
       : leaves_{std::max<std::size_t>(1, std::bit_ceil(count))}, nodes_(2 * leaves_, kNever) {
     for (std::size_t i = 0; i < count; ++i) set(i, date);
+  }
+
+  /// There are so many dates; new ones are kNever.
+  void extend_to(std::size_t count) {
+    if (count <= leaves_) return;
+    EarliestDate larger{count};
+    for (std::size_t i = 0; i < leaves_; ++i) larger.set(i, nodes_[leaves_ + i]);
+    *this = std::move(larger);
   }
 
   double date() const { return nodes_[1]; }

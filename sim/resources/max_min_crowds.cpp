@@ -91,7 +91,7 @@ void MaxMinFlows::add_to_crowd(Crowd& crowd, FlowIndex index, double served) {
     const std::uint32_t number = link_of(index, i);
     Link& link = links_[number];
     if (number == crowd.link) {
-      take_from(link.members, rests_[index].position[i]);
+      take_from(link.members, position_of(index, i));
       add_to(crowd.members, {index, i});
       continue;
     }
@@ -176,7 +176,7 @@ void MaxMinFlows::expel(FlowIndex index, double now) {
     Link& link = links_[number];
     link.used += flow.rate;
     if (number == crowd.link) {
-      take_from(crowd.members, rests_[index].position[i]);
+      take_from(crowd.members, position_of(index, i));
       add_to(link.members, {index, i});
     } else {
       link.leave(flow.weight);

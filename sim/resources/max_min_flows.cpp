@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace rehearse {
 
@@ -28,11 +29,19 @@ void for_each_flow(const Flows& flows, const Entries& entries, Index index_of, V
 }  // namespace
 
 MaxMinFlows::MaxMinFlows(std::vector<double> capacities, CrowdRule crowds)
-    : links_(capacities.size()), next_{capacities.size(), kNever}, crowd_rule_{crowds} {
-  for (std::size_t l = 0; l < capacities.size(); ++l) {
-    links_[l].capacity = capacities[l];
-    links_[l].solves_left = links_[l].solves_asked = crowds.solves;
-  }
+    : capacities_{std::move(capacities)}, slots_(capacities_.size(), kNone), crowd_rule_{crowds} {}
+
+std::uint32_t MaxMinFlows::slot_of(int link) {
+  const auto number = static_cast<std::uint32_t>(link);
+  std::uint32_t& slot = slots_[number];
+  if (slot != kNone) return slot;
+  slot = static_cast<std::uint32_t>(links_.size());
+  Link& added = links_.emplace_back();
+  added.capacity = capacities_[number];
+  added.number = number;
+  added.solves_left = added.solves_asked = crowd_rule_.solves;
+  next_.extend_to(links_.size());
+  return slot;
 }
 
 MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight) {
@@ -57,11 +66,12 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
   flow.weight =
       static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
   flow.count = static_cast<std::uint8_t>(links.size());
+  if (links.size() > kNearLinks && rest.far == nullptr) rest.far = std::make_unique<Far>();
   rest.cap = cap;
   rest.sequence = next_sequence_++;
   for (std::size_t i = 0; i < links.size(); ++i) {
-    const auto number = static_cast<std::uint32_t>(links[i]);
-    (i < kNearLinks ? flow.links[i] : rest.links[i - kNearLinks]) = number;
+    const std::uint32_t number = slot_of(links[i]);
+    (i < kNearLinks ? flow.links[i] : rest.far->links[i - kNearLinks]) = number;
     links_[number].weight += flow.weight;
     add_to(links_[number].members, {index, static_cast<std::uint32_t>(i)});
   }
@@ -71,14 +81,14 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
 }
 
 void MaxMinFlows::add_to(std::vector<Member>& list, Member member) {
-  rests_[member.flow].position[member.slot] = static_cast<std::uint32_t>(list.size());
+  position_of(member.flow, member.slot) = static_cast<std::uint32_t>(list.size());
   list.push_back(member);
 }
 
 void MaxMinFlows::take_from(std::vector<Member>& list, std::uint32_t position) {
   const Member last = list.back();
   list[position] = last;
-  rests_[last.flow].position[last.slot] = position;
+  position_of(last.flow, last.slot) = position;
   list.pop_back();
 }
 
@@ -107,7 +117,7 @@ void MaxMinFlows::remove(FlowIndex index) {
     const std::uint32_t number = link_of(index, i);
     Link& link = links_[number];
     const bool is_of_crowd = flow.is_crowded && number == flow.owner;
-    take_from(is_of_crowd ? crowds_[link.crowd].members : link.members, rests_[index].position[i]);
+    take_from(is_of_crowd ? crowds_[link.crowd].members : link.members, position_of(index, i));
     link.weight -= flow.weight;
     if (is_of_crowd)
       crowds_[link.crowd].weight -= flow.weight;
@@ -127,8 +137,10 @@ void MaxMinFlows::remove(FlowIndex index) {
 void MaxMinFlows::cancel(FlowIndex flow) { remove(flow); }
 
 void MaxMinFlows::set_capacity(int link, double capacity) {
-  links_[static_cast<std::size_t>(link)].capacity = capacity;
-  mark_dirty(static_cast<std::uint32_t>(link));
+  capacities_[static_cast<std::size_t>(link)] = capacity;
+  const std::uint32_t slot = slot_of(link);
+  links_[slot].capacity = capacity;
+  mark_dirty(slot);
 }
 
 double MaxMinFlows::next_completion(double now) {
@@ -188,7 +200,7 @@ void MaxMinFlows::note_completion(Link& link, FlowIndex index) {
   }
 }
 
-double MaxMinFlows::used(std::uint32_t index) const {
+double MaxMinFlows::sum_over(std::uint32_t index) const {
   const Link& link = links_[index];
   double sum = link.used;
   if (link.crowd != kNone) sum += crowds_[link.crowd].share * static_cast<double>(crowds_[link.crowd].weight);
@@ -283,10 +295,10 @@ void MaxMinFlows::fill() {
     link.limits = false;
     link.used_after = 0;
     link.moved = 0;
-    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (used(l) - link.used_before));
+    link.left = link.is_in_region ? link.capacity : std::max(0.0, link.capacity - (sum_over(l) - link.used_before));
     link.unfrozen = link.crossing;
     if (link.is_in_region && link.crowd != kNone) link.unfrozen += crowds_[link.crowd].weight;
-    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, l});
+    if (link.unfrozen > 0) levels_.push_back({link.left / link.unfrozen, link.number});
   }
   for (const std::uint32_t crowd : region_crowds_) crowds_[crowd].new_share = -1;
   const auto freeze = [this](FlowIndex index, double rate, std::uint32_t bottleneck) {
@@ -316,18 +328,19 @@ void MaxMinFlows::fill() {
     if (taken > 0 && is_heap_worth_it) std::pop_heap(levels_.begin(), levels_.end(), is_higher);
     const Level level = levels_.back();
     levels_.pop_back();
-    const auto number = static_cast<std::uint32_t>(level.order);
     if (level.order >= kFlow) {
-      if (flows_[number].new_rate >= 0) continue;
-      freeze(number, rests_[number].cap, kNone);
+      const auto flow = static_cast<FlowIndex>(level.order);
+      if (flows_[flow].new_rate >= 0) continue;
+      freeze(flow, rests_[flow].cap, kNone);
       ++frozen;
       continue;
     }
-    Link& link = links_[number];
+    const std::uint32_t slot = slots_[level.order];
+    Link& link = links_[slot];
     if (link.unfrozen == 0) continue;
     const double share = std::max(link.left, 0.0) / link.unfrozen;
     if (share > level.share) {  // flows frozen since then left more for the others
-      levels_.push_back({share, number});
+      levels_.push_back({share, level.order});
       if (taken > 0 && is_heap_worth_it) std::push_heap(levels_.begin(), levels_.end(), is_higher);
       continue;
     }
@@ -342,7 +355,7 @@ void MaxMinFlows::fill() {
     for_each_flow(flows_, link.members, flow_of, [&](FlowIndex index) {
       const Flow& flow = flows_[index];
       if (flow.mark != mark_ || flow.new_rate >= 0) return;
-      freeze(index, share * flow.weight, number);
+      freeze(index, share * flow.weight, slot);
       ++frozen;
     });
   }

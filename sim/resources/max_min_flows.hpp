@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,7 +42,7 @@ class MaxMinFlows {
     std::uint32_t solves = 8;
   };
 
-  /// [links] capacities, above 0.
+  /// [links] capacities, above 0. A link takes 12 bytes until a flow crosses it.
   explicit MaxMinFlows(std::vector<double> capacities) : MaxMinFlows{std::move(capacities), CrowdRule{}} {}
   MaxMinFlows(std::vector<double> capacities, CrowdRule crowds);
 
@@ -53,6 +54,11 @@ class MaxMinFlows {
   /// rounded to what is possible. The index may be that of an earlier flow that has ended.
   FlowIndex start(std::span<const int> links, double bytes, double cap, double weight = 1);
   void cancel(FlowIndex flow);
+  /// So many will be live at a time.
+  void reserve(std::size_t flows) {
+    flows_.reserve(flows);
+    rests_.reserve(flows);
+  }
   void set_capacity(int link, double capacity);
 
   /// The date of the next completion, kNever if there is none. Comes between what changes the flows and
@@ -67,17 +73,20 @@ class MaxMinFlows {
     return flow.is_crowded ? crowd_of(flow).share * static_cast<double>(flow.weight) : flow.rate;
   }
   /// From now on take_changed() names the link once the sum of the rates over it may have changed.
-  void watch(int link) { links_[static_cast<std::size_t>(link)].is_watched = true; }
+  void watch(int link) { links_[slot_of(link)].is_watched = true; }
   /// Watched links whose sum may have changed since the last call.
   std::span<const std::uint32_t> take_changed() {
-    for (const std::uint32_t link : changed_) links_[link].has_changed = false;
     last_changed_.swap(changed_);
     changed_.clear();
+    for (std::uint32_t& link : last_changed_) {
+      links_[link].has_changed = false;
+      link = links_[link].number;
+    }
     return last_changed_;
   }
   /// Sum of the rates of the flows that cross the link.
-  double used(std::uint32_t link) const;
-  double capacity(int link) const { return links_[static_cast<std::size_t>(link)].capacity; }
+  double used(std::uint32_t link) const { return slots_[link] == kNone ? 0 : sum_over(slots_[link]); }
+  double capacity(int link) const { return capacities_[static_cast<std::size_t>(link)]; }
   std::size_t live() const { return live_; }
   std::size_t crowds() const { return crowds_.size() - free_crowds_.size(); }
 
@@ -99,13 +108,17 @@ class MaxMinFlows {
     bool is_capped = false;
     bool is_crowded = false;  // in the crowd of its owner
     float weight = 1;
-    std::array<std::uint32_t, kNearLinks> links{};  // the others are in Rest
+    std::array<std::uint32_t, kNearLinks> links{};  // the others are in Far
+  };
+  /// Of links behind the first kNearLinks, which few flows have.
+  struct Far {
+    std::array<std::uint32_t, kMaxLinks - kNearLinks> links{}, position{};
   };
   struct Rest {
     double cap = kNever;
     std::uint64_t sequence = 0;
-    std::array<std::uint32_t, kMaxLinks - kNearLinks> links{};
-    std::array<std::uint32_t, kMaxLinks> position{};  // in each link's list, or in its crowd's
+    std::array<std::uint32_t, kNearLinks> position{};  // in each link's list, or in its crowd's
+    std::unique_ptr<Far> far;                          // once a flow of this index had so many links
   };
   struct Member {
     FlowIndex flow;
@@ -136,6 +149,7 @@ class MaxMinFlows {
     double second = kNever;       // when the second one completes
     std::vector<Member> members;  // without those of its crowd
     std::uint32_t crowd = kNone;
+    std::uint32_t number = 0;        // of the link, as those outside know it
     float crowded = 0;               // weight of members that are in the crowd of another link
     double room = kNever;            // the share that those crowds know they may have here
     std::uint32_t solves_left = 0;   // until it is seen whether members may be a crowd
@@ -167,12 +181,18 @@ class MaxMinFlows {
   };
   struct Level {
     double share;
-    std::uint64_t order;  // of equal shares: a link, and after all links, flows with their own cap
+    std::uint64_t order;  // of equal shares: a link's number, and after all links, flows with their own cap
   };
 
   std::uint32_t link_of(FlowIndex flow, std::size_t i) const {
-    return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].links[i - kNearLinks];
+    return i < kNearLinks ? flows_[flow].links[i] : rests_[flow].far->links[i - kNearLinks];
   }
+  std::uint32_t& position_of(FlowIndex flow, std::size_t i) {
+    return i < kNearLinks ? rests_[flow].position[i] : rests_[flow].far->position[i - kNearLinks];
+  }
+  /// Where the link of this number is in links_, from now on.
+  std::uint32_t slot_of(int link);
+  double sum_over(std::uint32_t link) const;
   void mark_dirty(std::uint32_t link);
   void mark_changed(std::uint32_t link);
   void mark_unlisted(std::uint32_t link);
@@ -226,7 +246,9 @@ class MaxMinFlows {
   void take_from(std::vector<Member>& list, std::uint32_t position);
   void add_to(std::vector<Member>& list, Member member);
 
-  std::vector<Link> links_;
+  std::vector<double> capacities_;    // [numbers]
+  std::vector<std::uint32_t> slots_;  // [numbers] index in links_; kNone: no flow has crossed it
+  std::vector<Link> links_;           // that a flow has crossed, or somebody watches: what follows means these
   std::vector<Flow> flows_;
   std::vector<Rest> rests_;  // [flows]
   std::vector<FlowIndex> free_;
