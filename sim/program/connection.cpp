@@ -45,11 +45,7 @@ void Connection::send(Message message) {
 void Connection::start_next() {
   const auto first = std::min_element(queue_.begin(), queue_.end(),
                                       [](const Message& a, const Message& b) { return a.priority < b.priority; });
-  if (first != queue_.begin()) {
-    const Message message = *first;
-    queue_.erase(first);
-    queue_.push_front(message);
-  }
+  if (first != queue_.begin()) queue_.move_to_front(first);
   head_started_ = clock_.now();
   if (channel_ != nullptr) return channel_->send(queue_.front().size, queue_.size() > 1, [this] { finish_head(); });
   flow_ = cluster_.network.start_flow(

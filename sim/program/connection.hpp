@@ -1,11 +1,11 @@
 #pragma once
 // One direction of a connection between two endpoints: one message on the wire at a time.
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "sim/base/fifo.hpp"
 #include "sim/base/pinned.hpp"
 #include "sim/base/random.hpp"
 #include "sim/program/cluster.hpp"
@@ -45,8 +45,8 @@ class Connection : private Pinned {
   PathIndex path_;
   Seconds latency_;
   OnArrival on_arrival_;
-  std::deque<Message> queue_;      // the head is on the wire
-  std::deque<Message> in_flight_;  // left the sender, latency not yet over
+  Fifo<Message> queue_;      // the head is on the wire
+  Fifo<Message> in_flight_;  // left the sender, latency not yet over
   Seconds head_started_{};
   FlowId flow_ = 0;                        // of the head
   std::unique_ptr<LossyChannel> channel_;  // instead of flows, where packets are lost
