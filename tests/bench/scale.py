@@ -85,7 +85,7 @@ def rows(folder):
     yield "32 servers, 50 tensors, 10 % jitter, 4,096 workers", servers(folder, 4096), 2.6, 600
     yield "asynchronous, 8 workers x 1,000 steps of 100 messages", messages(folder), 0.4, None
     for machines, aim in ((64, 3), (512, 15), (4096, 90)):
-        yield f"1,000 runs of a day on {machines:,} spot GPUs", simulate("resnet50-spot.json", "--runs", "1000", "--deadline", "36h", "-j", "2", cluster__groups__0__count=machines), aim, None
+        yield f"1,000 runs of a day on {machines:,} spot GPUs", simulate("resnet50-spot.json", "--runs", "1000", "-j", "2", cluster__groups__0__count=machines, training__steps=10000000, training__recovery__give_up_after="24h"), aim, None
     yield ("5,000 plans of 70B on 512 GPUs", ["provision", "--model", "llama3_70b", "--tokens", "1T", "--gpus", "512", "--instance", "p5.48xlarge", "--quiet", "-j", "2"], 60, 1024)
     yield ("sweep of 5,000 smallest cells, 2 processes", ["sweep", smallest(folder), "--grid", "/seed=1..5000", "-j", "2", "--quiet", "-o", os.path.join(folder, "sweep")], 10, None)
     yield ("generate of the reference space, 1,000 samples", ["generate", scenario("spaces/reference.json"), "--count", "1000", "-j", "2", "--quiet", "-o", os.path.join(folder, "generated.sqlite")], 4, None)
