@@ -157,11 +157,20 @@ struct OwnStep {
   int workers = 1;
 };
 
+/// Nobody says it, too, of a scenario that cannot be read as it is, as of one whose degrees do not go with another --model.
 OwnStep own_step(const Json& scenario, const std::string& file_name, const Catalog& catalog) {
-  const Scenario read = read_scenario(scenario, file_name, catalog, {}, {.seeks_remedies = false});
-  return {.samples = samples_per_update(read),
-          .is_of_each = !read.training.strategy.is_synchronous(),
-          .workers = read.count(Role::kWorker)};
+  if (const Json* stated = json_pointer_find(scenario, "/training/strategy/global_batch")) {
+    if (!stated->is_number_integer()) (void)read_scenario(scenario, file_name, catalog);  // refuses it
+    return {.samples = stated->get<double>()};
+  }
+  try {
+    const Scenario read = read_scenario(scenario, file_name, catalog, {}, {.seeks_remedies = false});
+    return {.samples = samples_per_update(read),
+            .is_of_each = !read.training.strategy.is_synchronous(),
+            .workers = read.count(Role::kWorker)};
+  } catch (const InputError&) { return {}; } catch (const NoResultError&) {
+    return {};
+  }
 }
 
 /// Samples of a step of all workers, of the trainings that are compared.
@@ -265,6 +274,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
   const std::vector<std::int64_t> batches = global_batches_of(goal, prepared.own_step, any, prepared.odd_gpus);
   prepared.global_batch = batches.front();
   const bool divides = has_degrees(basis.scenario);
+  prepared.has_assumed_restarts |= divides;
   prepared.has_other_updates |=
       batches.size() > 1 || (goal.strategies.size() > 1 && !any.training.strategy.is_synchronous());
   for (const int count : servers) {
@@ -358,12 +368,12 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
   };
   if (!goal.server.empty() && std::ranges::none_of(prepared.candidates, has_servers))
     throw InputError{"--server: expected servers, as by --strategy synchronous_servers"};
-  prepared.has_assumed_batch = goal.global_batches.empty() && question.file.empty();
+  prepared.has_assumed_batch = goal.global_batches.empty() && prepared.own_step.samples == 0;
   if (goal.spot_pool.empty()) return prepared;
   check_spot_pool(catalog, goal.spot_pool);
   if (std::ranges::all_of(prepared.candidates, [](const GoalCandidate& one) { return one.spot_pool.empty(); }))
     throw InputError{"--spot-pool: expected machines on the spot market, as by --market spot"};
-  prepared.has_assumed_restarts = question.file.empty();
+  prepared.has_assumed_restarts = prepared.has_assumed_restarts && question.file.empty();
   return prepared;
 }
 
