@@ -274,7 +274,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
   const std::vector<std::int64_t> batches = global_batches_of(goal, prepared.own_step, any, prepared.odd_gpus);
   prepared.global_batch = batches.front();
   const bool divides = has_degrees(basis.scenario);
-  prepared.has_assumed_restarts |= divides;
+  prepared.has_assumed_restarts |= divides && !goal.spot_pool.empty();
   prepared.has_other_updates |=
       batches.size() > 1 || (goal.strategies.size() > 1 && !any.training.strategy.is_synchronous());
   for (const int count : servers) {
