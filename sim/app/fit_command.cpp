@@ -23,7 +23,6 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/plan/goal.hpp"
 #include "sim/pool/pool.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/peak_speed.hpp"
@@ -109,15 +108,10 @@ Question question_of(const FitCommand& command, const Catalog& catalog) {
             .file = command.scenario.string(),
             .runs = command.runs};
   }
-  if (command.instance.empty())
-    throw InputError{"--model: expected --instance beside it, the machines (rehearse list instances)"};
   Question question{.scenario = {}, .file = "--model " + command.model, .runs = {command.scenario.string()}};
   question.runs.insert(question.runs.end(), command.runs.begin(), command.runs.end());
   constexpr int kMachines = 2;  // of a cluster, which has links; runs and --gpus say how many there are
-  const MachineChoice machines =
-      machine_choices(catalog, {.instances = {command.instance}, .numbers = {{command.instance, {kMachines}}}}).front();
-  question.scenario = scenario_of_model(command.model, machines, catalog);
-  question.scenario["training"]["steps"] = 100;
+  question.scenario = scenario_of_machines(command.model, command.instance, kMachines, catalog);
   Json& batch = question.scenario["workload"]["batch_per_worker"];
   batch = nullptr;
   JsonOrigins origins;

@@ -207,6 +207,7 @@ struct Prepared {
   std::int64_t odd_gpus = 1;  // what a step's samples are divided by besides powers of two
   std::int64_t global_batch = 0;
   bool has_assumed_batch = false, has_assumed_gpus = false, has_assumed_restarts = false;
+  bool has_servers = false;        // on machines of their own, anywhere
   bool has_other_updates = false;  // trainings whose samples may not lead to the same loss are compared
 };
 
@@ -281,6 +282,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
     Json scenario = basis.scenario;
     if (count > 0) set_servers(scenario, count);
     const ServerMachines its = servers_of(count > 0 ? read_plain(scenario, basis.file_name, catalog) : any);
+    prepared.has_servers |= !its.text.empty();
     Json& training = scenario["training"];
     for (const char* key : {"steps", "steps_per_worker", "samples", "epochs", "memory_check", "target"})
       training.erase(key);
@@ -363,10 +365,7 @@ Prepared prepare(const GoalCommand& goal, const GoalQuestion& question, const Ca
       }
     if (prepared.candidates.empty()) throw InputError{*first_error};
   }
-  const auto has_servers = [](const GoalCandidate& one) {
-    return one.machines.find(" as server") != std::string::npos;
-  };
-  if (!goal.server.empty() && std::ranges::none_of(prepared.candidates, has_servers))
+  if (!goal.server.empty() && !prepared.has_servers)
     throw InputError{"--server: expected servers, as by --strategy synchronous_servers"};
   prepared.has_assumed_batch = goal.global_batches.empty() && prepared.own_step.samples == 0;
   if (goal.spot_pool.empty()) return prepared;
@@ -462,9 +461,10 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
   }
 }
 
-std::string json_text(const GoalAnswer& answer, const TrainingGoal& goal,
+std::string json_text(const GoalAnswer& answer, const AskedGoal& asked,
                       const std::optional<std::pair<double, double>>& interval) {
-  Json json = to_json(answer, goal);
+  Json json = to_json(answer, asked.goal);
+  json["unmatched"] = asked.unmatched;
   if (interval && answer.answer && !answer.plans[*answer.answer].risk) {
     const double time_s = answer.plans[*answer.answer].time_s;
     json["answer"]["time_s_low"] = time_s * interval->first;
@@ -595,7 +595,7 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
     refused = refusal_of(plan, catalog);
   }
   progress.clear();
-  const std::string json = json_text(answer, prepared.asked.goal, interval);
+  const std::string json = json_text(answer, prepared.asked, interval);
   std::vector<std::string> written;
   if (common.output)
     written =

@@ -189,10 +189,6 @@ void name_changes(Json& json, const std::vector<std::string>& overrides) {
   if (!changes.empty()) json["name"] = json["name"].get<std::string>() + ", with " + shortened(changes, kLongest);
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<std::string> with_pointers(const std::vector<std::string>& overrides, const Json& json) {
   std::vector<std::string> texts;
   for (const std::string& typed : overrides) texts.push_back(with_pointer(typed, json, "--set"));
@@ -234,6 +230,16 @@ Json load_scenario_json(const fs::path& file, const std::vector<std::string>& ov
   return json;
 }
 
+Json scenario_of_machines(const std::string& model, const std::string& instance, int count, const Catalog& catalog) {
+  if (instance.empty())
+    throw InputError{"--model: expected --instance beside it, the machines (rehearse list instances)"};
+  const MachineChoice machines =
+      machine_choices(catalog, {.instances = {instance}, .numbers = {{instance, {count}}}}).front();
+  Json scenario = scenario_of_model(model, machines, catalog);
+  scenario["training"]["steps"] = kUsualSteps;
+  return scenario;
+}
+
 Json load_scenario_of(const ScenarioCommand& command, const Catalog& catalog) {
   if (command.model.empty()) {
     if (!command.instance.empty() || command.batch)
@@ -244,17 +250,14 @@ Json load_scenario_of(const ScenarioCommand& command, const Catalog& catalog) {
   if (!command.scenario.empty())
     throw InputError{"--model: expected no scenario beside it: --set /workload/model=" + command.model +
                      " changes that of " + command.scenario.string()};
-  if (command.instance.empty())
-    throw InputError{"--model: expected --instance beside it, the machines (rehearse list instances)"};
-  if (!command.batch) throw InputError{"--model: expected --batch beside it, the samples of each GPU in a step"};
+  if (!command.batch && !command.instance.empty())
+    throw InputError{"--model: expected --batch beside it, the samples of each GPU in a step"};
   const bool has_number = command.instance.find('=') != std::string::npos;
   const auto [name, count] =
       has_number ? read_machine_number("--instance", command.instance) : std::pair{command.instance, 1};
   if (count == 0) throw InputError{"--instance: expected 1 machine or more; found " + in_quotes(command.instance)};
-  const MachineChoice machines = machine_choices(catalog, {.instances = {name}, .numbers = {{name, {count}}}}).front();
-  Json scenario = scenario_of_model(command.model, machines, catalog);
+  Json scenario = scenario_of_machines(command.model, name, count, catalog);
   scenario["workload"]["batch_per_worker"] = *command.batch;
-  scenario["training"]["steps"] = kUsualSteps;
   return scenario;
 }
 

@@ -64,6 +64,10 @@ void override_scenario(Json& json, const std::filesystem::path& file, const std:
 Json load_scenario_json(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                         const Catalog& catalog, JsonOrigins& origins);
 
+/// The scenario of a model that is trained on so many of these machines, for 100 steps: scenario_of_model(). Throws InputError, which names
+/// --model or --instance.
+Json scenario_of_machines(const std::string& model, const std::string& instance, int count, const Catalog& catalog);
+
 /// The scenario of a command, without overrides: its file, or its model on its machines. Throws InputError.
 Json load_scenario_of(const ScenarioCommand& command, const Catalog& catalog);
 

@@ -31,10 +31,6 @@ Job::Job(JobState& state, JobTraining training, JobControl control)
       training_{std::move(training)},
       control_{std::move(control)},
       recovery_{site_.scenario.training.recovery},
-      workers_{machines_that(site_, [&](MachineIndex machine) { return site_.machine(machine).workers > 0; })},
-      needed_servers_{
-          machines_that(site_, [&](MachineIndex machine) { return is_server(machine) && !is_added(machine); })},
-      first_of_group_(site_.scenario.groups.size(), -1),
       provider_{state_.clock, state_.clock.new_owner()},
       resumption_{state_.clock},
       taking_{state_.clock, state_.clock.new_owner()},
@@ -49,11 +45,8 @@ Job::Job(JobState& state, JobTraining training, JobControl control)
       holds_copies_(site_.machines.size()),
       apart_(site_.machines.size()) {
   result_.rentals.resize(site_.machines.size());
-  for (std::size_t m = 0; m < site_.machines.size(); ++m) {
+  for (std::size_t m = 0; m < site_.machines.size(); ++m)
     if (state_.membership.is_there(static_cast<MachineIndex>(m))) rented_[m].emplace();
-    MachineIndex& first = first_of_group_[static_cast<std::size_t>(site_.machines[m].group)];
-    if (first < 0) first = static_cast<MachineIndex>(m);
-  }
   if (site_.scenario.training.strategy.kind->divides_model())
     needed_workers_ = least_workers_ = site_.scenario.count(Role::kWorker);
 }
@@ -341,7 +334,7 @@ bool Job::has_pair(MachineIndex machine) const {
     return other >= 0 && other < static_cast<MachineIndex>(site_.machines.size()) &&
            site_.machine(other).group == site_.machine(machine).group;
   };
-  const MachineIndex first = first_of_group_[static_cast<std::size_t>(site_.machine(machine).group)];
+  const MachineIndex first = first_of(state_.membership.of_group(site_.machine(machine).group));
   const MachineIndex pair = first + ((machine - first) ^ 1);
   const MachineIndex other = is_alike(pair) ? pair : machine - 1;
   return is_alike(other) && holds_copies_[static_cast<std::size_t>(other)];
@@ -364,13 +357,16 @@ void Job::lose(MachineIndex machine, bool is_fault) {
   interrupt(change != Change::kRestart, needed, {recovery_.timeout, forming}, "a worker is lost");
 }
 
-void Job::choose_chief() { state_.checkpoints.chief = first_of(workers_ & state_.membership.there()); }
+void Job::choose_chief() {
+  state_.checkpoints.chief = first_of(state_.membership.workers() & state_.membership.there());
+}
 
 int Job::workers_there() const {
   const std::vector<int> machines = state_.membership.by_group(state_.membership.staying());
   int workers = 0;
   for (std::size_t g = 0; g < machines.size(); ++g)
-    if (machines[g] > 0) workers += machines[g] * site_.machine(first_of_group_[g]).workers;
+    if (machines[g] > 0)
+      workers += machines[g] * site_.machine(first_of(state_.membership.of_group(static_cast<int>(g)))).workers;
   return workers;
 }
 
@@ -436,12 +432,12 @@ void Job::fall_back() {
 /// Workers that lack what the survivors have.
 bool Job::has_newcomers() const {
   if (!keeps_updates_ || recovery_.change != Recovery::Change::kRendezvous) return false;
-  return ((workers_ & state_.membership.staying()) - survivors_).any();
+  return ((state_.membership.workers() & state_.membership.staying()) - survivors_).any();
 }
 
 void Job::try_to_resume() {
   if (is_resuming_ || workers_there() < std::max(1, needed_workers_)) return;
-  if (!needed_servers_.is_subset_of(state_.membership.there())) return;
+  if (!state_.membership.needed_servers().is_subset_of(state_.membership.there())) return;
   const Seconds now = state_.clock.now();
   Seconds delay = std::max(Seconds{}, noticed_from_ + delay_.detection + delay_.forming - now);
   const bool needs_rendezvous = has_newcomers() && !is_stopped_for_rendezvous_;
@@ -475,9 +471,10 @@ std::vector<Endpoint> broadcast_gpus(const Site& site, MachineIndex source, cons
 
 /// From a survivor to all that are there.
 void Job::broadcast() {
-  const MachineSet sources = workers_ & survivors_, staying = state_.membership.staying();
+  const MachineSet& workers = state_.membership.workers();
+  const MachineSet sources = workers & survivors_, staying = state_.membership.staying();
   const MachineIndex source = first_of((sources & staying).any() ? sources & staying : sources);
-  MachineSet receivers = workers_ & staying;
+  MachineSet receivers = workers & staying;
   if (source >= 0) receivers.reset(static_cast<std::size_t>(source));
   std::size_t gpus = source < 0 ? 0 : static_cast<std::size_t>(site_.machine(source).gpus);  // at least
   if (const MachineIndex other = first_of(receivers); other >= 0)

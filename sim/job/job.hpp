@@ -99,7 +99,7 @@ class Job final : public SessionOwner {
   void lose(MachineIndex machine, bool is_fault);
   bool has_pair(MachineIndex machine) const;
   void choose_chief();
-  bool is_worker(MachineIndex machine) const { return workers_.test(static_cast<std::size_t>(machine)); }
+  bool is_worker(MachineIndex machine) const { return site_.machine(machine).workers > 0; }
   bool is_server(MachineIndex machine) const { return site_.machine(machine).servers > 0; }
   /// Training goes on without it until it comes.
   bool is_added(MachineIndex machine) const { return is_server(machine) && site_.group(machine).is_standby; }
@@ -131,8 +131,6 @@ class Job final : public SessionOwner {
   JobTraining training_;
   JobControl control_;
   const Recovery& recovery_;
-  MachineSet workers_, needed_servers_;       // those without which nobody trains
-  std::vector<MachineIndex> first_of_group_;  // [groups]
   std::unique_ptr<Session> session_;
   OwnedClock provider_, resumption_;
   OwnedClock taking_, planning_, observation_;  // of a job that is controlled

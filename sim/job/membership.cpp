@@ -12,8 +12,14 @@ Membership::Membership(const Site& site, const std::vector<bool>& is_there, Cloc
       is_there_{machines_that(site, [&](MachineIndex machine) { return is_there[static_cast<std::size_t>(machine)]; })},
       from_start_{is_there_},
       is_dismissed_(site.machines.size()),
+      workers_{machines_that(site, [&](MachineIndex machine) { return site.machine(machine).workers > 0; })},
+      added_servers_{machines_that(
+          site,
+          [&](MachineIndex machine) { return site.machine(machine).servers > 0 && site.group(machine).is_standby; })},
       next_event_{kNever},
       presence_(site.machines.size()) {
+  needed_servers_ =
+      machines_that(site, [&](MachineIndex machine) { return site.machine(machine).servers > 0; }) - added_servers_;
   for (std::size_t g = 0; g < site.scenario.groups.size(); ++g)
     of_group_.push_back(
         machines_that(site, [&](MachineIndex machine) { return site.machine(machine).group == static_cast<int>(g); }));

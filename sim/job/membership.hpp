@@ -55,6 +55,11 @@ class Membership {
   const MachineSet& there() const { return is_there_; }
   MachineSet leaving() const;
   MachineSet staying() const { return is_there_ - leaving(); }
+  /// By what is on them, whoever is there: workers, servers without which nobody trains, and standby ones, which are added.
+  const MachineSet& workers() const { return workers_; }
+  const MachineSet& needed_servers() const { return needed_servers_; }
+  const MachineSet& added_servers() const { return added_servers_; }
+  const MachineSet& of_group(int group) const { return of_group_[static_cast<std::size_t>(group)]; }
   /// [groups] machines of each group that are in the set.
   std::vector<int> by_group(const MachineSet& machines) const;
 
@@ -72,6 +77,7 @@ class Membership {
   const Site& site_;
   Clock& clock_;
   MachineSet is_there_, from_start_, is_dismissed_;
+  MachineSet workers_, needed_servers_, added_servers_;
   std::vector<MachineSet> of_group_;  // [groups]
   Seconds next_event_;
   std::vector<std::vector<Span>> presence_;

@@ -16,15 +16,6 @@ namespace {
 
 constexpr double kRounding = 1e-6;  // of an update: dates are sums of many terms
 
-struct MachinesOfRoles {
-  explicit MachinesOfRoles(const Site& site)
-      : workers{machines_that(site, [&](MachineIndex machine) { return site.machine(machine).workers > 0; })},
-        standby_servers{machines_that(site, [&](MachineIndex machine) {
-          return site.machine(machine).servers > 0 && site.group(machine).is_standby;
-        })} {}
-  MachineSet workers, standby_servers;
-};
-
 /// Updates at speed_of the machines that are there; what changes the speed:
 ///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
 ///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another; unless
@@ -33,8 +24,7 @@ struct MachinesOfRoles {
 /// An update counts when it is complete.
 class MemoisedSession final : public Session {
  public:
-  MemoisedSession(JobState& state, const MachinesOfRoles& machines, const SpeedOf& speed_of, SessionOwner& job,
-                  TrainingProgress done)
+  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done)
       : site_{state.site},
         state_{state},
         speed_of_{speed_of},
@@ -43,8 +33,6 @@ class MemoisedSession final : public Session {
         is_synchronous_{strategy_.is_synchronous()},
         clock_{state.clock, state.clock.new_owner()},
         next_{state.clock, state.clock.new_owner()},
-        workers_{machines.workers},
-        standby_servers_{machines.standby_servers},
         trains_(site_.machines.size()),
         counts_(site_.scenario.groups.size()),
         all_samples_{static_cast<double>(site_.scenario.training.samples)},
@@ -58,7 +46,7 @@ class MemoisedSession final : public Session {
   }
 
   void begin() override {
-    trains_ = workers_ & state_.membership.staying();
+    trains_ = state_.membership.workers() & state_.membership.staying();
     counts_ = state_.membership.by_group(trains_);
     count_added_servers();
     change();
@@ -121,7 +109,7 @@ class MemoisedSession final : public Session {
 
  private:
   void count_added_servers() {
-    added_servers_ = state_.membership.by_group(standby_servers_ & state_.membership.there());
+    added_servers_ = state_.membership.by_group(state_.membership.added_servers() & state_.membership.there());
   }
 
   void set_training(std::size_t machine, bool trains) {
@@ -267,7 +255,6 @@ class MemoisedSession final : public Session {
   const Strategy& strategy_;
   bool is_synchronous_;
   OwnedClock clock_, next_;
-  const MachineSet &workers_, &standby_servers_;
   MachineSet trains_;
   MachineCounts counts_;  // of them, [groups]
   MachineCounts added_servers_;
@@ -324,11 +311,10 @@ Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool ke
   Clock clock;
   std::vector<EventSpan> unwanted;
   JobState state{site_, seed, clock, keeps_events ? trajectory.events : unwanted};
-  const MachinesOfRoles machines{site_};
   Job job{state,
           {.begin_session =
                [&](SessionOwner& owner, TrainingProgress done) {
-                 return std::make_unique<MemoisedSession>(state, machines, speed_of_, owner, done);
+                 return std::make_unique<MemoisedSession>(state, speed_of_, owner, done);
                },
            .run =
                [&] {

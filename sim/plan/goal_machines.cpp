@@ -196,9 +196,7 @@ void set_machines(Json& scenario, const MachineChoice& machines, const Catalog& 
   const int before = group.value("count", 1);
   const std::string old_provider = provider_of(group, catalog);
   Json& groups = scenario["cluster"]["groups"];
-  for (Json& other : groups)
-    if (other.contains("colocated_with") && other.value("count", 1) % before == 0)
-      other["count"] = other.value("count", 1) / before * machines.count;
+  keep_servers_of_each(groups, before, machines.count);
   group["instance"] = machines.instance;
   group["count"] = machines.count;
   if (!group.contains("region")) group["region"] = machines.region;

@@ -72,6 +72,12 @@ std::size_t only_workers(const Scenario& scenario) {
   return *found;
 }
 
+void keep_servers_of_each(Json& groups, int before, int after) {
+  for (Json& group : groups)
+    if (group.contains("colocated_with") && group.value("count", 1) % before == 0)
+      group["count"] = group.value("count", 1) / before * after;
+}
+
 Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
   const std::size_t workers = only_workers(scenario);
   const Group& group = scenario.groups[workers];
@@ -81,12 +87,8 @@ Json with_gpus(Json effective, const Scenario& scenario, int gpus) {
                      std::to_string(gpus)};
   const int machines = std::max(1, gpus / each);
   Json& groups = effective["cluster"]["groups"];
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    keep_for_good(groups[g]);
-    const bool is_hosted = groups[g].contains("colocated_with");
-    if (is_hosted && groups[g].value("count", 1) % group.count == 0)
-      groups[g]["count"] = groups[g].value("count", 1) / group.count * machines;
-  }
+  for (Json& each : groups) keep_for_good(each);
+  keep_servers_of_each(groups, group.count, machines);
   groups[workers]["count"] = machines;
   if (gpus < each) groups[workers]["instance"]["accelerators"] = gpus;
   return effective;

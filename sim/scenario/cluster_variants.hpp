@@ -26,6 +26,9 @@ inline constexpr int kMostGpus = 1'000'000;  // of a size that somebody asks for
 /// The group of workers of a cluster that has one. Throws InputError.
 std::size_t only_workers(const Scenario& scenario);
 
+/// Servers on machines of workers, of which there were `before` and are `after`: as many on each as they were, if they were as many on each.
+void keep_servers_of_each(Json& groups, int before, int after);
+
 /// The cluster with so many GPUs: whole machines of its only group of workers, or some GPUs of one machine. Throws InputError.
 Json with_gpus(Json effective, const Scenario& scenario, int gpus);
 

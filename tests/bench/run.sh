@@ -11,18 +11,6 @@ build rehearse empty_simgrid
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The smallest scenario: one worker, one server, one step of a single dense layer.
-cat >"$work/smallest.json" <<'JSON'
-{ "format": 1,
-  "workload": { "model": { "format": 1, "source": "benchmark", "input": [2, 2, 3],
-      "structure": { "family": "layers", "layers": [ { "layer": "dense", "features": 10 } ] } }, "batch_per_worker": 1 },
-  "cluster": { "groups": [
-      { "name": "ps", "role": "parameter_server", "instance": "gce-custom-4", "region": "us-west1" },
-      { "name": "worker", "role": "worker", "instance": "gce-custom-4-k80", "region": "us-west1" } ] },
-  "training": { "strategy": { "kind": "parameter_server", "synchronization": "asynchronous" }, "steps": 1 },
-  "calibration": "cm-dare" }
-JSON
-
 seconds() {   # wall seconds of a command
   local start=$EPOCHREALTIME
   "$@" >/dev/null 2>&1
@@ -47,7 +35,7 @@ compare() {   # label, command...: medians of it and of the empty program, in tu
 }
 
 resnet32="build/rehearse simulate scenarios/cm-dare.json --quiet --set /cluster/groups/1/count=8"
-compare "smallest scenario" build/rehearse simulate "$work/smallest.json" --quiet
+compare "smallest scenario" build/rehearse simulate tests/bench/smallest.json --quiet
 runs=3
 compare "ResNet-32, 8 workers x 1000 steps" $resnet32 --set /training/steps=8000
 compare "ResNet-32, 8 workers x 100 steps, all outputs written" $resnet32 --set /training/steps=800 -o "$work/out" --remedies none

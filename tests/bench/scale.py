@@ -4,7 +4,7 @@
 Wall time and peak memory of whole processes, once each, on an idle machine; printed, not judged, beside what is aimed at. With
 words: only the rows whose names contain one of them. A row that has not ended after five times its aim is ended and says so.
 """
-import os, resource, subprocess, sys, tempfile, time
+import os, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAM = os.path.join(ROOT, "build", "rehearse")
@@ -54,17 +54,6 @@ def messages(folder):
     return ["simulate", path, "--quiet"]
 
 
-def smallest(folder):
-    path = os.path.join(folder, "smallest.json")
-    with open(path, "w") as file:
-        file.write('{ "format": 1, "workload": { "model": { "format": 1, "source": "benchmark", "input": [2, 2, 3], "structure": {'
-                   '"family": "layers", "layers": [ { "layer": "dense", "features": 10 } ] } }, "batch_per_worker": 1 }, "cluster": {'
-                   '"groups": [ { "name": "ps", "role": "parameter_server", "instance": "gce-custom-4", "region": "us-west1" },'
-                   '{ "name": "worker", "role": "worker", "instance": "gce-custom-4-k80", "region": "us-west1" } ] }, "training": {'
-                   '"strategy": { "kind": "parameter_server", "synchronization": "asynchronous" }, "steps": 1 }, "calibration": "cm-dare" }')
-    return path
-
-
 def llama405(machines, global_batch, **values):
     return simulate("llama3-8b.json", workload__model="llama3_405b", workload__recompute="full", cluster__groups__0__count=machines,
                     training__strategy__global_batch=global_batch, training__steps=1,
@@ -87,7 +76,7 @@ def rows(folder):
     for machines, aim in ((64, 3), (512, 15), (4096, 90)):
         yield f"1,000 runs of a day on {machines:,} spot GPUs", simulate("resnet50-spot.json", "--runs", "1000", "-j", "2", cluster__groups__0__count=machines, training__steps=10000000, training__recovery__give_up_after="24h"), aim, None
     yield ("5,000 plans of 70B on 512 GPUs", ["provision", "--model", "llama3_70b", "--tokens", "1T", "--gpus", "512", "--instance", "p5.48xlarge", "--quiet", "-j", "2"], 60, 1024)
-    yield ("sweep of 5,000 smallest cells, 2 processes", ["sweep", smallest(folder), "--grid", "/seed=1..5000", "-j", "2", "--quiet", "-o", os.path.join(folder, "sweep")], 10, None)
+    yield ("sweep of 5,000 smallest cells, 2 processes", ["sweep", os.path.join(ROOT, "tests/bench/smallest.json"), "--grid", "/seed=1..5000", "-j", "2", "--quiet", "-o", os.path.join(folder, "sweep")], 10, None)
     yield ("generate of the reference space, 1,000 samples", ["generate", scenario("spaces/reference.json"), "--count", "1000", "-j", "2", "--quiet", "-o", os.path.join(folder, "generated.sqlite")], 4, None)
     yield ("provision, 500 candidates, 200 of them near-duplicates", candidates(folder), 5, None)
 
@@ -110,18 +99,19 @@ def candidates(folder):
 
 
 def measure(arguments, limit):
-    """Seconds, user seconds, MiB of the process and its children; seconds are none if it was ended."""
+    """Seconds, none if it was ended after `limit`; MiB; an error, or nothing."""
     began = time.perf_counter()
     process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        _, error = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return None, 0, ""
+    timer = threading.Timer(limit, process.kill)
+    timer.start()
+    error = process.stderr.read().strip()
+    _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
     wall = time.perf_counter() - began
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return wall, memory, "" if process.returncode in (0, 3) else error.strip().splitlines()[-1]
+    memory = usage.ru_maxrss / 1024
+    if os.WIFSIGNALED(status):
+        return None, memory, ""
+    return wall, memory, "" if os.waitstatus_to_exitcode(status) in (0, 3) else error.splitlines()[-1]
 
 
 def main():
@@ -131,15 +121,7 @@ def main():
         for name, arguments, aim, most in rows(folder):
             if words and not any(word in name for word in words):
                 continue
-            # In a process of its own, as the peak of children is that of the largest so far.
-            reader, writer = os.pipe()
-            if os.fork() == 0:
-                os.write(writer, repr(measure(arguments, 5 * aim + 5)).encode())
-                os._exit(0)
-            os.close(writer)
-            os.wait()
-            wall, memory, error = eval(os.read(reader, 10000).decode())
-            os.close(reader)
+            wall, memory, error = measure(arguments, 5 * aim + 5)
             text = "ended" if wall is None else f"{wall:.2f} s"
             print(f"| {name} | {text} | {memory:.0f} MiB | {aim} s{f', {most} MiB' if most else ''} |" + (f" {error}" if error else ""), flush=True)
 
