@@ -129,6 +129,9 @@ inline int times_of(const CollectivePhase& phase, std::size_t edge) {
   return phase.times.empty() ? 1 : phase.times[edge];
 }
 
+/// Those that its messages may wait for, in order.
+std::vector<int> binding_links(const CollectivePhase& phase, const Network& network);
+
 /// Bytes of one message: messaging.on_wire(ceil(pieces * payload / parts)).
 Bytes message_size(const CollectivePhase& phase, Bytes payload);
 
@@ -151,6 +154,8 @@ struct CollectiveSharing {
   Bytes burst{};                               // of each message of the first round passes at once
   std::vector<std::vector<LinkShare>> shares;  // [phases]
   std::vector<std::vector<double>> per_byte;   // [phases][edges]
+  /// [phases] whether all messages that a link holds up leave it together, so that each has one rate to its end.
+  std::vector<bool> has_constant_rates;
   /// [phases] for a byte that is passed on when it has arrived: over all links of the way (LinkSteps), each with the rate
   /// that it has without the messages of the other direction, less one byte's time in a full pipeline. 0 where messages
   /// are not passed on in pieces.
@@ -184,6 +189,7 @@ class CollectiveTimer {
              const std::function<void(int link, const RatePulses&)>& on_rate) const;
   /// [edges of the phase] time for one byte.
   const std::vector<double>& seconds_per_byte(std::size_t phase) const { return sharing_->per_byte[phase]; }
+  bool has_constant_rates(std::size_t phase) const { return sharing_->has_constant_rates[phase]; }
 
  private:
   double time_of_message(std::size_t phase, Bytes size) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -33,6 +34,17 @@ std::vector<int> links_of(const CollectivePhase& phase, const Network& network) 
   return links;
 }
 
+}  // namespace
+
+std::vector<int> binding_links(const CollectivePhase& phase, const Network& network) {
+  std::vector<int> links = links_of(phase, network);
+  std::erase_if(links,
+                [&](int link) { return network.topology().links()[static_cast<std::size_t>(link)].never_binds; });
+  return links;
+}
+
+namespace {
+
 std::vector<double> capacities_of(const std::vector<int>& links, const Network& network) {
   std::vector<double> capacities;
   for (const int link : links) capacities.push_back(network.rate(link).value());
@@ -48,6 +60,20 @@ class PhaseRates {
     for (const int link : watched)
       if (std::binary_search(links_.begin(), links_.end(), link)) flows_.watch(place_of(link));
     solve(phase);
+  }
+
+  /// See CollectiveSharing.
+  bool are_constant(const CollectivePhase& phase) const {
+    constexpr double kRounding = 1e-9;
+    std::vector<double> of_link(links_.size());
+    for (std::size_t e = 0; e < phase.edges.size(); ++e)
+      for (const int link : network_.path(phase.edges[e]).links) {
+        if (network_.topology().links()[static_cast<std::size_t>(link)].never_binds) continue;
+        double& known = of_link[static_cast<std::size_t>(place_of(link))];
+        if (known > 0 && std::abs(known - per_byte[e]) > kRounding * known) return false;
+        known = per_byte[e];
+      }
+    return true;
   }
 
   std::vector<double> per_byte;
@@ -172,6 +198,7 @@ CollectiveSharing::CollectiveSharing(const CollectivePlan& plan, const Network& 
       if (frontier.empty() || edge.second > frontier.back().second) frontier.push_back(edge);
     slowest.push_back(std::move(frontier));
     shares.push_back(std::move(rates.shares));
+    has_constant_rates.push_back(rates.are_constant(phase));
     fill_per_byte.push_back(fill_per_byte_of(phase, rates.per_byte, network, unit));
     per_byte.push_back(std::move(rates.per_byte));
   }

@@ -199,7 +199,12 @@ class LockstepTraining final : public ProgramSession {
       part.program = &compiler_.program(worker);
     }
     const std::vector<bool> are_timed = groups_that_are_timed(step);
-    for (std::size_t g = 0; g < step.groups.size(); ++g) add_group(formation, step.groups[g].workers, are_timed[g]);
+    for (std::size_t g = 0; g < step.groups.size(); ++g) {
+      const CollectiveEvents events = are_timed[g]               ? CollectiveEvents::kAll
+                                      : reductions_.joins_rounds ? CollectiveEvents::kRounds
+                                                                 : CollectiveEvents::kMessages;
+      add_group(formation, step.groups[g].workers, events);
+    }
     return formation;
   }
 
@@ -220,7 +225,7 @@ class LockstepTraining final : public ProgramSession {
   }
 
   /// Adds the collectives of `workers`, unless those that stand for them meet in another group.
-  void add_group(Formation& formation, const std::vector<int>& workers, bool is_timed) {
+  void add_group(Formation& formation, const std::vector<int>& workers, CollectiveEvents events) {
     std::vector<const Member*> members;
     std::int64_t standing_for = 0;
     for (const int worker : workers) {
@@ -233,7 +238,7 @@ class LockstepTraining final : public ProgramSession {
     formation.groups.push_back(std::make_unique<CollectiveGroup>(
         executor_, clock_, standing_for,
         CollectiveGroup::Rule{exchange_.order, exchange_.cycle_time, exchange_.bucket_size},
-        std::make_unique<Communicator>(cluster_, clock_, cluster_.site.gpus_of(workers), is_timed)));
+        std::make_unique<Communicator>(cluster_, clock_, cluster_.site.gpus_of(workers), events)));
     for (const Member* member : members) formation.parts.at(member).groups.push_back(formation.groups.back().get());
   }
 

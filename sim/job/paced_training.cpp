@@ -167,7 +167,8 @@ class PacedTraining final : public ProgramSession {
     for (const WorkerGroup& group : paced.meets) {
       paced.own_groups.push_back(std::make_unique<CollectiveGroup>(
           executor_, clock, 1, CollectiveGroup::Rule{},
-          std::make_unique<Communicator>(cluster_, clock, cluster_.site.gpus_of(group.workers), false)));
+          std::make_unique<Communicator>(cluster_, clock, cluster_.site.gpus_of(group.workers),
+                                         CollectiveEvents::kMessages)));
       paced.groups.push_back(paced.own_groups.back().get());
     }
   }
@@ -207,10 +208,14 @@ class PacedTraining final : public ProgramSession {
       paced->counted_in = step;
       if (paced->is_first_of_team) ++teams;
     }
-    if (shares_updates_)
-      teams = needed_workers(teams, backup_workers(scenario_) / static_cast<int>(all_.front()->team->members.size()));
-    executor_.expect(step, teams);
+    if (shares_updates_) rounds_[step].teams = teams;
+    executor_.expect(step, shares_updates_ ? needed_teams(teams) : teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
+  }
+
+  /// Whose gradients a step waits for.
+  std::int64_t needed_teams(std::int64_t teams) const {
+    return needed_workers(teams, backup_workers(scenario_) / static_cast<int>(all_.front()->team->members.size()));
   }
 
   void share_samples(const std::vector<PacedWorker*>& sharing) {
@@ -255,12 +260,28 @@ class PacedTraining final : public ProgramSession {
     paced.ready_since.reset();
     std::erase(present_, &paced);
     steps_.leave(next_step(paced));
-    if (paced.counted_in == next_step(paced) && paced.is_first_of_team) executor_.withdraw(paced.counted_in);
+    withdraw(paced);
     log_.record_leave(paced.worker);
+    // The others may have waited for it alone.
+    if (is_synchronous_ && !shares_updates_ && !present_.empty() && steps_.have_ended(done_.updates + 1)) {
+      if (count_update(std::exchange(samples_of_update_, 0))) job_.updated(done_);
+      return release();
+    }
     executor_.release();
     if (!present_.empty()) return;
     if (servers_strategy_ == nullptr) cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
     admit_arrived();
+  }
+
+  /// The steps in which it was counted and that it does not begin wait for one team fewer.
+  void withdraw(const PacedWorker& paced) {
+    if (!paced.is_first_of_team) return;
+    for (std::int64_t step = next_step(paced); step <= paced.counted_in; ++step) {
+      const auto round = rounds_.find(step);
+      if (round == rounds_.end()) continue;
+      const std::int64_t teams = --round->second.teams;
+      executor_.expect_fewer(step, teams > 0 ? needed_teams(teams) : 0);
+    }
   }
 
   /// Its machine is gone. With bounded staleness the others wait for it until they notice.

@@ -49,9 +49,9 @@ struct PacedWorker {
   WorkerStep next;  // what it does in the step that it is in, or will begin next
 };
 
-/// A step that others begin before its update: samples of workers that have begun it, and that have ended it.
+/// A step that others begin before its update: teams that have part in it, samples of workers that have begun it, and that have ended it.
 struct Round {
-  std::int64_t begun = 0, ended = 0;
+  std::int64_t teams = 0, begun = 0, ended = 0;
 };
 
 }  // namespace rehearse::paced

@@ -42,9 +42,10 @@ class Player final : public Executor::Client {
     }
     std::vector<Endpoint> gpus;
     for (const std::vector<Endpoint>& worker : site_.workers) gpus.push_back(worker.front());
-    collectives_.emplace(
-        executor_, clock(), static_cast<std::int64_t>(workers), CollectiveGroup::Rule{},
-        std::make_unique<Communicator>(cluster_, clock(), std::move(gpus), !scenario_.has_links_with_memory()));
+    collectives_.emplace(executor_, clock(), static_cast<std::int64_t>(workers), CollectiveGroup::Rule{},
+                         std::make_unique<Communicator>(
+                             cluster_, clock(), std::move(gpus),
+                             scenario_.has_links_with_memory() ? CollectiveEvents::kMessages : CollectiveEvents::kAll));
   }
 
   Replay run() {

@@ -105,7 +105,8 @@ bool is_at_target(const Scenario& scenario, const TrainingProgress& done) {
 class FlowBroadcast final : public ModelBroadcast {
  public:
   FlowBroadcast(Cluster& cluster, const std::vector<Endpoint>& gpus, std::function<void()> on_done)
-      : clock_{cluster.clock, cluster.clock.new_owner()}, communicator_{cluster, clock_, gpus, false} {
+      : clock_{cluster.clock, cluster.clock.new_owner()},
+        communicator_{cluster, clock_, gpus, CollectiveEvents::kMessages} {
     communicator_.start(CollectiveKind::kBroadcast, kNoUnit, 0, checkpoint_bytes(cluster.site.scenario), clock_.now(),
                         std::move(on_done));
   }

@@ -6,8 +6,8 @@
 
 namespace rehearse {
 
-Communicator::Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed)
-    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, is_timed_{is_timed} {}
+Communicator::Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, CollectiveEvents events)
+    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, events_{events} {}
 
 Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed)
     : collective{std::move(methods), cluster.network,
@@ -25,11 +25,12 @@ Communicator::Kind& Communicator::of(CollectiveKind kind) {
   std::vector<CollectiveMethod> methods = collective_methods(cluster_.site, gpus_, cluster_.network, kind);
   if (cluster_.network.fold())
     for (CollectiveMethod& method : methods) keep_folded(method.plan, cluster_.network);
-  return kinds_.try_emplace(kind, std::move(methods), cluster_, is_timed_).first->second;
+  return kinds_.try_emplace(kind, std::move(methods), cluster_, events_ == CollectiveEvents::kAll).first->second;
 }
 
 Communicator::~Communicator() {
-  if (is_timed_ && on_done_) cluster_.recorder.cut_rates(clock_.now());
+  if (events_ == CollectiveEvents::kAll && on_done_) cluster_.recorder.cut_rates(clock_.now());
+  if (held_.hold != 0) let_go();
   for (const Message& message : under_way_) {
     const PathIndex edge = message.edge;
     if (message.state == Message::kHasLeft)
@@ -86,7 +87,7 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Paylo
   const Seconds start = clock_.now() - hidden, alone = kind_->collective.duration(method_, payload);
   time_alone_ += alone;
   latency_alone_ += std::min(alone, kind_->latency[method_]);
-  if (is_timed_) {
+  if (events_ == CollectiveEvents::kAll) {
     if (cluster_.recorder.keeps_activity) record(start + method.protocol.launch);
     clock_.schedule(std::max(clock_.now(), start + alone), [this] {
       count_timed();
@@ -131,6 +132,7 @@ double Communicator::take_latency_share() {
 }
 
 void Communicator::settle() {
+  if (held_.hold != 0) let_go();
   for (auto& [name, kind] : kinds_)
     for (std::size_t m = 0; m < kind.unsettled.size(); ++m)
       for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
@@ -200,6 +202,12 @@ void Communicator::next_round() {
     end();
     return;
   }
+  if (hold_rounds()) return;
+  take_messages();
+  for (std::size_t e = 0; e < under_way_.size(); ++e) send(e);
+}
+
+void Communicator::take_messages() {
   ++round_;
   const CollectivePhase& phase = plan()[phase_];
   const Bytes equal = message_size(phase, on_wire_);
@@ -209,7 +217,86 @@ void Communicator::next_round() {
     const Bytes size = payload_.is_equal() ? equal : size_of(phase, e);
     under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
   }
-  for (std::size_t e = 0; e < phase.edges.size(); ++e) send(e);
+}
+
+const std::vector<int>& Communicator::Kind::held_links(std::size_t method, std::size_t phase, const Network& network) {
+  const auto [entry, is_new] = held_links_.try_emplace({method, phase});
+  std::vector<int>& links = entry->second;
+  if (!is_new || !collective.timer(method).has_constant_rates(phase)) return links;
+  const CollectivePhase& its = collective.methods()[method].plan[phase];
+  links = binding_links(its, network);
+  const bool loses = std::ranges::any_of(its.edges, [&](PathIndex edge) { return network.path(edge).packet_loss > 0; });
+  const bool has_burst = std::ranges::any_of(
+      links, [&](int link) { return network.topology().links()[static_cast<std::size_t>(link)].burst > Bytes{}; });
+  if (loses || has_burst) links.clear();
+  return links;
+}
+
+bool Communicator::hold_rounds() {
+  if (events_ != CollectiveEvents::kRounds || !payload_.is_equal()) return false;
+  const std::vector<int>& links = kind_->held_links(method_, phase_, cluster_.network);
+  if (links.empty()) return false;
+  const HoldId hold = cluster_.network.hold(links, [this] { let_go(); });
+  if (hold == 0) return false;
+  held_ = {.hold = hold,
+           .since = clock_.now(),
+           .each = kind_->collective.timer(method_).round(phase_, on_wire_),
+           .rounds = plan()[phase_].repeat - round_,
+           .number = held_.number + 1};
+  clock_.schedule_in(held_.each * static_cast<double>(held_.rounds), [this, number = held_.number] {
+    if (number == held_.number) end_hold();
+  });
+  return true;
+}
+
+void Communicator::end_hold() {
+  cluster_.network.release(std::exchange(held_.hold, 0));
+  count_rounds(held_.rounds);
+  next_round();
+}
+
+void Communicator::count_rounds(std::int64_t rounds) {
+  round_ += rounds;
+  const CollectivePhase& phase = plan()[phase_];
+  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
+    const PathIndex edge = phase.edges[e];
+    const Bytes all = message_size(phase, on_wire_) * times_of(phase, e) * rounds;
+    cluster_.traffic.sent(cluster_.network.source(edge), cluster_.network.destination(edge), all);
+    cluster_.traffic.received(cluster_.network.source(edge), cluster_.network.destination(edge), all);
+    cluster_.network.count(edge, all);
+  }
+}
+
+void Communicator::let_go() {
+  constexpr double kRounding = 1e-12;
+  cluster_.network.release(std::exchange(held_.hold, 0));
+  const Seconds since_start = clock_.now() - held_.since;
+  const auto ended = static_cast<std::int64_t>(since_start / held_.each * (1 + kRounding));
+  if (ended >= held_.rounds) return count_rounds(std::exchange(held_.rounds, 0));  // end_hold() is due
+  ++held_.number;
+  count_rounds(ended);
+  take_messages();
+  const Seconds before = std::max(Seconds{}, since_start - held_.each * static_cast<double>(ended));
+  for (std::size_t e = 0; e < under_way_.size(); ++e) resume(e, before);
+}
+
+void Communicator::resume(std::size_t index, Seconds before) {
+  Message& message = under_way_[index];
+  const Seconds transfer{kind_->collective.timer(method_).seconds_per_byte(phase_)[index] *
+                         as_double(message_size(plan()[phase_], on_wire_))};
+  const Seconds start = clock_.now() - before;
+  if (before < transfer) {
+    message.flow = cluster_.network.resume_flow(
+        message.edge, message.size, 1 - before / transfer, [this, index, start] { sent(index, start); },
+        times_of(plan()[phase_], index));
+    return;
+  }
+  cluster_.network.count(message.edge, message.size);
+  cluster_.traffic.sent(cluster_.network.source(message.edge), cluster_.network.destination(message.edge),
+                        message.size);
+  message.state = Message::kHasLeft;
+  clock_.schedule(std::max(clock_.now(), start + transfer + latency(phase_, message.edge, transfer)),
+                  [this, index] { arrive(index); });
 }
 
 void Communicator::end() {
@@ -252,11 +339,15 @@ void Communicator::sent(std::size_t index, Seconds start) {
                                     message.size,
                                     message.channel != nullptr ? message.channel->retransmitted() : Bytes{},
                                     true});
-  clock_.schedule_in(latency, [this, index, from, to] {
-    cluster_.traffic.received(from, to, under_way_[index].size);
-    under_way_[index].state = Message::kHasArrived;
-    if (--messages_left_ == 0) next_round();
-  });
+  clock_.schedule_in(latency, [this, index] { arrive(index); });
+}
+
+void Communicator::arrive(std::size_t index) {
+  Message& message = under_way_[index];
+  cluster_.traffic.received(cluster_.network.source(message.edge), cluster_.network.destination(message.edge),
+                            message.size);
+  message.state = Message::kHasArrived;
+  if (--messages_left_ == 0) next_round();
 }
 
 /// None where no packets are lost.

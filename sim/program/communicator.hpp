@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/base/pinned.hpp"
@@ -29,10 +30,16 @@ struct Payload {
   std::vector<Bytes> of_ranks{};
 };
 
+/// What of a collective is one event.
+enum class CollectiveEvents {
+  kAll,      // without flows: no other flow may cross the links of the plans while one is under way
+  kRounds,   // the rounds of a phase, as long as nothing else uses the links of their messages
+  kMessages  // each message
+};
+
 class Communicator : private Pinned {
  public:
-  /// `is_timed`: without flows. No other flow may then cross the links of the plans while a collective is under way.
-  Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, bool is_timed);
+  Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, CollectiveEvents events);
   /// Cuts what is under way.
   ~Communicator();
 
@@ -45,7 +52,7 @@ class Communicator : private Pinned {
   /// bytes there were.
   double take_latency_share();
 
-  /// Counts the traffic of timed collectives that have ended; to be called before it is asked for.
+  /// Counts the traffic of what has gone without flows so far; to be called before it is asked for.
   void settle();
 
  private:
@@ -61,11 +68,16 @@ class Communicator : private Pinned {
   /// Collectives of one kind.
   struct Kind {
     Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed);
+    /// Links that the messages of a phase may wait for; none where its rounds are no one event.
+    const std::vector<int>& held_links(std::size_t method, std::size_t phase, const Network& network);
     FastestCollective collective;
     std::vector<std::vector<Bytes>> unsettled;  // [methods][phases] over each edge, not counted yet
     /// [methods] the same of unequal ones, which have one phase: over each edge to, or from, each of the ranks
     std::vector<std::array<std::vector<Bytes>, 2>> unsettled_unequal;
     std::vector<Seconds> latency;  // [methods] of a collective of nothing
+
+   private:
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> held_links_;  // by method and phase
   };
   Kind& of(CollectiveKind kind);
   const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
@@ -81,6 +93,17 @@ class Communicator : private Pinned {
   std::size_t rank_of(PathIndex edge, PayloadOf of) const;
   Bytes size_of(const CollectivePhase& phase, std::size_t edge) const;
   void next_round();
+  /// The messages of the round that begins.
+  void take_messages();
+  /// Makes the rounds of the phase that are left one event, if nothing else uses the links of their messages.
+  bool hold_rounds();
+  void end_hold();
+  /// Goes on message by message from where the held rounds have come to.
+  void let_go();
+  /// A message that began to leave `before` now, as it is now.
+  void resume(std::size_t message, Seconds before);
+  void arrive(std::size_t message);
+  void count_rounds(std::int64_t rounds);
   void end();
   void send(std::size_t message);
   void sent(std::size_t message, Seconds start);
@@ -92,7 +115,7 @@ class Communicator : private Pinned {
   OwnedClock clock_;
   std::vector<Message> under_way_;  // of the current round
   std::vector<Endpoint> gpus_;
-  bool is_timed_;
+  CollectiveEvents events_;
   std::map<PathIndex, std::vector<std::unique_ptr<LossyChannel>>> channels_;  // as many as are busy at a time
   std::map<CollectiveKind, Kind> kinds_;
   std::unique_ptr<Rendezvous> rendezvous_;  // once one has asked
@@ -108,6 +131,13 @@ class Communicator : private Pinned {
   std::size_t phase_ = 0;
   std::int64_t round_ = 0;
   std::size_t messages_left_ = 0;
+  /// Rounds that are one event.
+  struct HeldRounds {
+    HoldId hold = 0;  // 0: none
+    Seconds since{}, each{};
+    std::int64_t rounds = 0, number = 0;
+  };
+  HeldRounds held_;
 };
 
 }  // namespace rehearse

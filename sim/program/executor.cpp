@@ -20,13 +20,14 @@ void Executor::expect(std::int64_t number, std::int64_t workers) {
   std::fill(round.gradients.begin(), round.gradients.end(), 0);
 }
 
-void Executor::withdraw(std::int64_t number) {
+void Executor::expect_fewer(std::int64_t number, std::int64_t workers) {
   Round* round = find_round(number);
   if (round == nullptr) return;
-  --round->expected;
+  const std::int64_t before = std::exchange(round->expected, workers);
+  const auto is_enough_now = [&](std::int64_t come) { return come >= workers && come < before; };
   for (std::size_t i = 0; i < round->gradients.size(); ++i)
-    if (round->gradients[i] == round->expected) complete(number, static_cast<int>(i), {}, clock_.now());
-  if (round->updated == round->expected) is_updated_ = true;
+    if (is_enough_now(round->gradients[i])) complete(number, static_cast<int>(i), {}, clock_.now());
+  if (is_enough_now(round->updated)) is_updated_ = true;
   tell_update();
 }
 

@@ -47,8 +47,8 @@ class Executor : private Pinned {
                             std::shared_ptr<Counters> team = nullptr);
   /// How many workers come to the update of a step, and push each gradient: known before any does.
   void expect(std::int64_t number, std::int64_t workers);
-  /// One fewer does after all.
-  void withdraw(std::int64_t number);
+  /// Fewer do after all.
+  void expect_fewer(std::int64_t number, std::int64_t workers);
   /// The worker's next step, the training's `number`-th, begins now. `program` and `groups` live as long as it does.
   void begin_step(RunningWorker& worker, const Program& program, const std::vector<CollectiveGroup*>& groups,
                   std::int64_t number);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -191,7 +192,12 @@ class ProgramBuilder {
     program_.nodes.push_back({.operation = operation, .signal = signal});
     return next() - 1;
   }
-  void signal(OperationIndex operation, Signal signal) { program_.nodes[at(operation)].signal = signal; }
+  /// An operation advances one counter. Throws std::logic_error if it advances one already.
+  void signal(OperationIndex operation, Signal signal) {
+    std::optional<Signal>& its = program_.nodes[at(operation)].signal;
+    if (its) throw std::logic_error{"an operation that advances two counters"};
+    its = signal;
+  }
   /// `later` waits for `earlier`. Of one operation those that wait go on in the order of the calls.
   void order(OperationIndex earlier, OperationIndex later) { edges_.push_back({earlier, later}); }
   /// The operations from `begin` to now are a stretch of the stream.

@@ -65,6 +65,7 @@ Reductions plan_reductions(const Scenario& scenario, bool is_exact, bool keeps_a
   // gradients are ready everywhere. What hosts keep is copied meanwhile: StepCompiler::groups_with_own_links().
   // Rates of messages of unequal sizes are known of flows alone.
   const bool records_unequal = keeps_activity && scenario.model.expert_split.has_own_loads();
+  reductions.joins_rounds = !keeps_activity;
   reductions.times_collectives = (!overlaps || !copies_are_flows) && !has_memory && !records_unequal;
   // Workers of a group do the same at the same time if nothing tells them apart; with a pipeline those of a stage.
   const bool are_alike = training.step_time_variation == 0 && training.start_interval == Seconds{} &&

@@ -9,6 +9,7 @@ namespace rehearse {
 
 struct Reductions {
   bool times_collectives = false;  // of groups that have the links that they cross for themselves
+  bool joins_rounds = false;       // of other collectives, as long as nothing else uses the links of their messages
   bool folds_workers = false;      // of the alike workers of a group one runs
   bool folds_machines = false;     // those of a group's first machine run, if their collectives are timed
   bool joins_gpus = false;         // of the workers of a machine one runs, if they send alike

@@ -17,7 +17,9 @@ class StepGate {
   StepGate(std::optional<std::int64_t> lag, int slack, std::int64_t first) : lag_{lag}, slack_{slack}, first_{first} {}
 
   std::int64_t needed() const { return needed_workers(present_, slack_); }
-  bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || ended(step - *lag_) >= needed(); }
+  bool may_begin(std::int64_t step) { return !lag_ || step - *lag_ <= first_ || have_ended(step - *lag_); }
+  /// Whether all for whom others wait have ended so many steps.
+  bool have_ended(std::int64_t steps) { return ended(steps) >= needed(); }
   /// One more has ended so many steps. Whether that opens the next one to those that waited for it.
   bool end(std::int64_t steps) { return ++ended(steps) == needed(); }
   /// All have ended so many more steps.

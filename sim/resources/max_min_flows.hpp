@@ -86,6 +86,11 @@ class MaxMinFlows {
   }
   /// Sum of the rates of the flows that cross the link.
   double used(std::uint32_t link) const { return slots_[link] == kNone ? 0 : sum_over(slots_[link]); }
+  /// Whether no flow crosses the link.
+  bool is_idle(int link) const {
+    const std::uint32_t slot = slots_[static_cast<std::size_t>(link)];
+    return slot == kNone || links_[slot].weight == 0;
+  }
   double capacity(int link) const { return capacities_[static_cast<std::size_t>(link)]; }
   std::size_t live() const { return live_; }
   std::size_t crowds() const { return crowds_.size() - free_crowds_.size(); }

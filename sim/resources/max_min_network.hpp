@@ -23,16 +23,14 @@ class MaxMinNetwork : public Network {
     flows_.cancel(flow);
   }
 
-  void set_capacity(MachineIndex machine, BytesPerSecond rate) final {
-    for (const int link : topology().nic_links(machine)) flows_.set_capacity(link, rate.value());
-  }
-
   void watch(const std::vector<int>& links, OnRate on_rate) final {
     for (const int link : links) flows_.watch(link);
     on_rate_ = std::move(on_rate);
   }
 
  protected:
+  bool is_idle(int link) const final { return flows_.is_idle(link); }
+
   /// Date at which the next flow ends, if no other starts; MaxMinFlows::kNever without flows. Called before time goes
   /// on from `now`.
   double next_completion(double now) {
@@ -72,10 +70,19 @@ class MaxMinNetwork : public Network {
 
   FlowId start(PathIndex index, Bytes size, std::optional<BytesPerSecond> most, double weight,
                std::function<void()> on_sent) final {
+    return begin(index, as_double(size), most, weight, std::move(on_sent));
+  }
+
+  FlowId resume(PathIndex index, double bytes, double weight, std::function<void()> on_sent) final {
+    return begin(index, bytes, {}, weight, std::move(on_sent));
+  }
+
+  FlowId begin(PathIndex index, double bytes, std::optional<BytesPerSecond> most, double weight,
+               std::function<void()> on_sent) {
     const Path& way = path(index);
     double cap = way.per_flow_rate ? way.per_flow_rate->value() : MaxMinFlows::kNever;
     if (most) cap = std::min(cap, most->value());
-    const auto flow = flows_.start(way.links, as_double(size), cap, weight);
+    const auto flow = flows_.start(way.links, bytes, cap, weight);
     if (flow >= running_.size()) running_.resize(flow + std::size_t{1});
     const FlowId id = ++started_ << 32U | flow;
     running_[flow] = {id, std::move(on_sent)};

@@ -53,6 +53,17 @@ BytesPerSecond Network::rate(int link) const {
 
 void Network::set_rate(int, BytesPerSecond) { throw std::logic_error{"links of this network are not folded"}; }
 
+FlowId Network::resume(PathIndex, double, double, std::function<void()>) {
+  throw std::logic_error{"links of this network are not held"};
+}
+
+FlowId Network::resume_flow(PathIndex index, Bytes size, double left, std::function<void()> on_sent, double weight) {
+  end_holds(path(index).links);
+  count(index, size);
+  ++started_flows_;
+  return resume(index, as_double(size) * left, weight, std::move(on_sent));
+}
+
 void Network::fold(const MachineFold& fold, LinkFold links) {
   const LinkFold before = std::exchange(folded_links_, std::move(links));
   for (const auto& [link, rate] : before.rates) set_rate(link, this->rate(link));
@@ -94,12 +105,40 @@ Bytes Network::take_burst(const Path& path, Bytes size) {
   return passes;
 }
 
+HoldId Network::hold(const std::vector<int>& links, std::function<void()> on_end) {
+  if (holders_.empty()) holders_.resize(topology_.links().size());
+  const auto is_free = [this](int link) { return holders_[static_cast<std::size_t>(link)] == 0 && is_idle(link); };
+  if (!std::ranges::all_of(links, is_free)) return 0;
+  const HoldId id = ++last_hold_;
+  for (const int link : links) holders_[static_cast<std::size_t>(link)] = id;
+  holds_.try_emplace(id, Hold{&links, std::move(on_end)});
+  return id;
+}
+
+void Network::release(HoldId id) {
+  const auto hold = holds_.find(id);
+  if (hold == holds_.end()) return;
+  for (const int link : *hold->second.links) holders_[static_cast<std::size_t>(link)] = 0;
+  holds_.erase(hold);
+}
+
+void Network::end_holds(const std::vector<int>& links) {
+  if (holds_.empty()) return;
+  for (const int link : links)
+    if (const HoldId id = holders_[static_cast<std::size_t>(link)]; id != 0) {
+      const std::function<void()> on_end = std::move(holds_.at(id).on_end);
+      release(id);
+      on_end();
+    }
+}
+
 FlowId Network::start_flow(PathIndex index, Bytes size, std::function<void()> on_sent,
                            std::optional<BytesPerSecond> most, double weight) {
   if (path(index).links.empty()) {
     on_sent();
     return 0;
   }
+  end_holds(path(index).links);
   count(index, size);
   ++started_flows_;
   return start(index, std::max(size - take_burst(path(index), size), Bytes{1}), most, weight, std::move(on_sent));

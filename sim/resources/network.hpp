@@ -17,6 +17,8 @@ namespace rehearse {
 
 using PathIndex = int;
 using FlowId = std::uint64_t;
+/// 0: none.
+using HoldId = std::uint32_t;
 
 /// Latency is not part of a flow: whoever sends pays latency(path) before the data count as arrived.
 class Network : private Pinned {
@@ -51,6 +53,13 @@ class Network : private Pinned {
   /// gets twice as much of a link that both wait for, where flows share links by max_min_flows.hpp.
   FlowId start_flow(PathIndex path, Bytes size, std::function<void()> on_sent, std::optional<BytesPerSecond> most = {},
                     double weight = 1);
+  /// Whether no flow and no hold uses any of the links; if so, they are held until release(), or until a flow is to cross one
+  /// of them: then `on_end` runs first, the hold being over. `links` outlive it. Otherwise 0.
+  HoldId hold(const std::vector<int>& links, std::function<void()> on_end);
+  /// `on_end` will not run. Unknown ids are ignored.
+  void release(HoldId hold);
+  /// start_flow() of what was held: all of its bytes count, and the share `left` of them is still to move.
+  FlowId resume_flow(PathIndex path, Bytes size, double left, std::function<void()> on_sent, double weight);
   /// Counts bytes that cross a path without a flow.
   void count(PathIndex path, Bytes size) { carried_[static_cast<std::size_t>(path)] += size; }
   /// [paths] bytes that have been sent over each, those under way included.
@@ -59,8 +68,6 @@ class Network : private Pinned {
   void on_burst(std::function<void(int link, Bytes)> action) { on_burst_ = std::move(action); }
   /// Stops a flow; its `on_sent` will not run. Unknown ids are ignored.
   virtual void cancel(FlowId flow) = 0;
-  /// Changes the rate of a machine's NICs, both directions, from now on.
-  virtual void set_capacity(MachineIndex machine, BytesPerSecond rate) = 0;
   virtual Seconds now() const = 0;
   /// From now on tells, whenever it has changed, the sum of the flows' rates over each of these links, in bytes per
   /// second: once for each date at which it does, before time goes on.
@@ -68,6 +75,10 @@ class Network : private Pinned {
   virtual void watch(const std::vector<int>& links, OnRate on_rate) = 0;
 
  protected:
+  /// Whether no flow crosses the link. Where nothing can be held: no.
+  virtual bool is_idle(int) const { return false; }
+  /// Where something can be held.
+  virtual FlowId resume(PathIndex path, double bytes, double weight, std::function<void()> on_sent);
   /// Changes the rate of a link, before any flow. Throws std::logic_error where flows do not share links max-min fairly.
   virtual void set_rate(int link, BytesPerSecond rate);
   virtual FlowId start(PathIndex path, Bytes size, std::optional<BytesPerSecond> most, double weight,
@@ -81,6 +92,7 @@ class Network : private Pinned {
   Path find(Endpoint from, Endpoint to) const;
   Path find_way(Endpoint from, Endpoint to) const;
   Bytes take_burst(const Path& path, Bytes size);
+  void end_holds(const std::vector<int>& links);
 
   const Topology& topology_;
   MachineFold fold_;
@@ -93,6 +105,13 @@ class Network : private Pinned {
   std::vector<Seconds> is_full_at_;  // [links with bursts, or none] when the token bucket will be full
   std::function<void(int, Bytes)> on_burst_;
   std::uint64_t started_flows_ = 0;
+  struct Hold {
+    const std::vector<int>* links = nullptr;
+    std::function<void()> on_end;
+  };
+  std::unordered_map<HoldId, Hold> holds_;  // looked up only, never iterated
+  std::vector<HoldId> holders_;             // [links], once there was a hold
+  HoldId last_hold_ = 0;
 };
 
 }  // namespace rehearse

@@ -15,7 +15,6 @@ class PathsOnly : public Network {
  public:
   using Network::Network;
   void cancel(FlowId) override {}
-  void set_capacity(MachineIndex, BytesPerSecond) override { refuse(); }
   Seconds now() const override { return {}; }
   void watch(const std::vector<int>&, OnRate) override { refuse(); }
 

@@ -162,12 +162,11 @@ void QueueNetwork::deliver(const Part& part) {
   on_sent();
 }
 
-void QueueNetwork::change_port(int link, double inflow_by, double rate_by) {
+void QueueNetwork::change_port(int link, double inflow_by) {
   Port& port = ports_[at(link)];
   port.backlog = std::max(0.0, port.backlog + (port.inflow - port.rate) * (now_s() - port.since));
   if (port.backlog < kRounding) port.backlog = 0;
   port.since = now_s();
-  port.rate += rate_by;
   port.inflow += inflow_by;
   if (port.inflow < kRounding) port.inflow = 0;
   ++port.version;
@@ -218,21 +217,6 @@ void QueueNetwork::cancel(FlowId id) {
   };
   drop_from(nic.waiting.begin() + (is_sent ? 1 : 0));
   if (is_sent) end_first(connection.nic);  // what of it has left is lost
-}
-
-void QueueNetwork::set_capacity(MachineIndex machine, BytesPerSecond rate) {
-  const Topology::Ports links = topology().nic_ports(machine);
-  for (const int link : links.in) change_port(link, 0, rate.value() - ports_[at(link)].rate);
-  for (const int link : links.out) {
-    Nic& nic = nics_[at(link)];
-    const double before = std::exchange(nic.rate, rate.value());
-    if (!nic.is_busy) continue;
-    nic.left -= before * (now_s() - nic.since);
-    nic.since = now_s();
-    report(link, nic.rate);
-    change_port(connection(nic.waiting.front().path).port, nic.rate - before);
-    await_end_of_first(link);
-  }
 }
 
 }  // namespace rehearse

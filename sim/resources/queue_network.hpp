@@ -33,7 +33,6 @@ class QueueNetwork final : public Network {
   QueueNetwork(const Topology& topology, Clock& clock, Network& others, const TcpParameters& tcp);
 
   void cancel(FlowId flow) override;
-  void set_capacity(MachineIndex machine, BytesPerSecond rate) override;
   Seconds now() const override { return clock_.now(); }
   void watch(const std::vector<int>& links, OnRate on_rate) override;
 
@@ -87,8 +86,7 @@ class QueueNetwork final : public Network {
   void send_first(int nic);
   void await_end_of_first(int nic);
   void end_first(int nic);
-  /// `rate_by`: of the port itself.
-  void change_port(int port, double inflow_by, double rate_by = 0);
+  void change_port(int port, double inflow_by);
   void deliver(const Part& part);
   void report(int link, double rate);
   double now_s() const { return clock_.now().value(); }

@@ -154,10 +154,6 @@ class SimgridNetwork final : public Network {
     comm->cancel();
   }
 
-  void set_capacity(MachineIndex machine, BytesPerSecond rate) override {
-    for (const int link : topology().nic_links(machine)) zone_->link(link)->set_bandwidth(rate.value());
-  }
-
   Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
 
   void watch(const std::vector<int>& links, OnRate on_rate) override {

@@ -54,7 +54,7 @@ class AllReduceOfWorkers {
     if (scenario.tcp.turn > Bytes{}) queues.emplace(site_.topology, loop.clock(), loop.network(), scenario.tcp);
     Recorder recorder;
     Cluster cluster{site_, loop.clock(), queues ? *queues : loop.network(), recorder};
-    Communicator communicator{cluster, OwnedClock{loop.clock()}, gpus(), false};
+    Communicator communicator{cluster, OwnedClock{loop.clock()}, gpus(), CollectiveEvents::kMessages};
     std::vector<double> times;
     std::function<void()> start = [&] {
       const Seconds begun = loop.clock().now();

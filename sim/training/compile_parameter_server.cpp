@@ -148,7 +148,9 @@ class Compiler {
   OperationIndex gate(OperationIndex after, CounterScope scope, int counter, int each, int lag = 0) {
     return then(after, Gate{.scope = scope, .counter = counter, .lag = lag, .each = each});
   }
+  /// Returns what advances the counter: the operation, or where that advances another one what follows it.
   OperationIndex signal(OperationIndex operation, CounterScope scope, int counter) {
+    if (builder_.program().nodes[at(operation)].signal) operation = join(operation);
     builder_.signal(operation, {scope, counter});
     return operation;
   }
@@ -395,8 +397,7 @@ class Compiler {
     if (!lives_on_gpus_) pushed_ = receive(std::move(pushed_), true);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!is_pulled(u) || !is_exchanged_here(u)) continue;
-      const bool signals = builder_.program().nodes[at(pushed_[u])].signal.has_value();
-      signal(signals ? join(pushed_[u]) : pushed_[u], CounterScope::kWorker, static_cast<int>(u));
+      signal(pushed_[u], CounterScope::kWorker, static_cast<int>(u));
     }
   }
 
@@ -506,7 +507,7 @@ class ServerCompiler final : public StrategyCompiler {
     for (const std::vector<Endpoint>& gpus : site.workers) {
       const Endpoint first = gpus.front();
       if (machine != first.machine) place = team_place(site, machine = first.machine, units_);
-      place.member = place.members > 1 ? first.gpu : 0;
+      place.member = place.members > 1 ? first.gpu : 0;  // the first GPUs of the workers come first
       const auto [entry, is_new] = known.try_emplace(place, static_cast<int>(places_.size()));
       if (is_new) places_.push_back(place);
       place_of_.push_back(entry->second);

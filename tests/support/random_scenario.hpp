@@ -198,7 +198,9 @@ class ScenarioGenerator {
         std::any_of(groups.begin(), groups.end(), [](const Json& group) { return group.contains("colocated_with"); });
     if (!is_colocated || random.below(2) == 0) return;
     Json& strategy = scenario_["training"]["strategy"];
-    const bool fits_gpus = groups[0]["count"] == 1 && strategy.value("aggregation", "") == "gpu";
+    const auto worker_groups =
+        std::ranges::count_if(groups, [](const Json& group) { return group.value("role", "") == "worker"; });
+    const bool fits_gpus = worker_groups == 1 && groups[0]["count"] == 1 && strategy.value("aggregation", "") == "gpu";
     strategy["variables"] = fits_gpus ? "gpus" : "worker_process";
     if (Json& profile = scenario_["calibration"]; profile.is_object())
       profile["servers"]["in_process"] = {{"time_per_variable", "10us"}, {"time_per_byte", "0.2ns"}};

@@ -298,6 +298,35 @@ TEST_CASE("workers join and leave with forward overlap, pushed variables, backup
   }
 }
 
+TEST_CASE("of backup workers those who leave are none that the others wait for") {
+  // Steps in which all but the backup workers have come when the last of the others leaves, and that wait for fewer than there
+  // were from the start.
+  for (const char* overlap : {"none", "backward", "forward"})
+    for (const bool pushes : {false, true})
+      for (const int gpus : {1, 2})
+        for (const int late : {1, 3, 4})
+          for (const int backup : {1, 2, 4})
+            for (const std::string leaves_at : {"9ms", "25ms", "60ms", "133ms"}) {
+              if (backup % gpus != 0 || backup >= (2 + late) * gpus || (pushes && std::string{overlap} == "forward"))
+                continue;
+              Json strategy{{"kind", "parameter_server"},
+                            {"synchronization", "synchronous"},
+                            {"overlap", overlap},
+                            {"pushes_back_each_variable", pushes},
+                            {"aggregation", gpus > 1 ? "host" : "none"},
+                            {"backup_workers", backup}};
+              CAPTURE(strategy.dump());
+              CAPTURE(late);
+              CAPTURE(leaves_at);
+              Json scenario = two_and(late, nullptr, leaves_at.c_str(), strategy, 4);
+              scenario["training"]["start_interval"] = "4ms";
+              for (int group : {0, 1}) scenario["cluster"]["groups"][group]["instance"]["accelerators"] = gpus;
+              const Json result = run(with_servers(scenario, 2), false);
+              REQUIRE_MESSAGE(!result.contains("error"), result.dump());
+              CHECK(result["samples_done"].get<double>() > 0);
+            }
+}
+
 TEST_CASE("who leaves has joined before") {
   CHECK(test::problem_of(two_and(1, "2s", "1s", {{"kind", "all_reduce"}}, 10)) ==
         "/cluster/groups/1/leaves_at: expected a time after \"joins_at\"; found \"1s\"");

@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/program/plain_loop.hpp"
@@ -21,10 +24,17 @@ struct Outcome {
   double time_s = 0;
   std::vector<Traffic::Counters> machines;
   Traffic::Counters local, total;
+  Bytes lost{};
+  std::vector<Bytes> carried;  // [paths]
+  std::uint64_t events = 0;
 };
 
-/// One collective of the workers' GPUs, timed by its formula or message by message.
-Outcome run(const Json& json, CollectiveKind kind, std::int64_t payload, bool is_timed) {
+/// What happens while a collective is under way.
+using Disturbance = std::function<void(PlainLoop&)>;
+
+/// One collective of the workers' GPUs. `until_s`: when it is cut, if it is.
+Outcome run(const Json& json, CollectiveKind kind, std::int64_t payload, CollectiveEvents events,
+            const Disturbance& disturb = {}, double until_s = 0) {
   const Scenario scenario = test::resolved(json);
   const Site site{scenario};
   Recorder recorder;
@@ -32,12 +42,22 @@ Outcome run(const Json& json, CollectiveKind kind, std::int64_t payload, bool is
   Cluster cluster{site, loop.clock(), loop.network(), recorder};
   std::vector<Endpoint> gpus;
   for (const std::vector<Endpoint>& worker : site.workers) gpus.insert(gpus.end(), worker.begin(), worker.end());
-  Communicator communicator{cluster, OwnedClock{loop.clock(), 0}, gpus, is_timed};
+  OwnedClock clock = OwnedClock{loop.clock()}.for_new_owner();
+  auto communicator = std::make_unique<Communicator>(cluster, clock, gpus, events);
   Outcome outcome;
-  communicator.start(kind, 0, 0, Bytes{payload}, loop.clock().now(),
-                     [&] { outcome.time_s = loop.clock().now().value(); });
+  communicator->start(kind, 0, 0, Bytes{payload}, loop.clock().now(),
+                      [&] { outcome.time_s = loop.clock().now().value(); });
+  if (disturb) disturb(loop);
+  if (until_s > 0)
+    loop.clock().schedule(Seconds{until_s}, [&] {
+      clock.retire();
+      communicator.reset();
+    });
   loop.run();
-  communicator.settle();
+  if (communicator) communicator->settle();
+  outcome.lost = cluster.traffic.lost();
+  outcome.carried = loop.network().carried();
+  outcome.events = loop.clock().events();
   for (std::size_t m = 0; m < site.machines.size(); ++m) outcome.machines.push_back(cluster.traffic.of(m));
   outcome.local = cluster.traffic.local();
   outcome.total = cluster.traffic.total();
@@ -52,7 +72,8 @@ constexpr std::int64_t kPayload = 24'000'000;
 
 /// The same by formula and message by message: time, and what each machine sends and receives.
 Outcome both_ways(const Json& scenario, CollectiveKind kind, double expected_s) {
-  const Outcome timed = run(scenario, kind, kPayload, true), exact = run(scenario, kind, kPayload, false);
+  const Outcome timed = run(scenario, kind, kPayload, CollectiveEvents::kAll),
+                exact = run(scenario, kind, kPayload, CollectiveEvents::kMessages);
   CHECK(timed.time_s == exactly(expected_s));
   CHECK(exact.time_s == exactly(expected_s));
   CHECK(timed.total.sent == timed.total.received);
@@ -163,6 +184,88 @@ TEST_CASE("a library that launches ahead has launched what was ready while anoth
   check_gain("1ms", 2e-3);
   check_gain("9.02ms", 1e-3);  // 1 ms is left of the first one
   check_gain("12ms", 0);       // it comes when that has ended
+}
+
+namespace {
+
+/// The same by rounds as by messages.
+void check_same(const Outcome& rounds, const Outcome& messages) {
+  CHECK(rounds.time_s == doctest::Approx(messages.time_s).epsilon(1e-9));
+  CHECK(rounds.lost == messages.lost);
+  CHECK(rounds.carried == messages.carried);
+  CHECK(rounds.local.sent == messages.local.sent);
+  CHECK(rounds.total.sent == rounds.total.received + rounds.lost);
+  for (std::size_t m = 0; m < rounds.machines.size(); ++m) {
+    CHECK(rounds.machines[m].sent == messages.machines[m].sent);
+    CHECK(rounds.machines[m].received == messages.machines[m].received);
+  }
+}
+
+/// Three machines of two GPUs, whose rings take 8 rounds within them and between them.
+Json two_of_three() {
+  Json scenario = ring_scenario(3, 2);
+  scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "1GBps"}, {"nvswitch", "5GBps"}};
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("rounds of a collective that has its links for itself are one event") {
+  for (const auto kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kBroadcast}) {
+    const Outcome rounds = run(two_of_three(), kind, kPayload, CollectiveEvents::kRounds);
+    check_same(rounds, run(two_of_three(), kind, kPayload, CollectiveEvents::kMessages));
+    CHECK(rounds.events <= 2);
+  }
+}
+
+TEST_CASE("where another flow comes upon the links of held rounds, all goes on as if there had been messages only") {
+  const double alone = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
+  for (int i = 0; i <= 60; ++i) {
+    CAPTURE(i);
+    // Some of the dates are those at which rounds begin.
+    const Disturbance flow = [&](PlainLoop& loop) {
+      loop.clock().schedule(Seconds{alone * i / 60}, [&] {
+        (void)loop.network().start_flow(loop.network().path({0, 1}, {1, 0}), Bytes{2'000'000}, [] {});
+      });
+    };
+    const Outcome rounds = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, flow);
+    check_same(rounds, run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, flow));
+    CHECK(rounds.time_s >= alone * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("of held rounds that are cut what has been sent counts as it does of messages") {
+  const double alone = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
+  for (int i = 1; i <= 40; ++i) {
+    CAPTURE(i);
+    const double until = alone * (i - 0.37) / 41;
+    check_same(run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, {}, until),
+               run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, {}, until));
+  }
+}
+
+TEST_CASE("a collective that finds its links in use goes message by message, and the other one, too") {
+  const auto both = [](CollectiveEvents events) {
+    const Scenario scenario = test::resolved(two_of_three());
+    const Site site{scenario};
+    Recorder recorder;
+    PlainLoop loop{site.topology};
+    Cluster cluster{site, loop.clock(), loop.network(), recorder};
+    const auto gpus = [&](int gpu) { return std::vector<Endpoint>{{0, gpu}, {1, gpu}, {2, gpu}}; };
+    Communicator first{cluster, OwnedClock{loop.clock()}, gpus(0), events},
+        second{cluster, OwnedClock{loop.clock()}, gpus(1), events};
+    std::array<double, 2> ends{};
+    first.start(CollectiveKind::kAllReduce, 0, 0, Bytes{kPayload}, {}, [&] { ends[0] = loop.clock().now().value(); });
+    loop.clock().schedule(Seconds{0.01}, [&] {
+      second.start(CollectiveKind::kAllGather, 1, 0, Bytes{kPayload}, {},
+                   [&] { ends[1] = loop.clock().now().value(); });
+    });
+    loop.run();
+    return ends;
+  };
+  const auto rounds = both(CollectiveEvents::kRounds), messages = both(CollectiveEvents::kMessages);
+  CHECK(rounds[0] == doctest::Approx(messages[0]).epsilon(1e-9));
+  CHECK(rounds[1] == doctest::Approx(messages[1]).epsilon(1e-9));
 }
 
 }  // namespace rehearse::communicator_test

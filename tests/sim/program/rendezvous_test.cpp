@@ -77,7 +77,7 @@ TEST_CASE("requests and answers are traffic, of which as much arrives as leaves"
   Recorder recorder;
   PlainLoop loop{site.topology};
   Cluster cluster{site, loop.clock(), loop.network(), recorder};
-  Communicator communicator{cluster, OwnedClock{loop.clock()}, {{0, 0}, {1, 0}, {2, 0}}, false};
+  Communicator communicator{cluster, OwnedClock{loop.clock()}, {{0, 0}, {1, 0}, {2, 0}}, CollectiveEvents::kMessages};
   bool is_done = false;
   communicator.start(CollectiveKind::kAllReduce, 0, 0, 3_MB, {}, [&] { is_done = true; });
   loop.run();
@@ -93,7 +93,8 @@ TEST_CASE("a collective that is cut counts as lost what has left and not arrived
   PlainLoop loop{site.topology};
   Cluster cluster{site, loop.clock(), loop.network(), recorder};
   const OwnedClock clock = OwnedClock{loop.clock()}.for_new_owner();
-  auto communicator = std::make_unique<Communicator>(cluster, clock, std::vector<Endpoint>{{0, 0}, {1, 0}}, false);
+  auto communicator = std::make_unique<Communicator>(cluster, clock, std::vector<Endpoint>{{0, 0}, {1, 0}},
+                                                     CollectiveEvents::kMessages);
   communicator->start(CollectiveKind::kAllReduce, 0, 0, 2_MB, {}, [] {});
   loop.clock().schedule(Seconds{5e-6}, [&] {  // the requests are under way
     OwnedClock{clock}.retire();

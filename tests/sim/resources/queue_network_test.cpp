@@ -19,7 +19,6 @@ class NothingElse : public Network {
  public:
   using Network::Network;
   void cancel(FlowId) override {}
-  void set_capacity(MachineIndex, BytesPerSecond) override {}
   Seconds now() const override { return {}; }
   void watch(const std::vector<int>&, OnRate) override {}
 
@@ -160,17 +159,7 @@ TEST_CASE("what is cancelled leaves its place to others") {
   CHECK(lan.carried_by(1, false) == seconds(5e5));
 }
 
-TEST_CASE("rates that change, and connections with a limit of their own") {
-  Switch lan{2, 2e6};
-  lan.send(0, 1, 8e6);
-  lan.clock.schedule(Seconds{0.043}, [&] { lan.network.set_capacity(0, BytesPerSecond{kRate / 2}); });
-  lan.run();
-  CHECK(lan.sent[0] == seconds(0.043 + 3.7e6 / (kRate / 2)));
-  Switch receiver{2, 2e6};
-  receiver.send(0, 1, 8e6);
-  receiver.clock.schedule(Seconds{0.04}, [&] { receiver.network.set_capacity(1, BytesPerSecond{kRate / 2}); });
-  receiver.run();
-  CHECK(receiver.sent[0] == seconds(0.04 + 4e6 / (kRate / 2)));
+TEST_CASE("connections with a limit of their own") {
   Switch limited{3, 2e4, BytesPerSecond{kRate / 10}};
   limited.send(0, 1, 1e6);
   limited.send(0, 2, 1e6);

@@ -111,14 +111,6 @@ TEST_CASE("between regions each connection has its own limit") {
   CHECK(dates[1] == exactly(1.0));
 }
 
-TEST_CASE("the capacity of a NIC can change during a flow") {
-  // 0.1 s at 100 MB/s moves 10 MB, the other 40 MB go at 50 MB/s.
-  const auto dates = send_dates(kThree, {{0, 1, 50_MB, 0.0_s}}, [](SimgridBackend& backend) {
-    backend.clock().schedule(0.1_s, [&backend] { backend.network().set_capacity(1, 50_MBps); });
-  });
-  CHECK(dates[0] == exactly(0.9));
-}
-
 TEST_CASE("a cancelled flow never reports, and its share goes to the others") {
   FlowId victim = 0;
   const auto dates = send_dates(kThree, {{1, 2, 50_MB, 0.0_s}}, [&victim](SimgridBackend& backend) {

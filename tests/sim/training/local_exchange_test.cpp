@@ -50,6 +50,26 @@ TEST_CASE("a remote call costs what it says, one between processes of a machine 
   }
 }
 
+TEST_CASE(
+    "workers of several GPUs that are one towards the servers exchange each tensor once, however many there are") {
+  // Without overlap: all pulled, all computed, all pushed, whether or not other GPUs of a worker copy with its first one.
+  for (const char* aggregation : {"host", "gpu"})
+    for (const int tensors : {1, 2, 5}) {
+      CAPTURE(aggregation);
+      CAPTURE(tensors);
+      const std::vector<test::TimedTensor> all(static_cast<std::size_t>(tensors), {"10000000B"});
+      Json scenario = test::timed_scenario(1, all,
+                                           {{"kind", "parameter_server"},
+                                            {"synchronization", "synchronous"},
+                                            {"overlap", "none"},
+                                            {"aggregation", aggregation}},
+                                           4);
+      scenario["cluster"]["groups"][0].update({{"workers_per_machine", 2}, {"batch_per_worker", 2}});
+      scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "1000000TBps"}};
+      check_time(test::with_servers(scenario, 1), 4 * kAlpha + tensors * (2 * 10e-3 + 3e-3));
+    }
+}
+
 TEST_CASE("the cost between processes is not that between machines") {
   Json scenario = on_machines(2, 1, "server_process", "none");
   scenario["calibration"]["servers"]["between_processes"] = {{"time_per_variable", "0s"}, {"time_per_byte", "5ns"}};
