@@ -303,6 +303,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
             (training_text.empty() ? "" : ", ") + std::string{"steps of "} + std::to_string(batch) + " samples";
       prepared.candidates.push_back({.machines = machines.text() + its.text,
                                      .training = std::move(training_text),
+                                     .instance = machines.instance,
                                      .scenario = scenario.dump(),
                                      .file_name = basis.file_name,
                                      .global_batch = batch,
@@ -563,12 +564,13 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
   if (made) require_complete(*common.output);
   ResultStore store = common.output ? ResultStore::open(*common.output / "results.sqlite") : ResultStore::temporary();
   Progress progress{"simulations", common.is_quiet};
+  std::int64_t simulated = 0;
   const SearchMeans means{.pool = pool_of(common),
                           .store = store,
                           .program = program_identity(),
                           .limits = {.is_stopped = common.budget.asked(),
                                      .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt},
-                          .on_done = [&](std::size_t done) { progress.update(static_cast<std::int64_t>(done), 0); }};
+                          .on_done = [&](std::size_t) { progress.update(++simulated, 0); }};
   GoalOptions options{.degrees = {.is_exhaustive = question.is_exhaustive},
                       .runs = static_cast<std::size_t>(question.runs),
                       .uncertainty_by_parameters =

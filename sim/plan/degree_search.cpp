@@ -12,6 +12,9 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
+#include "sim/job/simulate.hpp"
+#include "sim/record/summary.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/work.hpp"
@@ -64,14 +67,22 @@ struct PassTime {
   double time = std::numeric_limits<double>::infinity(), exposed = 0;
 };
 
-/// Of steps of one and of two passes.
-PassTime pass_between(const std::string& one, const std::string& two) {
-  const auto more = [&, first = parse_json(one, "summary"), second = parse_json(two, "summary")](const char* key) {
-    return second[key].get<double>() - first[key].get<double>();
-  };
-  const double time = more("iteration_time_s");
-  return {.time = time, .exposed = std::clamp(more("exposed_communication_s"), 0.0, time)};
-}
+/// The pass of a scenario whose steps have one: two of them less one. {"time_s", "exposed_s"}.
+const Verb kTimePass{
+    "time_pass", [](Scenario scenario, const JsonReader& options) {
+      options.reject_unknown_keys();
+      const auto step_of = [&](int passes) {
+        GradientExchange& exchange = scenario.training.strategy.exchange;
+        exchange.global_batch = exchange.global_batch / exchange.accumulation_steps * passes;
+        exchange.accumulation_steps = passes;
+        set_steps(scenario, scenario.training.steps);
+        return summarize(scenario, simulate(scenario));
+      };
+      const Summary one = step_of(1), two = step_of(2);
+      const Seconds time = two.iteration_time - one.iteration_time,
+                    exposed = two.exposed_communication - one.exposed_communication;
+      return Json{{"time_s", time.value()}, {"exposed_s", std::clamp(exposed, Seconds{}, time).value()}}.dump();
+    }};
 
 double all_reduce_s_per_byte(Scenario scenario, int machines) {
   constexpr Bytes kPayload{std::int64_t{1} << 28};  // large enough for rates alone to count
@@ -79,6 +90,37 @@ double all_reduce_s_per_byte(Scenario scenario, int machines) {
     if (group.role == Role::kWorker) group.count = machines;
   return scenario.count(Role::kWorker) > 1 ? collective_time(scenario, kPayload).value() / as_double(kPayload) : 0;
 }
+
+/// Plans that need more memory than there is, and which others do for that reason.
+class TooLarge {
+ public:
+  /// `factor`: what it needs by what there is.
+  void add(const Degrees& degrees, double factor) {
+    known_[but_for_batch(degrees)].push_back({degrees.microbatch, factor});
+  }
+
+  /// Empty: it may fit.
+  std::string why(const Degrees& degrees) const {
+    constexpr double kRounding = 1.02;  // of parts to whole bytes and tokens
+    const auto known = known_.find(but_for_batch(degrees));
+    if (known == known_.end()) return {};
+    for (const auto& [microbatch, factor] : known->second) {
+      if (degrees.microbatch >= microbatch) return "a smaller micro-batch does not fit either";
+      if (factor * degrees.microbatch > kRounding * microbatch)
+        return "with micro-batches of " + std::to_string(microbatch) + " samples " +
+               to_text(std::floor(10 * factor) / 10) + " times the memory are needed";
+    }
+    return {};
+  }
+
+ private:
+  static Degrees but_for_batch(Degrees degrees) {
+    degrees.microbatch = 0;
+    return degrees;
+  }
+
+  std::map<Degrees, std::vector<std::pair<int, double>>> known_;
+};
 
 class Search {
  public:
@@ -93,8 +135,8 @@ class Search {
     prepare(result_.global_batch);
     if (has_degrees_) time_passes();
     const double least = result_.plans.front().estimate_s;
-    result_.is_too_slow = result_.has_time && std::isfinite(least) && least > options_.longest_s;
-    if (result_.has_time && !result_.is_too_slow) go_through();
+    result_.is_cut = result_.has_time && std::isfinite(least) && least > options_.longest_s;
+    if (result_.has_time && !result_.is_cut) go_through();
     if (!has_degrees_ && result_.is_complete)
       std::erase_if(result_.plans, [](const SearchedPlan& plan) { return plan.outcome == PlanOutcome::kNotTried; });
     sort_result();
@@ -114,6 +156,10 @@ class Search {
     memory_ = as_double(give_ample_memory(workers_of(plain), catalog_));
     const Scenario base = read(plain);
     context_ = run_key(base.effective, means_.program).text();
+    if (Json pass = plain; has_degrees(scenario_)) {
+      keep_of_pass(pass, 1);
+      context_of_passes_ = "pass" + run_key(read(pass).effective, means_.program).text();
+    }
     result_.gpus = base.count(Role::kWorker);
     has_degrees_ = has_degrees(scenario_);
     const Json& strategy = scenario_["training"]["strategy"];
@@ -183,10 +229,11 @@ class Search {
     bool is_known = false;
   };
 
-  RunKey key_of(const Json& scenario) const { return run_key(scenario.dump() + context_, means_.program); }
-
-  /// Results of all, from the store as far as it has them. Those that the limits have left out are not known.
-  std::vector<Result> simulate_all(const std::vector<Json>& scenarios) {
+  /// Results of all, from the store as far as it has them: `context` is all that they depend on and do not state. Those that the
+  /// limits have left out are not known.
+  std::vector<Result> simulate_all(const std::vector<Json>& scenarios, const std::string& context, const Verb& verb,
+                                   const Json& options) {
+    const auto key_of = [&](const Json& scenario) { return run_key(scenario.dump() + context, means_.program); };
     std::vector<Result> results(scenarios.size());
     std::vector<std::size_t> pending;
     const auto take = [&](std::size_t i, const std::string& summary, const std::string& error) {
@@ -200,10 +247,7 @@ class Search {
         pending.push_back(i);
     }
     const bool is_complete = means_.pool.run(
-        pending.size(),
-        [&](std::size_t k) {
-          return kSimulate.job(read(scenarios[pending[k]]), {{"has_revocations", false}});
-        },
+        pending.size(), [&](std::size_t k) { return verb.job(read(scenarios[pending[k]]), options); },
         [&](std::size_t k, const PooledRun& run) {
           const std::size_t i = pending[k];
           StoredRun row{.name = scenarios[i].value("name", ""),
@@ -222,8 +266,21 @@ class Search {
     return results;
   }
 
-  /// As few of the machines as the pass takes, in steps of so many micro-batches.
-  Json pass_scenario(const Degrees& pass, int batches) const {
+  /// Leaves what the time of a pass depends on: neither how many machines there are, nor what they cost.
+  static void keep_of_pass(Json& scenario, int machines) {
+    Json& group = workers_of(scenario);
+    group["count"] = machines;
+    for (const char* key : {"market", "zone"}) group.erase(key);
+    if (Json& cluster = scenario["cluster"]; cluster.contains("network"))  // whose switches are made for all machines
+      for (const char* key : {"topology", "machines_per_leaf", "oversubscription", "uplinks", "machines_per_router",
+                              "routers_per_group", "local_rate", "global_rate", "dimensions", "link_rate"})
+        cluster["network"].erase(key);
+    scenario["training"].erase("target");
+    scenario["name"] = "a pass";
+  }
+
+  /// As few of the machines as the pass takes, in steps of one micro-batch.
+  Json pass_scenario(const Degrees& pass) const {
     Json scenario = scenario_;
     Json& group = workers_of(scenario);
     const int on_machine = result_.gpus / group.value("count", 1);
@@ -231,16 +288,11 @@ class Search {
                                                                                        : pass.experts > 0 ? pass.tensor
                                                                                                           : 1));
     const int machines = std::lcm(team, on_machine) / on_machine;
-    group["count"] = machines;
     give_ample_memory(group, catalog_);
     const std::int64_t likes = machines * on_machine / (pass.tensor * pass.context);
-    set_degrees(scenario, pass, likes * pass.microbatch * batches);
+    set_degrees(scenario, pass, likes * pass.microbatch);
+    keep_of_pass(scenario, machines);
     scenario["name"] = "a pass: " + to_text(pass, machines * on_machine);
-    if (Json& cluster = scenario["cluster"]; cluster.contains("network"))  // whose switches are made for all machines
-      for (const char* key : {"topology", "machines_per_leaf", "oversubscription", "uplinks", "machines_per_router",
-                              "routers_per_group", "local_rate", "global_rate", "dimensions", "link_rate"})
-        cluster["network"].erase(key);
-    scenario["training"].erase("target");
     return scenario;
   }
 
@@ -249,19 +301,18 @@ class Search {
     for (const SearchedPlan& plan : result_.plans)
       if (fits_states(plan.degrees)) passes[pass_of(plan.degrees)] = {};
     std::vector<Json> scenarios;
-    for (const auto& [pass, time] : passes)
-      for (const int batches : {1, 2}) scenarios.push_back(pass_scenario(pass, batches));
-    const std::vector<Result> results = simulate_all(scenarios);
+    for (const auto& [pass, time] : passes) scenarios.push_back(pass_scenario(pass));
+    const std::vector<Result> results = simulate_all(scenarios, context_of_passes_, kTimePass, Json::object());
     if (!result_.has_time) return;
     std::size_t i = 0;
-    std::string first_error;
     for (auto& [pass, time] : passes) {
-      const Result &one = results[i], &two = results[i + 1];
-      i += 2;
-      if (!one.summary.empty() && !two.summary.empty())
-        time = pass_between(one.summary, two.summary);
-      else
-        pass_errors_[pass] = one.error.empty() ? two.error : one.error;
+      const Result& result = results[i++];
+      if (result.summary.empty()) {
+        pass_errors_[pass] = result.error;
+        continue;
+      }
+      const Json found = parse_json(result.summary, "pass");
+      time = {.time = found["time_s"].get<double>(), .exposed = found["exposed_s"].get<double>()};
     }
     for (SearchedPlan& plan : result_.plans) {
       const Degrees pass = pass_of(plan.degrees);
@@ -300,16 +351,14 @@ class Search {
 
   void go_through() {
     const std::size_t at_a_time =
-        has_degrees_ ? 8 : 1;               // whatever the pool is, so that the result does not depend on it
-    std::map<Degrees, int> too_large_from;  // micro-batch, of plans but for it
-    const auto without_batch = [](Degrees degrees) {
-      degrees.microbatch = 0;
-      return degrees;
-    };
-    double best = std::numeric_limits<double>::infinity(), least_ratio = 1;
+        has_degrees_ ? 8 : 1;  // whatever the pool is, so that the result does not depend on it
+    TooLarge too_large;
+    double best = std::numeric_limits<double>::infinity(), least_ratio = options_.least_ratio;
     std::size_t simulated = 0, next = 0;
     while (next < result_.plans.size()) {
       if (!has_degrees_ && simulated > 0) break;
+      result_.is_cut = !options_.is_exhaustive && result_.plans[next].estimate_s * least_ratio > options_.longest_s;
+      if (result_.is_cut) break;
       if (!options_.is_exhaustive && simulated >= options_.least) {
         if (result_.plans[next].estimate_s * least_ratio > best) break;
         if (simulated >= options_.most) return finish(least_ratio, false);
@@ -321,16 +370,15 @@ class Search {
       for (; next < result_.plans.size() && chosen.size() < std::min(at_a_time, room); ++next) {
         SearchedPlan& plan = result_.plans[next];
         if (plan.outcome != PlanOutcome::kNotTried) continue;
-        const auto limit = too_large_from.find(without_batch(plan.degrees));
-        if (limit != too_large_from.end() && plan.degrees.microbatch >= limit->second) {
+        plan.error = too_large.why(plan.degrees);
+        if (!plan.error.empty()) {
           plan.outcome = PlanOutcome::kTooLarge;
-          plan.error = "a smaller micro-batch does not fit either";
           continue;
         }
         chosen.push_back(&plan);
         scenarios.push_back(plan_scenario(plan.degrees));
       }
-      const std::vector<Result> results = simulate_all(scenarios);
+      const std::vector<Result> results = simulate_all(scenarios, context_, kSimulate, {{"has_revocations", false}});
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         SearchedPlan& plan = *chosen[i];
         if (!results[i].is_known) continue;
@@ -344,8 +392,7 @@ class Search {
           ++simulated;
         } else if (plan.error.find(kMemoryExceeded) != std::string::npos) {
           plan.outcome = PlanOutcome::kTooLarge;
-          int& from = too_large_from.try_emplace(without_batch(plan.degrees), plan.degrees.microbatch).first->second;
-          from = std::min(from, plan.degrees.microbatch);
+          too_large.add(plan.degrees, memory_exceeded_by(plan.error));
         } else {
           plan.outcome = PlanOutcome::kWithoutResult;
         }
@@ -379,8 +426,8 @@ class Search {
   const SearchMeans& means_;
   EstimateInputs model_;
   bool has_degrees_ = true;
-  double memory_ = 0, reserved_ = 0;  // of a GPU
-  std::string context_;               // of keys: all that the catalogs say of the scenario
+  double memory_ = 0, reserved_ = 0;         // of a GPU
+  std::string context_, context_of_passes_;  // of keys: all that the catalogs say of the scenario
   std::map<Degrees, std::string> pass_errors_;
   std::size_t done_ = 0;
   DegreeSearch result_;

@@ -71,8 +71,9 @@ struct DegreeSearch {
   double least_ratio = 1;    // of simulated time by closed form, of all that were simulated, at most 1
   bool is_complete = false;  // no plan that is left would be faster, if its ratio were that
   bool has_time = true;      // false: its limits have ended it
-  bool is_too_slow =
-      false;  // all plans take longer than DegreeOptions::longest_s by their closed form: none was simulated
+  /// All plans, or all others, take longer than DegreeOptions::longest_s, even by as little of their closed form as any took: none of
+  /// them was simulated.
+  bool is_cut = false;
 
   const SearchedPlan* best() const { return simulated > 0 ? plans.data() : nullptr; }
   /// The plan that would be the fastest by the closed form among those that do not fit into memory; null: all fit.
@@ -93,6 +94,7 @@ struct DegreeOptions {
   std::size_t most = 240;      // and at the most
   bool is_exhaustive = false;  // all are
   double longest_s = std::numeric_limits<double>::infinity();  // of a step that is of use, by the closed form
+  double least_ratio = 1;  // DegreeSearch::least_ratio of searches before, of machines like these
 };
 
 /// Finds the fastest plan of the scenario's machines and model with steps of `global_batch` samples. The scenario, JSON as a file has
@@ -100,9 +102,11 @@ struct DegreeOptions {
 ///   1. The engine simulates a pass, of each model that one worker may have (degrees within layers, micro-batch, recomputation), on
 ///      as few machines as can be, of unlimited memory: the difference of steps of one and of two micro-batches.
 ///   2. Plans are sorted by estimate_step(). Those whose states alone do not fit are left out. If none is of use, that is all.
-///   3. In this order, eight at a time, plans are read as `simulate` reads them, which refuses what does not fit (of two plans that differ
-///      in the micro-batch alone the larger one needs more), and simulated, until there are `least`, and all others would be slower than the
-///      best even if they took no more than their closed form, or as little of it as any that was simulated; or until there are `most`.
+///   3. In this order, eight at a time, plans are read as `simulate` reads them, which refuses what does not fit, and simulated, until there
+///      are `least`, and all others would be slower than the best even if they took no more than their closed form, or as little of it as
+///      any that was simulated; or until there are `most`; or until no other would be of use.
+///      Of two plans that differ in the micro-batch alone the larger one needs more memory, and the one of m / k samples a kth of what m
+///      samples need at least, as each part of it is proportional to the micro-batch, or does not depend on it.
 /// Of a strategy without degrees (has_degrees()) no pass is simulated: a step takes the arithmetic at the peak of all GPUs at the least, and
 /// the workers' samples by what they train in a second, as they may not go through steps together. The fewest batches of a step that fit
 /// are the plan: to add more of them up changes nothing but memory.

@@ -113,6 +113,10 @@ std::string why_left_out(const GoalPlan& plan, const Rival& rival, const Trainin
   return {};
 }
 
+bool is_alike(const GoalCandidate& a, const GoalCandidate& b) {
+  return !a.instance.empty() && a.instance == b.instance && a.training == b.training;
+}
+
 /// Of the degrees of a candidate: what is slower and dearer than its rival is of no use.
 DegreeOptions options_beside(const Rival& rival, const GoalPlan& plan, const std::vector<GoalPlan>& found,
                              const TrainingGoal& goal, const DegreeOptions& options) {
@@ -121,14 +125,22 @@ DegreeOptions options_beside(const Rival& rival, const GoalPlan& plan, const std
   for (const GoalPlan& other : found)
     if (other.search) least_ratio = std::min(least_ratio, other.search->least_ratio);
   DegreeOptions its = options;
+  for (const GoalPlan& other : found)
+    if (other.search && is_alike(other.candidate, plan.candidate))
+      its.least_ratio = std::min(its.least_ratio, other.search->least_ratio);
   if (!options.is_exhaustive) its.longest_s = rival.from_s / steps_of(plan.candidate, goal) / (kMargin * least_ratio);
   return its;
 }
 
-/// Of a candidate none of whose plans is of use.
+/// Of a candidate none of whose plans is of use; empty: one may be.
 std::string why_too_slow(const GoalPlan& plan, const Rival& rival, const TrainingGoal& goal) {
-  const double time_s = plan.search->plans.front().estimate_s * steps_of(plan.candidate, goal);
-  return "about " + days_text(time_s) + " and " + usd_text(*cost_of(plan.candidate, time_s)) + " by the closed form; " +
+  if (!plan.search->is_cut) return {};
+  const SearchedPlan* best = plan.search->best();
+  const double step_s = best != nullptr ? best->step_s : plan.search->plans.front().estimate_s;
+  const double time_s = step_s * steps_of(plan.candidate, goal);
+  if (best != nullptr && time_s < rival.from_s) return {};
+  return "about " + days_text(time_s) + " and " + usd_text(*cost_of(plan.candidate, time_s)) +
+         (best != nullptr ? " by the fastest of the plans simulated; " : " by the closed form; ") +
          rival.plan->candidate.machines + " are faster and cheaper";
 }
 
@@ -307,10 +319,8 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
                                    plan.candidate.file_name, plan.candidate.global_batch, catalog,
                                    options_beside(rival, plan, answer.plans, goal, options.degrees), means);
       answer.is_complete = plan.search->has_time;
-      if (plan.search->is_too_slow) {
-        plan.left_out = why_too_slow(plan, rival, goal);
-        plan.search.reset();
-      }
+      plan.left_out = why_too_slow(plan, rival, goal);
+      if (!plan.left_out.empty()) plan.search.reset();
       if (plan.best() != nullptr) finish(plan, goal, catalog, options, means);
     } catch (const InputError& error) {
       if (candidates.size() == 1) throw;

@@ -381,6 +381,8 @@ std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
 /// The error of a training that needs more memory than GPUs have, behind the place of the group.
 inline constexpr std::string_view kMemoryExceeded = "GPU memory exceeded";
+/// Of such an error: what is needed by what there is, above 1.
+double memory_exceeded_by(std::string_view error);
 
 struct ReadOptions {
   bool seeks_remedies = true;  // that error says what would fit, which takes several times as long as all the rest

@@ -1,5 +1,7 @@
 #include "sim/scenario/scenario_checks.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <stdexcept>
 #include <variant>
 
@@ -80,6 +82,18 @@ void check_shares(Scenario& scenario, const JsonReader& root) {
 }
 
 }  // namespace
+
+double memory_exceeded_by(std::string_view error) {
+  const auto number_behind = [&](std::string_view words) {
+    const std::size_t found = error.find(words, std::min(error.size(), error.find(kMemoryExceeded)));
+    double number = 0;
+    if (found != std::string_view::npos)
+      std::from_chars(error.data() + found + words.size(), error.data() + error.size(), number);
+    return number;
+  };
+  const double needed = number_behind(" needs "), available = number_behind(", which has ");
+  return available > 0 ? std::max(1.0, needed / available) : 1;
+}
 
 void check_fits(Scenario& scenario, const JsonReader& root, const ReadOptions& options) {
   scenario.training.strategy.kind->check(scenario, root.child("training").child("strategy"));

@@ -181,6 +181,56 @@ TEST_CASE("states by the closed form are no more than what the fullest GPU needs
   }
 }
 
+TEST_CASE(
+    "a micro-batch of a kth of the samples takes a kth of the memory at least, and errors say how much is missing") {
+  const Json scenario = small_training(2, 6, "500MiB");
+  std::map<Degrees, std::vector<std::pair<int, double>>> needed;  // by plan but for its micro-batch
+  int refused = 0;
+  for (const Degrees& degrees : degree_space(plain(scenario), 32, "ring").plans) {
+    CAPTURE(to_text(degrees, 8));
+    Json own = scenario;
+    set_degrees(own, degrees, 32);
+    own["training"]["memory_check"] = "warn";
+    const Scenario its = read_scenario(own, kFile, test::shipped_catalog(), {}, {.seeks_remedies = false});
+    const double bytes = as_double(gpu_memory_needed(its, its.first_workers()));
+    Degrees family = degrees;
+    family.microbatch = 0;
+    needed[family].emplace_back(degrees.microbatch, bytes);
+    own["training"].erase("memory_check");
+    try {
+      (void)read_scenario(own, kFile, test::shipped_catalog(), {}, {.seeks_remedies = false});
+    } catch (const NoResultError& error) {
+      ++refused;
+      CHECK(memory_exceeded_by(error.what()) ==
+            doctest::Approx(bytes / as_double(its.first_workers().accelerator->memory)).epsilon(0.01));
+    }
+  }
+  CHECK(refused > 20);
+  for (const auto& [family, batches] : needed)
+    for (const auto& [larger, bytes] : batches)
+      for (const auto& [smaller, its_bytes] : batches)
+        if (smaller < larger) CHECK(its_bytes >= bytes * smaller / larger * 0.98);
+}
+
+TEST_CASE("passes are simulated once for the same machines, however many there are") {
+  ResultStore store = ResultStore::temporary();
+  std::size_t done = 0;
+  const SearchMeans means{.pool = 2, .store = store, .program = "test", .on_done = [&](std::size_t) { ++done; }};
+  const auto simulations_of = [&](int machines) {
+    Json scenario = small_training(machines, 3);
+    scenario["name"] = std::to_string(machines) + " machines";
+    scenario["cluster"]["groups"][0]["market"] = machines == 2 ? "spot" : "on-demand";
+    done = 0;
+    const DegreeSearch found =
+        search_degrees(scenario, kFile, 32, test::shipped_catalog(), {.least = 1, .most = 8}, means);
+    return std::pair{done, found.simulated};
+  };
+  const auto [first, its] = simulations_of(1);
+  CHECK(first > its);
+  const auto [second, others] = simulations_of(2);
+  CHECK(second - others < first / 4);
+}
+
 TEST_CASE("a search is never worse than the simulation of all plans, and refuses what simulate refuses") {
   Rng random{1, "searches"};
   constexpr int kQuestions = 4;
