@@ -237,6 +237,10 @@ MachineChoice own_machines(const Scenario& plain, const GoalCommand& goal) {
       throw InputError{"--gpus: expected a multiple of the " + std::to_string(each) + " GPUs of " +
                        with_article(own.instance) + "; found " + std::to_string(*goal.gpus)};
     own.count = *goal.gpus / each;
+    if (own.count > kMostMachinesOfScenario)
+      throw InputError{"--gpus: expected those of 20000 machines at most, " +
+                       std::to_string(std::int64_t{kMostMachinesOfScenario} * each) + "; found " +
+                       std::to_string(*goal.gpus)};
   }
   own.gpus = own.count * each;
   own.usd_per_hour = plain.costs.usd_per_hour(group.instance, own.is_spot, group.zone, Seconds{}, Seconds{});

@@ -17,7 +17,6 @@ namespace rehearse {
 namespace {
 
 constexpr int kMostBatch = 65536;
-constexpr int kMostMachines = 20'000;
 constexpr int kMostTried = 1024;  // batches, one after another
 
 /// Slots on the GPUs: servers have them where there are servers.
@@ -460,7 +459,7 @@ class Remedies {
   /// Of what is sharded each keeps less, the more share it.
   void more_machines() {
     if (scenario_.training.strategy.kind->divided_states() == DividedStates{}) return;
-    for (int count = 2 * group_.count; count <= std::min(kMostMachines, 1024 * group_.count); count *= 2) {
+    for (int count = 2 * group_.count; count <= std::min(kMostMachinesOfScenario, 1024 * group_.count); count *= 2) {
       if (!fits([count](Scenario&, Group& group) { group.count = count; })) continue;
       add("count " + std::to_string(count) + " instead of " + std::to_string(group_.count) + " machines of " +
           in_quotes(group_.name));

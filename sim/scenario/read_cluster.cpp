@@ -17,7 +17,7 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMaxMachines = 20'000, kMaxWorkers = 131'072;
+constexpr int kMaxWorkers = 131'072;
 
 /// Reads groups one after another, then what refers from one to another or depends on all.
 class ClusterReader {
@@ -36,7 +36,7 @@ class ClusterReader {
       if (!names.insert(group.name).second)
         groups[i].fail("name", "another group has this name already: \"" + group.name + "\"");
       machines += group.count;
-      if (machines > kMaxMachines)
+      if (machines > kMostMachinesOfScenario)
         groups[i].fail("count", "expected at most 20000 machines in all; found " + std::to_string(machines));
     }
     if (scenario_.count(Role::kWorker) == 0)
@@ -63,7 +63,8 @@ class ClusterReader {
                                         {{"worker", Role::kWorker}, {"parameter_server", Role::kParameterServer}}),
                 .count = json.optional<int>("count", 1)};
     json.expect(!group.name.empty() && group.name.size() <= 100, "name", "1 to 100 characters");
-    if (json.has("count")) json.expect(group.count >= 1 && group.count <= kMaxMachines, "count", "1 to 20000 machines");
+    if (json.has("count"))
+      json.expect(group.count >= 1 && group.count <= kMostMachinesOfScenario, "count", "1 to 20000 machines");
     effective["count"] = group.count;
     if (group.role == Role::kParameterServer && json.has("colocated_with")) {
       (void)json.required<std::string>("colocated_with");  // find_host() looks it up when all groups are known

@@ -55,12 +55,15 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1, help="number of the first that is asked: goes on where a run was ended")
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
     worse = answered = refused = 0
     took, took_all, most = 0.0, 0.0, 0.0
     for number in range(1, arguments.questions + 1):
         options = question(draw)
+        if number < arguments.first:
+            continue
         found, message, seconds = answer(arguments.program, options)
         best, best_message, all_seconds = answer(arguments.program, [*options, "--planner", "exhaustive"])
         took += seconds
