@@ -12,6 +12,7 @@
 #include "sim/plan/degrees.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/find_model.hpp"
+#include "sim/scenario/scenario.hpp"
 #include "sim/scenario/strategy.hpp"
 
 namespace rehearse {
@@ -47,10 +48,13 @@ std::string home_of(const std::string& provider) {
 
 std::vector<int> counts_of(const MachineFilter& filter, const std::string& instance, int gpus_each) {
   if (const auto stated = filter.numbers.find(instance); stated != filter.numbers.end()) return stated->second;
-  if (filter.gpu_count)
-    return *filter.gpu_count % gpus_each == 0 ? std::vector{*filter.gpu_count / gpus_each} : std::vector<int>{};
+  if (filter.gpu_count) {
+    const int count = *filter.gpu_count / gpus_each;
+    const bool is_possible = *filter.gpu_count % gpus_each == 0 && count <= kMostMachinesOfScenario;
+    return is_possible ? std::vector{count} : std::vector<int>{};
+  }
   std::vector<int> counts;
-  const int most = *filter.most_gpus / gpus_each;
+  const int most = std::min(*filter.most_gpus / gpus_each, kMostMachinesOfScenario);
   for (int count = 1; count < most; count *= 2) counts.push_back(count);
   if (most > 0) counts.push_back(most);
   return counts;
@@ -132,7 +136,7 @@ std::vector<MachineChoice> machine_choices(const Catalog& catalog, const Machine
         "no machine of the catalogs is of these GPUs, instances, providers and markets and has a price: see "
         "rehearse list instances"};
   const int asked = filter.gpu_count.value_or(filter.most_gpus.value_or(0));
-  throw InputError{(filter.gpu_count ? "--gpus: expected a multiple of the GPUs of a machine, "
+  throw InputError{(filter.gpu_count ? "--gpus: expected those of 1 to 20000 machines, a multiple of "
                                      : "--max-gpus: expected at least the GPUs of a machine, ") +
                    joined(sizes, " or ") + "; found " + std::to_string(asked)};
 }

@@ -93,7 +93,7 @@ TEST_CASE("machines in question: by GPU, provider, market and number") {
         std::string::npos);
   CHECK(refusal({.providers = {"amazon"}, .gpu_count = 8}).starts_with("--provider: unknown provider \"amazon\""));
   CHECK(refusal({.instances = {"p5.48xlarge"}, .gpu_count = 12}) ==
-        "--gpus: expected a multiple of the GPUs of a machine, 8; found 12");
+        "--gpus: expected those of 1 to 20000 machines, a multiple of 8; found 12");
   CHECK(refusal({.instances = {"p5.48xlarge"}, .most_gpus = 7}) ==
         "--max-gpus: expected at least the GPUs of a machine, 8; found 7");
   CHECK(refusal({.gpus = {"H100"}, .are_spot = {true}, .gpu_count = 8}).starts_with("no machine of the catalogs"));
