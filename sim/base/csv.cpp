@@ -221,7 +221,8 @@ bool CsvTable::has_column(std::string_view name) const { return std::ranges::fin
 
 std::size_t CsvTable::column_index(std::string_view name) const {
   const auto column = std::ranges::find(columns_, name);
-  if (column == columns_.end()) throw InputError{file_name_ + ": " + unknown_name_message("column", name, columns_)};
+  if (column == columns_.end())
+    throw InputError{file_name_ + ": expected a column " + in_quotes(name) + "; found " + list_in_quotes(columns_)};
   return static_cast<std::size_t>(column - columns_.begin());
 }
 

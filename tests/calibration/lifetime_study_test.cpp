@@ -147,7 +147,7 @@ TEST_CASE("mistakes in studies of lifetimes are named") {
   refused(changed("\"name\": \"mine/{gpu}\"", "\"name\": \"mine\""),
           "s.json: /series/0/name: two series are named \"mine\"");
   refused(changed("\"group_by\": [\"gpu\"]", "\"group_by\": [\"gpus\"]"),
-          "c.csv: unknown column \"gpus\"; did you mean \"gpu\"?");
+          R"(c.csv: expected a column "gpus"; found "gpu", "from", "to", "count" and "machines")");
   refused(kCountSeries + "," + kCountSeries, "s.json: /series/1/name: two series are named \"mine/k80\"");
   folder.write("c.csv", "gpu,from,to,count,machines\nK80,0,1,20,10\n");
   refused(kCountSeries, "c.csv:2: column \"machines\": expected at least the 20 that were revoked");

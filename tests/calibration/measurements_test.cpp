@@ -634,7 +634,7 @@ TEST_CASE("a table of kernel times") {
   CHECK(kernel_refusal("elementwise,2,1,1,fp32,1,\n") ==
         "k.csv:2: column \"m\": expected 1 for an elementwise kernel; found 2");
   CHECK(refusal([] { (void)parse_kernel_table("kind,m\ngemm,1\n", "k.csv"); }) ==
-        "k.csv: unknown column \"precision\"; known: \"kind\", \"m\"");
+        "k.csv: expected a column \"precision\"; found \"kind\" and \"m\"");
 }
 
 TEST_CASE("the examples of own measurements are read, by their studies too") {

@@ -56,7 +56,7 @@ TEST_CASE("Pollux's workloads: the type is application and batch") {
   CHECK(trace.jobs[0].type == "cifar10 2048");
   CHECK(trace.jobs[0].gpus == 6);
   CHECK(!trace.jobs[0].steps);
-  CHECK(refusal("pollux", "name,time\na,1\n") == "t: unknown column \"batch_size\"; known: \"name\", \"time\"");
+  CHECK(refusal("pollux", "name,time\na,1\n") == "t: expected a column \"batch_size\"; found \"name\" and \"time\"");
   CHECK(refusal("pollux", "name,time,application,num_replicas,batch_size\na,x,b,1,1\n") ==
         "t:2: column \"time\": expected a number; found \"x\"");
   CHECK(refusal("pollux", "name,time,application,num_replicas,batch_size\na,1,b,0,1\n") ==
