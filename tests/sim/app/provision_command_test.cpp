@@ -195,7 +195,8 @@ TEST_CASE("mistakes of who searches for the best way to train") {
                 "--epochs: expected the size of the data set");
   check_refused("provision --model resnet50 --samples 1Q --instance p3.2xlarge --gpus 2", 2,
                 "--samples: expected a number from 1 to 1e15");
-  check_refused(kSearch + "--gpus 50000", 2, "--gpus: expected those of 1 to 20000 machines, a multiple of 1; found 50000");
+  check_refused(kSearch + "--gpus 50000", 2,
+                "--gpus: expected those of 1 to 20000 machines, a multiple of 1; found 50000");
   check_refused(kSearch + "--gpus 3", 2, "steps of 128 samples cannot be divided among 3 GPUs");
   check_refused(kSearch + "--gpus 2 --budget 100", 2, "--budget: expected an amount with its currency");
   check_refused(kSearch + "--gpus 2 --market cheap", 2, "--market: unknown market \"cheap\"");
