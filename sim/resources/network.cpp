@@ -53,6 +53,7 @@ BytesPerSecond Network::rate(int link) const {
 
 void Network::set_rate(int, BytesPerSecond) { throw std::logic_error{"links of this network are not folded"}; }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): who can resume a flow keeps it
 FlowId Network::resume(PathIndex, double, double, std::function<void()>) {
   throw std::logic_error{"links of this network are not held"};
 }
