@@ -27,9 +27,8 @@ struct TrainingGoal {
 struct GoalCandidate {
   std::string machines;       // in words
   std::string training = {};  // what of it is not as with others, in words; may be empty
-  std::string instance =
-      {};  // of the machines: of others of it with the same training what is known of the closed form helps
-  std::string scenario;  // JSON text
+  std::string instance = {};  // of the machines; what the closed form is off by is known of other numbers of it
+  std::string scenario;       // JSON text
   std::string file_name;
   std::int64_t global_batch = 0;
   int gpus = 0;

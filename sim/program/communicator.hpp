@@ -100,7 +100,7 @@ class Communicator : private Pinned {
   void end_hold();
   /// Goes on message by message from where the held rounds have come to.
   void let_go();
-  /// A message that began to leave `before` now, as it is now.
+  /// Puts a message that began to leave so long ago, without a flow, where it is now.
   void resume(std::size_t message, Seconds before);
   void arrive(std::size_t message);
   void count_rounds(std::int64_t rounds);

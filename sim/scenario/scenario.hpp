@@ -379,7 +379,7 @@ Seconds time_with_checkpoints(const Scenario& scenario, double updates, double s
 /// Start-up times of the machines of `group`. None if the profile does not have them.
 std::optional<Startup> startup_of(const Scenario& scenario, const Group& group);
 
-/// That a scenario may have.
+/// Machines that a scenario may have.
 inline constexpr int kMostMachinesOfScenario = 20'000;
 
 /// The error of a training that needs more memory than GPUs have, behind the place of the group.
