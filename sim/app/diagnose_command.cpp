@@ -296,6 +296,7 @@ int run(const DiagnoseCommand& command) {
   const std::vector<MeasuredSize> sizes = sizes_of(command, measured, scenario, catalog);
   const Scenario read = read_scenario(scenario, command.file_name(), catalog);
   refuse_impossible(read, measured, sizes);
+  if (!command.model.empty() && !command.common.is_quiet) warn_of_assumptions(read, command.overrides);
   print_warnings(read.warnings, command.common.is_quiet);
   if (!command.common.is_quiet)
     for (const MeasuredSize& size : sizes) print_warnings(size.remarks);

@@ -319,6 +319,11 @@ int run(const FitCommand& command) {
   const OwnRuns runs = read_own_runs(question.runs, command.skip_steps);
   if (!question.has_batch) take_batch(runs, question.scenario);
   print_warnings(runs.remarks, command.common.is_quiet);
+  if (!command.model.empty() && !command.common.is_quiet) {
+    std::vector<std::string> stated = command.overrides;
+    for (const auto& [pointer, value] : runs.runs.front().settings) stated.push_back(pointer + "=");
+    warn_of_assumptions(read_scenario(question.scenario, question.file, catalog), stated);
+  }
   refuse_impossible(question.scenario, question.file, runs, catalog);
   const auto made = make_folder(command.common.output);
   std::optional<Progress> stage;

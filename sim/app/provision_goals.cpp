@@ -111,18 +111,23 @@ struct Basis {
   std::string file_name;
 };
 
-/// Sets what options say, below the scenario's own values.
-void apply_options(Json& scenario, const GoalCommand& goal, const GoalQuestion& question, const Catalog& catalog,
-                   const std::string& file_name) {
+/// What options say of a scenario's values.
+std::vector<std::string> overrides_of(const GoalCommand& goal, const GoalQuestion& question) {
   std::vector<std::string> overrides;
   if (!goal.precision.empty()) overrides.push_back("/workload/precision=" + goal.precision);
   if (!goal.optimizer.empty()) overrides.push_back("/workload/optimizer=" + goal.optimizer);
   if (!goal.calibration.empty()) overrides.push_back("/calibration=" + goal.calibration);
   if (goal.sequence) overrides.push_back("/workload/model/structure/sequence_length=" + std::to_string(*goal.sequence));
   overrides.insert(overrides.end(), question.overrides.begin(), question.overrides.end());
+  return overrides;
+}
+
+/// Sets what options say, below the scenario's own values.
+void apply_options(Json& scenario, const GoalCommand& goal, const GoalQuestion& question, const Catalog& catalog,
+                   const std::string& file_name) {
   JsonOrigins origins;
   scenario["training"]["memory_check"] = "warn";  // of a plan that nobody has chosen
-  override_scenario(scenario, file_name, overrides, catalog, origins);
+  override_scenario(scenario, file_name, overrides_of(goal, question), catalog, origins);
 }
 
 /// The plainest training of the scenario, whatever memory it takes.
@@ -432,10 +437,14 @@ std::optional<std::pair<double, double>> interval_of(const GoalPlan& plan, bool 
 }
 
 /// What a user should know: of the best plan's scenario, once each.
-void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& question, const Catalog& catalog) {
+void warn(const GoalPlan& plan, const Prepared& prepared, const GoalCommand& goal, const GoalQuestion& question,
+          const Catalog& catalog) {
   if (question.common.is_quiet) return;
   if (prepared.has_assumed_gpus)
     std::fprintf(stderr, "rehearse: warning: at most %d GPUs are rented: --max-gpus says otherwise\n", kMostGpus);
+  if (goal.most_gpus.value_or(0) > kMostMachinesOfScenario)
+    std::fprintf(stderr, "rehearse: warning: clusters of more than %d machines are not compared\n",
+                 kMostMachinesOfScenario);
   if (prepared.has_assumed_restarts)
     std::fprintf(stderr,
                  "rehearse: warning: the training goes back to a checkpoint when it loses a machine, as assumed: "
@@ -452,6 +461,7 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalQuestion& qu
         "with the samples of a step, and with who waits for whom\n");
   const Scenario scenario = read_scenario(plan_scenario(plan, plan.best()->degrees, plan.risk.has_value()),
                                           plan.candidate.file_name, catalog);
+  if (question.file.empty()) warn_of_assumptions(scenario, overrides_of(goal, question));
   for (const std::string& warning : scenario.warnings) print_warning(shortened(warning, 500));
   const Group& group = scenario.first_workers();
   if (group.market == Market::kSpot && !scenario.has_revocations()) {
@@ -508,7 +518,7 @@ void add_goal_options(Options options, GoalCommand& goal) {
   options.add_option("--gpus", goal.gpus, "N", "GPUs of the cluster").range(1, 100'000);
   options
       .add_option("--max-gpus", goal.most_gpus, "N",
-                  "At most so many GPUs: clusters of 1, 2, 4 and more machines are compared (default: 64)")
+                  "At most so many GPUs: clusters of 1, 2, 4 and more machines, up to 20000, are compared (default: 64)")
       .range(1, 100'000);
   options
       .add_option("--gpu", goal.gpus_named, "NAME,...",
@@ -606,7 +616,7 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
   if (common.output)
     written =
         write_results(*common.output, answer, json, goal_report(answer, prepared.asked, interval, refused), catalog);
-  if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, question, catalog);
+  if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, goal, question, catalog);
   if (common.prints_json) {
     std::fputs(json.c_str(), stdout);
   } else {

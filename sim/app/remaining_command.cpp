@@ -126,6 +126,7 @@ int run(const RemainingCommand& command) {
   const Json scenario = load_checked_scenario(command, catalog);
   const auto made = make_folder(command.common.output);
   const Scenario whole = read_scenario(scenario, command.file_name(), catalog);
+  if (!command.model.empty() && !command.common.is_quiet) warn_of_assumptions(whole, command.overrides);
   print_warnings(whole.warnings, command.common.is_quiet);
   if (const auto& checkpoint = whole.training.checkpoint; checkpoint && checkpoint->in_memory && command.lost > 1)
     print_warning("of the last " + std::to_string(command.lost) +

@@ -278,6 +278,26 @@ Json load_checked_scenario(const fs::path& file, const std::vector<std::string>&
 
 void print_warning(const std::string& warning) { std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str()); }
 
+void warn_of_assumptions(const Scenario& scenario, const std::vector<std::string>& overrides) {
+  const auto is_set = [&](const std::string& key) {
+    return std::ranges::any_of(overrides, [&](const std::string& text) {
+      const std::string place = text.substr(0, text.find('='));
+      return place.ends_with("/" + key) || place.ends_with("." + key);
+    });
+  };
+  std::string taken, options;
+  const auto add = [&](const char* key, const std::string& words) {
+    if (is_set(key)) return;
+    taken += ' ' + words;
+    options += (options.empty() ? "" : " and ") + ("--set /workload/" + std::string{key}) + "=..";
+  };
+  add("precision", "in " + to_text(scenario.precision));
+  add("optimizer", "with " + to_text(scenario.optimizer));
+  if (!taken.empty())
+    print_warning("the model is taken to be trained" + taken + ": " + options +
+                  (options.find(" and ") < options.size() ? " say" : " says") + " otherwise");
+}
+
 void show(const CommonOptions& common, const Json& json, const std::function<void()>& print) {
   if (common.prints_json)
     std::fputs(to_json_text(json).c_str(), stdout);

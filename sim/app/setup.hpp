@@ -15,6 +15,8 @@
 
 namespace rehearse {
 
+struct Scenario;
+
 /// The budget of a command that starts now. From now on Ctrl-C and SIGTERM only make it be over, as the end of
 /// `wall_time` does; what has not asked it a second later is ended all the same, with the same exit code and line, as
 /// is everything by another Ctrl-C. That leaves what was written: files come by rename, rows by transactions.
@@ -83,6 +85,9 @@ void print_warnings(const Warnings& warnings, bool is_quiet = false) {
   if (is_quiet) return;
   for (const std::string& warning : warnings) print_warning(warning);
 }
+
+/// Says on stderr what scenario_of_model() takes that nobody has stated: precision and optimizer, but for what `overrides` set.
+void warn_of_assumptions(const Scenario& scenario, const std::vector<std::string>& overrides);
 
 /// Prints the result of a verb: `json` with --json, else what `print` prints.
 void show(const CommonOptions& common, const Json& json, const std::function<void()>& print);

@@ -281,6 +281,7 @@ int run(const SimulateCommand& command) {
   const auto made = command.is_dry_run ? std::nullopt : make_folder(command.common.output);
   const auto made_captures = command.is_dry_run ? std::nullopt : make_folder(command.pcap);
   if (!command.common.is_quiet) {
+    if (!command.model.empty()) warn_of_assumptions(scenario, command.overrides);
     print_warnings(scenario.warnings);
     const std::string of_captures = command.pcap ? rdma_warning(scenario) : "";
     if (!of_captures.empty()) print_warning(of_captures);

@@ -38,7 +38,7 @@ std::string against_simulated(double ratio);
 
 /// Something that is not in the scenario and would, alone, explain the measured speed.
 struct Explanation {
-  std::string mechanism;  // Mechanism::name
+  std::string mechanism;  // Mechanism::name, or "precision": the run computes in fp32, the scenario in 16 bits
   std::string text;       // with the strength that it takes
   /// The mechanism's factor; none if even its largest one leaves the simulation faster than what was measured.
   std::optional<double> strength;
@@ -67,8 +67,9 @@ struct Diagnosis {
   bool is_flagged = false;  // measured < (1 - kFlaggedShortfall) by_addition
   Finding finding = Finding::kExplained;
   std::string verdict;  // one sentence
-  /// Explanations if the measured speed is below the simulated one by more than kFlaggedShortfall, the most plausible first: the one whose strength is
-  /// the least in units of what is usual (Mechanism::usual); then those that cannot explain it.
+  /// Explanations if the measured speed is below the simulated one by more than kFlaggedShortfall, the most plausible first: another
+  /// precision that gives the measured speed; the one whose strength is the least in units of what is usual
+  /// (Mechanism::usual); then those that cannot explain it.
   std::vector<Explanation> explanations;
   /// Remedies that gain 1 % or more, the largest gain first; then those without result.
   std::vector<Remedy> remedies;

@@ -226,6 +226,30 @@ TEST_CASE("a run in the interval that is slower by a third is not as fast as sim
   CHECK(diagnosis_of(scenario, simulated * 1.2).explanations.empty());
 }
 
+TEST_CASE("a run that is as fast as simulated in fp32 is said to compute in fp32, where the scenario has 16 bits") {
+  const auto of_precision = [](const Diagnosis& diagnosis) {
+    return std::ranges::find(diagnosis.explanations, "precision", &Explanation::mechanism);
+  };
+  const Json full = measured_v100();
+  Json half = full;
+  half["workload"]["precision"] = "fp16";
+  const double in_full = diagnosis_of(full, 4000).simulated.samples_per_s;
+
+  const Diagnosis same = diagnosis_of(half, in_full);
+  REQUIRE(of_precision(same) == same.explanations.begin());
+  CHECK(of_precision(same)->speed == doctest::Approx(1));
+  CHECK(*of_precision(same)->strength == doctest::Approx(same.simulated.samples_per_s / in_full));
+  CHECK(same.verdict.find("the most plausible single cause is computing in fp32 instead of fp16 (") !=
+        std::string::npos);
+
+  const Diagnosis slower = diagnosis_of(half, in_full * 0.8), faster = diagnosis_of(half, in_full * 1.25);
+  REQUIRE(of_precision(slower) != slower.explanations.end());
+  CHECK(!of_precision(slower)->strength);  // not enough
+  CHECK(of_precision(faster) == faster.explanations.end());
+  const Diagnosis in_fp32 = diagnosis_of(full, in_full * 0.5);
+  CHECK(of_precision(in_fp32) == in_fp32.explanations.end());
+}
+
 TEST_CASE("a measured speed in samples, or as the time of a step, says the same as in steps") {
   const Diagnosis steps = diagnosed({}, 18);
   const Diagnosis samples = diagnosed({}, 18 * 128, Measured::Unit::kSamplesPerSecond);
