@@ -22,24 +22,31 @@ Bytes message_size(const CollectivePhase& phase, Bytes payload) {
 
 namespace {
 
-/// Links that the phase crosses, in order: of large clusters few.
-std::vector<int> links_of(const CollectivePhase& phase, const Network& network) {
+/// Links that the phase crosses, in order: of large clusters few; each as often as messages cross it.
+std::vector<int> crossings_of(const CollectivePhase& phase, const Network& network) {
   std::vector<int> links;
   for (const PathIndex edge : phase.edges) {
     const std::vector<int>& crossed = network.path(edge).links;
     links.insert(links.end(), crossed.begin(), crossed.end());
   }
   std::sort(links.begin(), links.end());
+  return links;
+}
+
+std::vector<int> once_each(std::vector<int> links) {
   links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;
+}
+
+bool never_binds(int link, const Network& network) {
+  return network.topology().links()[static_cast<std::size_t>(link)].never_binds;
 }
 
 }  // namespace
 
 std::vector<int> binding_links(const CollectivePhase& phase, const Network& network) {
-  std::vector<int> links = links_of(phase, network);
-  std::erase_if(links,
-                [&](int link) { return network.topology().links()[static_cast<std::size_t>(link)].never_binds; });
+  std::vector<int> links = once_each(crossings_of(phase, network));
+  std::erase_if(links, [&](int link) { return never_binds(link, network); });
   return links;
 }
 
@@ -56,19 +63,29 @@ std::vector<double> capacities_of(const std::vector<int>& links, const Network& 
 class PhaseRates {
  public:
   PhaseRates(const CollectivePhase& phase, const Network& network, double unit, const std::vector<int>& watched)
-      : network_{network}, links_{links_of(phase, network)}, flows_{capacities_of(links_, network)}, unit_{unit} {
-    for (const int link : watched)
-      if (std::binary_search(links_.begin(), links_.end(), link)) flows_.watch(place_of(link));
-    solve(phase);
+      : network_{network}, unit_{unit} {
+    std::vector<int> crossings = crossings_of(phase, network);
+    are_apart_ = std::ranges::all_of(phase.times, [](int times) { return times == 1; }) &&
+                 std::adjacent_find(crossings.begin(), crossings.end(), [&](int a, int b) {
+                   return a == b && !never_binds(a, network);
+                 }) == crossings.end();
+    links_ = once_each(std::move(crossings));
+    const bool is_watched =
+        std::ranges::any_of(watched, [&](int link) { return std::ranges::binary_search(links_, link); });
+    if (are_apart_ && !is_watched)
+      send_apart(phase);
+    else
+      solve(phase, watched);
   }
 
   /// See CollectiveSharing.
   bool are_constant(const CollectivePhase& phase) const {
+    if (are_apart_) return true;
     constexpr double kRounding = 1e-9;
     std::vector<double> of_link(links_.size());
     for (std::size_t e = 0; e < phase.edges.size(); ++e)
       for (const int link : network_.path(phase.edges[e]).links) {
-        if (network_.topology().links()[static_cast<std::size_t>(link)].never_binds) continue;
+        if (never_binds(link, network_)) continue;
         double& known = of_link[static_cast<std::size_t>(place_of(link))];
         if (known > 0 && std::abs(known - per_byte[e]) > kRounding * known) return false;
         known = per_byte[e];
@@ -84,7 +101,21 @@ class PhaseRates {
     return static_cast<int>(std::lower_bound(links_.begin(), links_.end(), link) - links_.begin());
   }
 
-  void solve(const CollectivePhase& phase) {
+  /// No two messages meet on a link that could bind them: what solve() finds.
+  void send_apart(const CollectivePhase& phase) {
+    per_byte.reserve(phase.edges.size());
+    for (const PathIndex edge : phase.edges) {
+      const Path& path = network_.path(edge);
+      double rate = path.per_flow_rate ? path.per_flow_rate->value() : MaxMinFlows::kNever;
+      for (const int link : path.links) rate = std::min(rate, network_.rate(link).value());
+      per_byte.push_back(unit_ / rate / unit_);
+    }
+  }
+
+  void solve(const CollectivePhase& phase, const std::vector<int>& watched) {
+    flows_ = MaxMinFlows{capacities_of(links_, network_)};
+    for (const int link : watched)
+      if (std::ranges::binary_search(links_, link)) flows_.watch(place_of(link));
     std::vector<std::size_t> edge_of;  // [flows]
     std::vector<int> places;
     per_byte.resize(phase.edges.size());
@@ -122,9 +153,10 @@ class PhaseRates {
   }
 
   const Network& network_;
-  std::vector<int> links_;
-  MaxMinFlows flows_;
   double unit_;
+  bool are_apart_ = false;  // no two messages share a link that could bind them
+  std::vector<int> links_;
+  MaxMinFlows flows_{{}};
   std::map<std::uint32_t, CollectiveSharing::LinkShare> current_;  // by watched link
 };
 

@@ -362,7 +362,7 @@ void Job::choose_chief() {
 }
 
 int Job::workers_there() const {
-  const std::vector<int> machines = state_.membership.by_group(state_.membership.staying());
+  const std::vector<int> machines = state_.membership.staying_by_group();
   int workers = 0;
   for (std::size_t g = 0; g < machines.size(); ++g)
     if (machines[g] > 0)
@@ -432,7 +432,10 @@ void Job::fall_back() {
 /// Workers that lack what the survivors have.
 bool Job::has_newcomers() const {
   if (!keeps_updates_ || recovery_.change != Recovery::Change::kRendezvous) return false;
-  return ((state_.membership.workers() & state_.membership.staying()) - survivors_).any();
+  MachineSet newcomers = state_.membership.staying();
+  newcomers &= state_.membership.workers();
+  newcomers -= survivors_;
+  return newcomers.any();
 }
 
 void Job::try_to_resume() {

@@ -23,6 +23,7 @@ Membership::Membership(const Site& site, const std::vector<bool>& is_there, Cloc
   for (std::size_t g = 0; g < site.scenario.groups.size(); ++g)
     of_group_.push_back(
         machines_that(site, [&](MachineIndex machine) { return site.machine(machine).group == static_cast<int>(g); }));
+  there_by_group_ = by_group(is_there_);
   for (std::size_t m = 0; m < presence_.size(); ++m)
     if (is_there_[m]) presence_[m].push_back({Seconds{}, kNever});
 }
@@ -30,9 +31,20 @@ Membership::Membership(const Site& site, const std::vector<bool>& is_there, Cloc
 MachineSet Membership::leaving() const {
   MachineSet all = is_dismissed_;
   for (std::size_t g = 0; g < of_group_.size(); ++g)
-    if (const auto& leaves_at = site_.scenario.groups[g].leaves_at; leaves_at && clock_.now() >= *leaves_at)
-      all |= of_group_[g];
+    if (leaves(site_.scenario.groups[g])) all |= of_group_[g];
   return all;
+}
+
+bool Membership::has_leaving() const {
+  return is_dismissed_.any() ||
+         std::ranges::any_of(site_.scenario.groups, [this](const Group& group) { return leaves(group); });
+}
+
+void Membership::set_there(MachineIndex machine, bool is_there) {
+  const auto m = static_cast<std::size_t>(machine);
+  if (is_there_[m] == is_there) return;
+  is_there_[m] = is_there;
+  there_by_group_[static_cast<std::size_t>(site_.machine(machine).group)] += is_there ? 1 : -1;
 }
 
 std::vector<int> Membership::by_group(const MachineSet& machines) const {
@@ -42,14 +54,13 @@ std::vector<int> Membership::by_group(const MachineSet& machines) const {
 }
 
 void Membership::vanish(MachineIndex machine) {
-  const auto m = static_cast<std::size_t>(machine);
-  is_there_[m] = is_dismissed_[m] = false;
+  set_there(machine, false);
+  is_dismissed_[static_cast<std::size_t>(machine)] = false;
   end_presence(machine);
 }
 
 bool Membership::has_to_leave(MachineIndex machine) const {
-  const std::optional<Seconds>& leaves_at = site_.group(machine).leaves_at;
-  return (leaves_at && clock_.now() >= *leaves_at) || is_dismissed_[static_cast<std::size_t>(machine)];
+  return leaves(site_.group(machine)) || is_dismissed_[static_cast<std::size_t>(machine)];
 }
 
 Seconds Membership::next_change() const {
@@ -62,7 +73,7 @@ Seconds Membership::next_change() const {
 }
 
 void Membership::arrive(MachineIndex machine) {
-  is_there_[static_cast<std::size_t>(machine)] = true;
+  set_there(machine, true);
   std::vector<Span>& spans = presence_[static_cast<std::size_t>(machine)];
   if (spans.empty() || spans.back().end < kNever) spans.push_back({clock_.now(), kNever});
 }

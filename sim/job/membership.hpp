@@ -43,7 +43,7 @@ class Membership {
   void arrive(MachineIndex machine);
   void vanish(MachineIndex machine);
   /// It counts as there only once it arrives again.
-  void set_apart(MachineIndex machine) { is_there_[static_cast<std::size_t>(machine)] = false; }
+  void set_apart(MachineIndex machine) { set_there(machine, false); }
   /// Its workers have to leave after their step.
   void dismiss(MachineIndex machine) { is_dismissed_[static_cast<std::size_t>(machine)] = true; }
   bool has_to_leave(MachineIndex machine) const;
@@ -54,14 +54,15 @@ class Membership {
   /// All that are there, have to leave, stay.
   const MachineSet& there() const { return is_there_; }
   MachineSet leaving() const;
-  MachineSet staying() const { return is_there_ - leaving(); }
+  MachineSet staying() const { return has_leaving() ? is_there_ - leaving() : is_there_; }
   /// By what is on them, whoever is there: workers, servers without which nobody trains, and standby ones, which are added.
   const MachineSet& workers() const { return workers_; }
   const MachineSet& needed_servers() const { return needed_servers_; }
   const MachineSet& added_servers() const { return added_servers_; }
   const MachineSet& of_group(int group) const { return of_group_[static_cast<std::size_t>(group)]; }
-  /// [groups] machines of each group that are in the set.
+  /// [groups] machines of each group that are in the set, or that stay.
   std::vector<int> by_group(const MachineSet& machines) const;
+  std::vector<int> staying_by_group() const { return has_leaving() ? by_group(staying()) : there_by_group_; }
 
   /// When it may change next; infinity if never.
   Seconds next_change() const;
@@ -74,11 +75,16 @@ class Membership {
   const std::vector<std::vector<Span>>& presence() const { return presence_; }
 
  private:
+  void set_there(MachineIndex machine, bool is_there);
+  bool leaves(const Group& group) const { return group.leaves_at && clock_.now() >= *group.leaves_at; }
+  bool has_leaving() const;
+
   const Site& site_;
   Clock& clock_;
   MachineSet is_there_, from_start_, is_dismissed_;
   MachineSet workers_, needed_servers_, added_servers_;
   std::vector<MachineSet> of_group_;  // [groups]
+  std::vector<int> there_by_group_;   // [groups] machines of is_there_
   Seconds next_event_;
   std::vector<std::vector<Span>> presence_;
 };

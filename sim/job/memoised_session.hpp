@@ -32,6 +32,9 @@ struct Trajectory {
   std::vector<EventSpan> events;
 };
 
+/// What a broadcast of the model takes, by how many machines of each group receive it and the group of the source: an integer each.
+using BroadcastTimes = std::map<std::vector<int>, Seconds>;
+
 /// Jobs of one site at known speeds. No byte moves: a job takes milliseconds.
 class Trajectories {
  public:
@@ -42,15 +45,18 @@ class Trajectories {
   /// never end. `keeps_events`: otherwise none are recorded.
   Trajectory run(std::uint64_t seed, Seconds gives_up_after, bool keeps_events);
 
+  /// Those that were computed so far, or elsewhere; of a site whose machines are not alike none are taken over.
+  void know_broadcasts(BroadcastTimes times) { broadcasts_ = std::move(times); }
+  BroadcastTimes known_broadcasts() const { return are_alike_ ? broadcasts_ : BroadcastTimes{}; }
+
  private:
   Seconds broadcast_to(const Membership& membership, MachineIndex source, const MachineSet& receivers);
 
   const Site& site_;
   const SpeedOf& speed_of_;
   const ControlRules& rules_;
-  bool are_alike_;  // machines of a group
-  std::map<std::vector<int>, Seconds>
-      broadcasts_;  // by the source and its receivers: groups and numbers of machines, or machines
+  bool are_alike_;             // machines of a group
+  BroadcastTimes broadcasts_;  // of machines that are not alike by the source and its receivers
 };
 
 /// A single one.

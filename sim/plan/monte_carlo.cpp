@@ -134,6 +134,29 @@ class Speeds {
 
   std::set<MachineCounts>& missing() { return missing_; }
 
+  /// Asks for what lies between those that are known, where the machines of one group change and these are many: nearly every run
+  /// would come to one of the few that are not known, and be done again.
+  void ask_between() {
+    constexpr std::size_t kMany = 100;
+    std::set<MachineCounts> all = missing_;
+    for (const auto& [counts, measured] : measured_) all.insert(counts);
+    if (all.size() < kMany) return;
+    MachineCounts least = *all.begin(), most = least;
+    for (const MachineCounts& counts : all)
+      for (std::size_t g = 0; g < counts.size(); ++g) {
+        least[g] = std::min(least[g], counts[g]);
+        most[g] = std::max(most[g], counts[g]);
+      }
+    const auto changing = std::ranges::mismatch(least, most).in1;
+    if (changing == least.end() ||
+        !std::equal(changing + 1, least.end(), most.begin() + (changing + 1 - least.begin())))
+      return;
+    const int last = most[static_cast<std::size_t>(changing - least.begin())];
+    if (static_cast<std::size_t>(last - *changing) > 2 * all.size()) return;
+    for (MachineCounts& counts = least; *changing < last; ++*changing)
+      if (!measured_.contains(counts)) missing_.insert(counts);
+  }
+
   /// Simulates those that are missing.
   void measure(const MonteCarloOptions& options) {
     std::vector<MachineCounts> list;
@@ -327,9 +350,16 @@ ControlRules rules_of(const Scenario& scenario, const Json& replan_problem) {
   return rules;
 }
 
-/// The "runs" of these numbers at the speeds of "memberships", given up after "gives_up_after_s": their outcomes, null of those that
-/// came to other memberships, and these. "replan": replan_problem() of a scenario that plans anew; "is_fixed": no
-/// rules are asked.
+/// [[key, seconds], ..]
+BroadcastTimes broadcast_times(const Json& list) {
+  BroadcastTimes times;
+  for (const Json& one : list) times.emplace(one[0].get<std::vector<int>>(), Seconds{one[1].get<double>()});
+  return times;
+}
+
+/// The "runs" of these numbers at the speeds of "memberships", given up after "gives_up_after_s", with what is known of "broadcasts":
+/// their outcomes, null of those that came to other memberships, these, and broadcasts that were not known. "replan":
+/// replan_problem() of a scenario that plans anew; "is_fixed": no rules are asked.
 const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& options) {
                            const Scenario scenario = std::move(asked);  // which rules refer to
                            Speeds speeds{scenario};
@@ -340,12 +370,14 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            const Seconds limit{options.required<double>("gives_up_after_s")};
                            const bool is_fixed = options.optional<bool>("is_fixed", false);
                            const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
+                           const BroadcastTimes broadcasts = broadcast_times(options.child("broadcasts").value());
                            options.reject_unknown_keys();
                            const ControlRules rules = is_fixed ? ControlRules{} : rules_of(scenario, replan);
                            const Scenario job = job_of(speeds, is_fixed);
                            const Site site{job};
                            const SpeedOf known = speed_of(speeds);
                            Trajectories trajectories{site, known, rules};
+                           trajectories.know_broadcasts(broadcasts);
                            Json json{Json::array(), Json::array()};
                            std::set<MachineCounts> missing;
                            for (const std::size_t i : runs) {
@@ -368,6 +400,9 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                              json[0].push_back(to_json(outcome));
                            }
                            for (const MachineCounts& counts : missing) json[1].push_back(counts);
+                           json.push_back(Json::array());
+                           for (const auto& [key, time] : trajectories.known_broadcasts())
+                             if (!broadcasts.contains(key)) json[2].push_back({key, time.value()});
                            return to_json_text(json);
                          }};
 
@@ -380,8 +415,14 @@ std::uint64_t seed_of_run(std::uint64_t seed, std::size_t run) {
 
 namespace {
 
+/// What runs have in common.
+struct Known {
+  Speeds speeds;
+  Json broadcasts = Json::array();  // broadcast_times()
+};
+
 /// The runs of these numbers, at the speeds that are known. Gives back those that came to other memberships, which are missing now.
-std::vector<std::size_t> run_at(Speeds& speeds, const std::vector<std::size_t>& runs, const Scenario& scenario,
+std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& runs, const Scenario& scenario,
                                 const MonteCarloOptions& options, const Json& replan, MonteCarlo& result) {
   constexpr std::size_t kRunsOfJob = 25;  // at least, for their time to be more than that of reading the scenario
   const auto parallel = static_cast<std::size_t>(options.pool.parallel());
@@ -390,13 +431,16 @@ std::vector<std::size_t> run_at(Speeds& speeds, const std::vector<std::size_t>& 
   std::vector<std::vector<std::size_t>> of_chunk(chunks);
   for (std::size_t i = 0; i < runs.size(); ++i) of_chunk[i % chunks].push_back(runs[i]);
   std::vector<std::size_t> again;
+  std::map<std::vector<int>, Json> broadcasts;  // that were not known
   std::string problem;
-  const Json known = speeds.known();
+  const Json memberships = known.speeds.known();
   const bool has_ended = options.pool.run(
       chunks,
       [&](std::size_t chunk) {
-        Json asked{
-            {"memberships", known}, {"runs", of_chunk[chunk]}, {"gives_up_after_s", result.gives_up_after.value()}};
+        Json asked{{"memberships", memberships},
+                   {"broadcasts", known.broadcasts},
+                   {"runs", of_chunk[chunk]},
+                   {"gives_up_after_s", result.gives_up_after.value()}};
         if (options.is_fixed) asked["is_fixed"] = true;
         if (!replan.is_null()) asked["replan"] = replan;
         return kTrajectories.job(scenario, asked);
@@ -412,11 +456,13 @@ std::vector<std::size_t> run_at(Speeds& speeds, const std::vector<std::size_t>& 
             again.push_back(of_chunk[chunk][k]);
           else
             result.runs[of_chunk[chunk][k]] = run_outcome(json[0][k]);
-        for (const Json& counts : json[1]) speeds.missing().insert(counts.get<MachineCounts>());
+        for (const Json& counts : json[1]) known.speeds.missing().insert(counts.get<MachineCounts>());
+        for (const Json& one : json[2]) broadcasts.emplace(one[0].get<std::vector<int>>(), one);
       },
       options.limits);
   if (!has_ended) throw MonteCarloStopped{};
   if (!problem.empty()) throw NoResultError{problem};
+  for (auto& [key, one] : broadcasts) known.broadcasts.push_back(std::move(one));
   std::ranges::sort(again);
   return again;
 }
@@ -424,7 +470,8 @@ std::vector<std::size_t> run_at(Speeds& speeds, const std::vector<std::size_t>& 
 }  // namespace
 
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
-  Speeds speeds{scenario};
+  Known known{Speeds{scenario}};
+  Speeds& speeds = known.speeds;
   speeds.measure(options);
   const bool is_controlled = scenario.training.control && !options.is_fixed;
   Json replan;
@@ -446,8 +493,9 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   std::iota(pending.begin(), pending.end(), std::size_t{0});
   std::size_t next = pending.size();
   while (!pending.empty()) {
+    speeds.ask_between();
     speeds.measure(options);
-    pending = run_at(speeds, pending, scenario, options, replan, result);
+    pending = run_at(known, pending, scenario, options, replan, result);
     if (!pending.empty() || next == options.runs) continue;
     pending.resize(options.runs - next);
     std::iota(pending.begin(), pending.end(), next);

@@ -114,12 +114,19 @@ void StepCompiler::share_samples(ClusterStep& step) {
 }
 
 const Program& StepCompiler::program(const WorkerStep& step, FirstVariables first) {
+  return compiled(step, first).program;
+}
+
+const StepCompiler::Compiled& StepCompiler::compiled(const WorkerStep& step, FirstVariables first) {
   const Class same{step.plan, step.passes, strategy_->alike(step.worker), first};
   if (const auto known = programs_.find(same); known != programs_.end()) return known->second;
-  Program program = strategy_->compile(step, first);
-  if (fuses_chains_) program = fuse_chains(program);
-  if (strategy_->expert_gpu(step.worker) >= 0) count_operations(program);
-  return programs_.emplace(same, std::move(program)).first->second;
+  Compiled its{strategy_->compile(step, first), {}};
+  if (fuses_chains_) its.program = fuse_chains(its.program);
+  if (strategy_->expert_gpu(step.worker) >= 0) count_operations(its.program);
+  for (const Node& node : its.program.nodes)
+    if (const auto* collective = std::get_if<Collective>(&node.operation))
+      its.kinds[collective->group].insert(collective->kind);
+  return programs_.emplace(same, std::move(its)).first->second;
 }
 
 void StepCompiler::count_operations(const Program& program) {
@@ -135,7 +142,7 @@ void StepCompiler::count_operations(const Program& program) {
 
 const std::vector<std::string>& StepCompiler::labels() const {
   static const std::vector<std::string> none;
-  return programs_.empty() ? none : programs_.begin()->second.labels;
+  return programs_.empty() ? none : programs_.begin()->second.program.labels;
 }
 
 std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
@@ -144,14 +151,13 @@ std::vector<PathIndex> StepCompiler::paths(int worker, Network& network) const {
   return paths;
 }
 
-std::set<CollectiveKind> StepCompiler::kinds_of(const ClusterStep& step, std::size_t group) {
+const std::set<CollectiveKind>& StepCompiler::kinds_of(const ClusterStep& step, std::size_t group) {
+  static const std::set<CollectiveKind> none;
   const WorkerStep& first = step.of(step.groups[group].workers.front());
   const auto own = std::ranges::find(first.groups, static_cast<int>(group)) - first.groups.begin();
-  std::set<CollectiveKind> kinds;
-  for (const Node& node : program(first).nodes)
-    if (const auto* collective = std::get_if<Collective>(&node.operation); collective && collective->group == own)
-      kinds.insert(collective->kind);
-  return kinds;
+  const auto& kinds = compiled(first, FirstVariables::kPushed).kinds;
+  const auto known = kinds.find(static_cast<int>(own));
+  return known == kinds.end() ? none : known->second;
 }
 
 namespace {

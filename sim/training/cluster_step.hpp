@@ -63,11 +63,17 @@ class StepCompiler {
   /// max-min sharing gives all of them the same rates, whatever else is under way.
   bool gpus_are_alike(const ClusterStep& step, Network& network);
   /// Of the group's collectives.
-  std::set<CollectiveKind> kinds_of(const ClusterStep& step, std::size_t group);
+  const std::set<CollectiveKind>& kinds_of(const ClusterStep& step, std::size_t group);
 
  private:
   /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
   using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
+  struct Compiled {
+    Program program;
+    std::map<int, std::set<CollectiveKind>> kinds;  // by the worker's group
+  };
+
+  const Compiled& compiled(const WorkerStep& step, FirstVariables first);
 
   /// Of programs that differ in their loads of experts. Throws RunError if there are too many.
   void count_operations(const Program& program);
@@ -89,7 +95,7 @@ class StepCompiler {
   std::map<std::tuple<int, int, int>, ComputePlan> whole_plans_;   // by group, batch, and GPU with loads of its own
   std::map<std::tuple<int, int, int>, ComputePlan> shared_plans_;  // by group, batch, and what is alike
   std::map<int, std::vector<std::string>> kernels_;                // by group of machines
-  std::map<Class, Program> programs_;
+  std::map<Class, Compiled> programs_;
   std::size_t operations_ = 0;
 };
 
