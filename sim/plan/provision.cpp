@@ -5,8 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -168,8 +171,7 @@ PlannerResult spotdnn_plan(const ProvisionProblem& problem, SpeedModel model,
   const std::vector<int> existing = existing_counts(problem);
   const int least = least_workers(problem), most = most_workers(problem);
   PlannerResult result;
-  const auto consider = [&](const std::vector<int>& counts) {
-    const int workers = workers_of(problem, counts);
+  const auto consider = [&](const std::vector<int>& counts, int workers) {
     if (workers < least || workers > most) return;
     const MachinePlan plan = evaluate_plan(problem, counts, model);
     ++result.considered;
@@ -177,15 +179,17 @@ PlannerResult spotdnn_plan(const ProvisionProblem& problem, SpeedModel model,
     if (!is_wanted(problem, plan)) return void(++result.out_of_range);
     if (is_in_time(problem, plan) && (!result.plan || plan.cost_usd < result.plan->cost_usd)) result.plan = plan;
   };
-  if (workers_of(problem, existing) > 0) consider(existing);
+  if (const int workers = workers_of(problem, existing); workers > 0) consider(existing, workers);
   for (std::size_t n = 1; n <= machines.size(); ++n) {
     std::vector<int> counts = existing;
     for (std::size_t i = 0; i < n; ++i) ++counts[machines[i]];
+    int workers = workers_of(problem, counts);
     for (std::size_t first = 0;; ++first) {
-      if (first == 0 || machines[first - 1] != machines[first + n - 1]) consider(counts);
+      if (first == 0 || machines[first - 1] != machines[first + n - 1]) consider(counts, workers);
       if (first + n == machines.size()) break;
       --counts[machines[first]];
       ++counts[machines[first + n]];
+      workers += problem.offers[machines[first + n]].workers - problem.offers[machines[first]].workers;
     }
   }
   return result;
@@ -227,15 +231,24 @@ PlannerResult spotdnn_released_plan(const ProvisionProblem& problem) {
   for (const std::size_t offer : sorted_by_step(problem, false))
     machines.insert(machines.end(), static_cast<std::size_t>(problem.offers[offer].quota), offer);
   PlannerResult result;
-  std::vector<int> counts(problem.offers.size()), before;
   for (std::size_t n = 1; n < machines.size(); ++n) {
+    std::vector<int> counts(problem.offers.size());
+    for (std::size_t i = 0; i < n; ++i) ++counts[machines[i]];
+    int workers = workers_of(problem, counts);
     for (std::size_t first = 0; first < machines.size(); ++first) {
-      std::fill(counts.begin(), counts.end(), 0);
-      for (std::size_t i = first; i < first + n; ++i) ++counts[machines[i % machines.size()]];
-      if (counts == before) continue;
-      before = counts;
-      const MachinePlan plan = evaluate_released_plan(problem, counts);
+      if (first > 0) {
+        const std::size_t goes = machines[first - 1], comes = machines[(first - 1 + n) % machines.size()];
+        if (goes == comes) continue;
+        --counts[goes];
+        ++counts[comes];
+        workers += problem.offers[comes].workers - problem.offers[goes].workers;
+      }
       ++result.considered;
+      if (problem.objective.keeps_range && !is_size_in_range(problem.convergence, workers)) {
+        ++result.out_of_range;
+        continue;
+      }
+      const MachinePlan plan = evaluate_released_plan(problem, counts);
       if (!is_wanted(problem, plan)) {
         ++result.out_of_range;
         continue;
@@ -319,7 +332,8 @@ class BestPlans {
 ///   U <= U fixed + the r fastest,   b_w and R between what the extremes of the rest allow, so A >= A_low,
 ///   time >= j(A_low) / U,           cost >= j(A_low) (P + P_fixed) / U
 /// and a cost below C needs a choice with  P + P_fixed - 3600 C / j(A_low) U < 0,  whose least value the r workers with
-/// the least  price - 3600 C / j(A_low) updates/s  give.
+/// the least  price - 3600 C / j(A_low) updates/s  give. Of offers that differ in their price alone the dearer one is taken
+/// where the cheaper ones are used up: with one of these in its place no plan gets dearer.
 class BranchAndBound {
  public:
   BranchAndBound(const ProvisionProblem& problem, BestPlans& best, std::size_t most_nodes)
@@ -351,6 +365,7 @@ class BranchAndBound {
     double updates = 0, samples = 0, batch = 0, usd = 0;  // of one worker; USD per hour
     int workers = 1;                                      // on a machine
     int least = 0, most = 0;                              // machines
+    std::optional<std::size_t> cheaper;  // level of the next cheaper one that differs in its price alone
   };
   struct Node {
     int rest = 0;  // workers to choose
@@ -374,7 +389,24 @@ class BranchAndBound {
     }
     std::stable_sort(offers_.begin(), offers_.end(),
                      [](const Offer& a, const Offer& b) { return a.usd * b.updates < b.usd * a.updates; });
+    std::map<std::array<double, 4>, std::size_t> alike;
+    for (std::size_t level = 0; level < offers_.size(); ++level) {
+      Offer& offer = offers_[level];
+      const std::array does{offer.updates, offer.samples, offer.batch, static_cast<double>(offer.workers)};
+      if (const auto [known, is_first] = alike.try_emplace(does, level); !is_first)
+        offer.cheaper = std::exchange(known->second, level);
+    }
     counts_.assign(problem_.offers.size(), 0);
+  }
+
+  /// Whether one that differs in its price alone is cheaper, and not used up.
+  bool has_cheaper_left(std::size_t level) const {
+    for (auto cheaper = offers_[level].cheaper; cheaper; cheaper = offers_[*cheaper].cheaper) {
+      const Offer& offer = offers_[*cheaper];
+      if (counts_[offer.index] < offer.most) return true;
+      if (offer.most > offer.least) return false;  // then those before it are used up
+    }
+    return false;
   }
 
   static Node with(Node node, const Offer& offer, int machines) {
@@ -454,9 +486,17 @@ class BranchAndBound {
     return excess <= kRounding * (node.usd + fixed + price * updates);
   }
 
-  void visit(const Node& node, std::size_t level) {
+  void visit(Node node, std::size_t level) {
+    for (; level < offers_.size() && (node.rest == 0 || has_cheaper_left(level)); ++level) {
+      counts_[offers_[level].index] = offers_[level].least;
+      node = with(node, offers_[level], offers_[level].least);
+    }
+    if (node.rest < 0) return;
     if (++nodes_ > most_nodes_) return;
-    if (level == offers_.size()) return complete();
+    if (level == offers_.size()) {
+      if (node.rest == 0) complete();
+      return;
+    }
     if (!may_hold_better(node, level)) return;
     const Offer& offer = offers_[level];
     const int most = std::min(offer.most, node.rest / offer.workers);

@@ -259,6 +259,44 @@ TEST_CASE("branch and bound finds what enumeration finds, in random problems of 
   CHECK(with_plan >= 200);
 }
 
+TEST_CASE("of machines that differ in their price alone the cheaper ones are taken first, and no plan is missed") {
+  Rng rng{7, "problems"};
+  int with_plan = 0;
+  for (int i = 0; i < 300; ++i) {
+    CAPTURE(i);
+    ProvisionProblem problem = random_problem(rng, 6, 3);
+    for (std::size_t k = 2; k < problem.offers.size(); ++k) {
+      MachineOffer& copy = problem.offers[k];
+      copy.worker = problem.offers[k % 2].worker;
+      copy.workers = problem.offers[k % 2].workers;
+      copy.usd_per_hour = problem.offers[k % 2].usd_per_hour * (rng.uniform() < 0.2 ? 1 : rng.uniform(0.9, 1.2));
+    }
+    const auto best = exhaustive_plan(problem).plan;
+    const CheapestPlans ours = cheapest_plans(problem);
+    REQUIRE(ours.plans.empty() == !best);
+    if (!best) continue;
+    ++with_plan;
+    CHECK(ours.plans[0].cost_usd == doctest::Approx(best->cost_usd).epsilon(1e-12));
+  }
+  CHECK(with_plan >= 100);
+}
+
+TEST_CASE("hundreds of machines that are nearly alike are searched in few nodes") {
+  ProvisionProblem problem = released_problem(0.8, 2600);
+  const std::vector<MachineOffer> kinds = problem.offers;
+  problem.offers.clear();
+  for (int i = 0; i < 300; ++i) {
+    MachineOffer& copy = problem.offers.emplace_back(kinds[static_cast<std::size_t>(i) % kinds.size()]);
+    copy.quota = 2;
+    copy.usd_per_hour *= 1 + 1e-4 * i;
+  }
+  const CheapestPlans ours = cheapest_plans(problem, 1, 20'000);
+  CHECK(ours.is_optimal);
+  REQUIRE(!ours.plans.empty());
+  for (std::size_t i = kinds.size(); i < ours.plans[0].counts.size(); ++i)
+    if (ours.plans[0].counts[i] > 0) CHECK(ours.plans[0].counts[i - kinds.size()] == 2);
+}
+
 TEST_CASE("the cheapest plans come in order, and are those that enumeration would list") {
   const ProvisionProblem problem = released_problem(0.8, 2600);
   const CheapestPlans several = cheapest_plans(problem, 50);
