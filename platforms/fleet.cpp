@@ -19,12 +19,23 @@ constexpr Seconds kHorizon{10 * 86400.0};
 
 /// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
 struct Action {
-  enum class Kind { kNotice, kRevoke, kRequest, kRun, kRecorded, kPlan, kFail, kAwait, kRepaired, kBulk, kPlanBulk };
+  enum class Kind : std::uint8_t {
+    kNotice,
+    kRevoke,
+    kRequest,
+    kRun,
+    kRecorded,
+    kPlan,
+    kFail,
+    kAwait,
+    kRepaired,
+    kBulk,
+    kPlanBulk
+  };
   Seconds at{};
-  std::uint64_t order = 0;
-  Kind kind = Kind::kNotice;
+  std::uint64_t order = 0, life = 0;
   int subject = 0;  // slot; of kBulk and kPlanBulk a zone; of kRecorded and kRepaired a group
-  std::uint64_t life = 0;
+  Kind kind = Kind::kNotice;
 
   friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
 };
@@ -88,7 +99,7 @@ struct Fleet::State {
 
   void schedule(Seconds at, Action::Kind kind, int subject, std::uint64_t life) {
     if (at > kLongest) return;
-    actions.push({at, actions_scheduled++, kind, subject, life});
+    actions.push({.at = at, .order = actions_scheduled++, .life = life, .subject = subject, .kind = kind});
     if (kind != Action::Kind::kBulk && kind != Action::Kind::kPlanBulk) ++actions_of_machines;
   }
   void tell(Seconds at, int slot, FleetEvent::Kind kind) { events.push_back({at, slot, kind}); }

@@ -276,7 +276,9 @@ class Planner {
   /// Between islands: one for each NIC of the island that has the most.
   std::size_t channels_between(const std::vector<Ranks>& islands) const {
     std::size_t channels = 1;
-    for (const Ranks& island : islands) channels = std::max(channels, nics_of(island).size());
+    for (const Ranks& island : islands)
+      channels = std::max(channels, island.size() == 1 ? static_cast<std::size_t>(nics(island.front().machine))
+                                                       : nics_of(island).size());
     return channels;
   }
 
@@ -294,6 +296,7 @@ class Planner {
   /// An island's GPUs in the order of one of its rings. The last GPU sends to the next island: over the channel's NIC,
   /// if one of the GPUs uses it.
   Ranks order_for(const Ranks& island, std::size_t channel) const {
+    if (island.size() == 1) return island;
     const std::vector<Ranks> orders = local_rings(island);
     Ranks order = orders[channel % orders.size()];
     const std::vector<Nic> all = nics_of(island);

@@ -487,8 +487,9 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   result.samples_per_step = speeds.samples_per_step();
   result.gives_up_after = gives_up_after(job, speeds.samples_per_s(), options.deadline);
   result.runs.assign(options.runs, {});
-  // A few runs come to most memberships. Then each run is done again only if it came to one that was not known yet.
-  constexpr std::size_t kFirstRuns = 16;
+  // A few runs come to most memberships and broadcasts, some more to most others. Then each run is done again only if it came to a
+  // membership that was not known yet.
+  constexpr std::size_t kFirstRuns = 16, kTimesAsMany = 4;
   std::vector<std::size_t> pending(std::min(options.runs, kFirstRuns));
   std::iota(pending.begin(), pending.end(), std::size_t{0});
   std::size_t next = pending.size();
@@ -497,9 +498,9 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
     speeds.measure(options);
     pending = run_at(known, pending, scenario, options, replan, result);
     if (!pending.empty() || next == options.runs) continue;
-    pending.resize(options.runs - next);
+    pending.resize(std::min(options.runs - next, kTimesAsMany * next));
     std::iota(pending.begin(), pending.end(), next);
-    next = options.runs;
+    next += pending.size();
   }
   for (std::size_t i = 0; i < result.runs.size(); ++i) result.runs[i].seed = seed_of_run(scenario.seed, i);
   std::vector<std::size_t> order(options.runs);
