@@ -517,8 +517,9 @@ void add_goal_options(Options options, GoalCommand& goal) {
                      "Passes through the data set, of samples_per_epoch in the scenario's workload");
   options.add_option("--gpus", goal.gpus, "N", "GPUs of the cluster").range(1, 100'000);
   options
-      .add_option("--max-gpus", goal.most_gpus, "N",
-                  "At most so many GPUs: clusters of 1, 2, 4 and more machines, up to 20000, are compared (default: 64)")
+      .add_option(
+          "--max-gpus", goal.most_gpus, "N",
+          "At most so many GPUs: clusters of 1, 2, 4 and more machines, up to 20000, are compared (default: 64)")
       .range(1, 100'000);
   options
       .add_option("--gpu", goal.gpus_named, "NAME,...",

@@ -151,7 +151,8 @@ int least_workers(const ProvisionProblem& problem) {
   if (!numerator) return 1;
   const double n =
       std::ceil(least_batch * remaining_updates(problem, *numerator) / (fastest * problem.objective.deadline.value()));
-  return static_cast<int>(std::clamp(n, 1.0, 1e6));
+  return n >= 1 ? static_cast<int>(std::min(n, 1e6))
+                : 1;  // not a number: no deadline, and a loss that is never reached
 }
 
 int most_workers(const ProvisionProblem& problem) {
