@@ -179,11 +179,11 @@ class Explanations {
 /// sheets are off by less than 22 %, half of them by less than 9 % (calibration/README.md).
 constexpr double kNearSpeed = 0.15;
 
-/// The training in fp32 where the scenario computes in 16 bits. None if it is refused, or slower than what was measured.
+/// The training in fp32 in place of 16 bits. None if it is refused, does not fit into memory, or is slower than what
+/// was measured.
 std::optional<Explanation> in_full_precision(const DiagnosisCase& diagnosis_case, const Scenario& scenario,
                                              const Catalog& catalog, const Diagnosis& diagnosis,
                                              const RunJobs& simulate) {
-  if (!is_half(scenario.precision)) return {};
   Json changed = diagnosis_case.scenario;
   changed["workload"]["precision"] = "fp32";
   std::vector<PooledRun> runs;
@@ -193,7 +193,9 @@ std::optional<Explanation> in_full_precision(const DiagnosisCase& diagnosis_case
     if (!simulate(
             1, [&](std::size_t) { return kSimulate.job(Scenario{full}, Json(options)); }, runs))
       return {};
-  } catch (const InputError&) { return {}; }
+  } catch (const InputError&) { return {}; } catch (const NoResultError&) {  // it does not fit into memory
+    return {};
+  }
   if (!runs.front().has_succeeded) return {};
   const double samples_per_s = read_speed(runs.front()).samples_per_s;
   const double speed = samples_per_s / diagnosis.measured_samples_per_s;
@@ -341,11 +343,12 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
                                                           : Finding::kUndecided;
   if (ratio < 1 && (diagnosis.finding == Finding::kSlower || diagnosis.finding == Finding::kUndecided)) {
     Explanations search{scenario, diagnosis.simulated, ratio, knows_computation};
-    total += search.most_simulations() + 1;
+    total += search.most_simulations();
     auto explanations = search.find(simulate_all);
     if (!explanations) return std::nullopt;
     diagnosis.explanations = std::move(*explanations);
-    if (!knows_computation) {
+    if (!knows_computation && is_half(scenario.precision)) {
+      ++total;
       auto precision = in_full_precision(diagnosis_case, scenario, catalog, diagnosis, simulate_all);
       if (is_stopped && is_stopped()) return std::nullopt;
       if (precision) {

@@ -135,7 +135,8 @@ class Speeds {
   std::set<MachineCounts>& missing() { return missing_; }
 
   /// Asks for what lies between those that are known, where the machines of one group change and these are many: nearly every run
-  /// would come to one of the few that are not known, and be done again.
+  /// would come to one of the few that are not known, and be done again. One that cannot be simulated matters only to a run that
+  /// comes to it.
   void ask_between() {
     constexpr std::size_t kMany = 100;
     std::set<MachineCounts> all = missing_;
@@ -154,13 +155,17 @@ class Speeds {
     const int last = most[static_cast<std::size_t>(changing - least.begin())];
     if (static_cast<std::size_t>(last - *changing) > 2 * all.size()) return;
     for (MachineCounts& counts = least; *changing < last; ++*changing)
-      if (!measured_.contains(counts)) missing_.insert(counts);
+      if (!measured_.contains(counts) && !missing_.contains(counts) && guessed_.insert(counts).second) {
+        missing_.insert(counts);
+        guesses_.insert(counts);
+      }
   }
 
   /// Simulates those that are missing.
   void measure(const MonteCarloOptions& options) {
     std::vector<MachineCounts> list;
     std::vector<std::string> keys;  // of options.known
+    const std::set<MachineCounts> guesses = std::exchange(guesses_, {});
     for (const MachineCounts& counts : std::exchange(missing_, {})) {
       if (options.known != nullptr) {
         std::string key = key_of(counts);
@@ -177,7 +182,7 @@ class Speeds {
         list.size(), [&](std::size_t i) { return job_of(list[i]); },
         [&](std::size_t i, const PooledRun& result) {
           if (!result.has_succeeded) {
-            problem = result.text;
+            if (!guesses.contains(list[i])) problem = result.text;
             return;
           }
           keep(list[i], parse_json(result.text, "membership"));
@@ -242,6 +247,8 @@ class Speeds {
   MachineCounts reference_;
   std::map<MachineCounts, Measured> measured_;
   std::set<MachineCounts> missing_;
+  std::set<MachineCounts> guesses_;  // of them, those that no run has asked for
+  std::set<MachineCounts> guessed_;  // those that ever were
 };
 
 Seconds overlap(Span a, Span b) { return std::max(Seconds{}, std::min(a.end, b.end) - std::max(a.start, b.start)); }

@@ -79,6 +79,20 @@ TEST_CASE("results depend neither on the number of processes nor on how many run
   CHECK(result.runs[0].time_s != result.runs[1].time_s);
 }
 
+TEST_CASE("of a cluster with hundreds of memberships what lies between them is simulated, too, and changes no run") {
+  Json scenario = revocable(ring(300, 1'000'000), "30s");
+  scenario["cluster"]["groups"][0]["spot_pool"]["wait"] = {{"law", "exponential"}, {"mean", "30s"}};
+  scenario["training"]["recovery"] = {
+      {"lost_worker", "shrink"}, {"timeout", "1ms"}, {"restart_time", "1ms"}, {"give_up_after", "40s"}};
+  const MonteCarlo few = runs_of(scenario, 2), many = runs_of(scenario, 20);
+  CHECK(runs_csv(many).starts_with(runs_csv(few)));
+  REQUIRE(many.speeds.size() > 100);
+  const auto workers = [](const auto& speed) { return speed.first.front(); };
+  CHECK(workers(*many.speeds.rbegin()) - workers(*many.speeds.begin()) + 1 == static_cast<int>(many.speeds.size()));
+  for (const auto& [counts, speed] : many.speeds)
+    CHECK(speed == doctest::Approx(counts.front() / 300.0 / ring_step(counts.front())).epsilon(1e-4));
+}
+
 TEST_CASE("each run can be repeated by its seed, and runs of another seed are others") {
   Json scenario = revocable(ring(4, 20'000), "60s");
   scenario["training"]["recovery"] = {{"timeout", "500ms"}};
