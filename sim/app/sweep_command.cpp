@@ -81,8 +81,10 @@ void add_options(Options options, SweepCommand& command) {
 constexpr std::size_t kMostRowsBesideFile = 20;  // on stdout, if sweep.csv has all of them
 
 /// The keys of a summary that the table on stdout shows, if there.
-constexpr const char* kShownKeys[] = {"steps_per_s", "iteration_time_s",      "time_s",          "cost_usd",
-                                      "goodput",     "young_daly_interval_s", "gpu_utilization", "bottleneck_resource"};
+constexpr const char* kShownKeys[] = {
+    "steps_per_s",     "steps_per_s_low",    "steps_per_s_high", "iteration_time_s", "time_s",  "time_s_p5",
+    "time_s_p95",      "cost_usd",           "cost_usd_p5",      "cost_usd_p95",     "goodput", "young_daly_interval_s",
+    "gpu_utilization", "bottleneck_resource"};
 
 SweepRequest make_request(const SweepCommand& command) {
   SweepRequest request = load_sweep_request(command.file);
