@@ -151,8 +151,7 @@ int least_workers(const ProvisionProblem& problem) {
   if (!numerator) return 1;
   const double n =
       std::ceil(least_batch * remaining_updates(problem, *numerator) / (fastest * problem.objective.deadline.value()));
-  return n >= 1 ? static_cast<int>(std::min(n, 1e6))
-                : 1;  // not a number: no deadline, and a loss that is never reached
+  return n >= 1 ? static_cast<int>(std::min(n, 1e6)) : 1;  // not a number: no deadline for a loss never reached
 }
 
 int most_workers(const ProvisionProblem& problem) {
