@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "sim/program/executor.hpp"
-#include "sim/program/plain_loop.hpp"
+#include "sim/resources/plain_loop.hpp"
 #include "sim/scenario/site.hpp"
 
 namespace rehearse {

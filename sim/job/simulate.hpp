@@ -25,8 +25,8 @@ struct SimulateOptions {
   /// Every kernel, message and step is simulated, messages as SimGrid's own communications: slower, to check the
   /// reductions against. Without, lockstep_training.cpp says which apply when, and max_min_flows.hpp shares bandwidth.
   bool is_exact = false;
-  /// SimGrid hands on the events, as it does with is_exact: at most once per process. Without, a loop of ours does
-  /// (plain_loop.hpp): the same events at the same dates, any number of runs in one process.
+  /// SimGrid's loop runs ours (plain_loop.hpp), at most once per process: simgrid_backend.hpp. Without, ours runs by itself: the same
+  /// events at the same dates, any number of runs in one process.
   bool is_on_simgrid = false;
   /// Called after each update with the progress so far, of Training::steps. May throw to end the run.
   std::function<void(std::int64_t steps)> on_update;

@@ -71,10 +71,18 @@ bool MaxMinFlows::may_be_crowded(std::uint32_t index, FlowIndex member, double s
     const std::uint32_t number = link_of(member, i);
     const Link& link = links_[number];
     if (number == index) continue;
-    if (link.is_bottleneck || link.crowd != kNone || room_of(link, flow.weight, flow.rate) < kSlack * share)
-      return false;
+    const double room = room_of(link, flow.weight, flow.rate);
+    if (link.is_bottleneck || link.crowd != kNone || room < kSlack * share || limits_crowd(link, room)) return false;
   }
   return true;
+}
+
+/// Whether the link, with so much room, holds back a member of a crowd: two crowds would expel each other's members in turn.
+bool MaxMinFlows::limits_crowd(const Link& link, double room) const {
+  return room < link.room && link.crowded > 0 && std::ranges::any_of(link.members, [&](const Member& member) {
+           const Flow& flow = flows_[member.flow];
+           return flow.is_crowded && crowd_of(flow).share > room;
+         });
 }
 
 /// The flow is in the lists of its links, as any other.

@@ -44,8 +44,12 @@ std::uint32_t MaxMinFlows::slot_of(int link) {
   return slot;
 }
 
-MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight) {
+MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight,
+                                          FlowIndex predecessor) {
   assert(links.size() <= kMaxLinks && bytes > 0);
+  const auto rounded =
+      static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
+  if (predecessor != kNone && take_over(predecessor, bytes, cap, rounded)) return predecessor;
   FlowIndex index;
   if (free_.empty()) {
     index = static_cast<FlowIndex>(flows_.size());
@@ -63,8 +67,7 @@ MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double byt
   flow.is_live = true;
   flow.is_crowded = false;
   flow.is_capped = cap != kNever;
-  flow.weight =
-      static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
+  flow.weight = rounded;
   flow.count = static_cast<std::uint8_t>(links.size());
   if (links.size() > kNearLinks && rest.far == nullptr) rest.far = std::make_unique<Far>();
   rest.cap = cap;
@@ -129,9 +132,38 @@ void MaxMinFlows::remove(FlowIndex index) {
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
   if (flow.owner != kNone) mark_unlisted(flow.owner);
-  flow.is_live = flow.is_crowded = false;
+  flow.is_live = flow.is_crowded = flow.is_left = false;
   free_.push_back(index);
   --live_;
+}
+
+void MaxMinFlows::leave(FlowIndex index) {
+  Flow& flow = flows_[index];
+  flow.is_left = true;
+  if (flow.owner != kNone) mark_unlisted(flow.owner);
+  left_.push_back(index);
+  --live_;
+}
+
+/// The max-min fair allocation is that of the flows before, as they differ in nothing else.
+bool MaxMinFlows::take_over(FlowIndex place, double bytes, double cap, float weight) {
+  Flow& flow = flows_[place];
+  Rest& rest = rests_[place];
+  if (!flow.is_left || flow.weight != weight || rest.cap != cap) return false;
+  flow.is_left = false;
+  flow.finish = left_at_ + bytes / flow.rate;
+  rest.sequence = next_sequence_++;
+  ++live_;
+  return true;
+}
+
+void MaxMinFlows::clear_left() {
+  for (const FlowIndex flow : left_)
+    if (flows_[flow].is_left) {
+      ++live_;
+      remove(flow);
+    }
+  left_.clear();
 }
 
 void MaxMinFlows::cancel(FlowIndex flow) { remove(flow); }
@@ -144,6 +176,7 @@ void MaxMinFlows::set_capacity(int link, double capacity) {
 }
 
 double MaxMinFlows::next_completion(double now) {
+  clear_left();
   if (crowds() > 0)
     std::erase_if(started_, [&](FlowIndex flow) { return flows_[flow].is_crowded || join_crowd(flow, now); });
   while (!dirty_.empty() || !started_.empty()) solve(now);
@@ -155,6 +188,7 @@ double MaxMinFlows::next_completion(double now) {
 
 void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
   const double until = now * (1 + kDateRounding);
+  left_at_ = now;
   const auto first = static_cast<std::ptrdiff_t>(completed.size());
   while (next_.date() <= until) {
     const auto index = static_cast<std::uint32_t>(next_.index());
@@ -168,7 +202,7 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
       for (const Member& member : link.members)
         if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
           completed.push_back(member.flow);
-    for (std::size_t i = before; i < completed.size(); ++i) remove(completed[i]);
+    for (std::size_t i = before; i < completed.size(); ++i) leave(completed[i]);
   }
   std::sort(completed.begin() + first, completed.end(),
             [this](FlowIndex a, FlowIndex b) { return rests_[a].sequence < rests_[b].sequence; });

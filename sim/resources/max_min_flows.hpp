@@ -34,6 +34,7 @@ class MaxMinFlows {
  public:
   using FlowIndex = std::uint32_t;
   static constexpr double kNever = EarliestDate::kNever;
+  static constexpr FlowIndex kNone = std::numeric_limits<FlowIndex>::max();
   static constexpr std::size_t kMaxLinks = 40;
 
   /// When flows of a link become its crowd: as many as `flows`, every so many `solves` that change their rates.
@@ -52,7 +53,10 @@ class MaxMinFlows {
   /// Starts a flow over `links`, without repetition and at most kMaxLinks, of `bytes` > 0; `cap` limits this flow alone
   /// and is finite if there is no link. A flow of twice the `weight` gets twice as much of a link that both wait for; it is
   /// rounded to what is possible. The index may be that of an earlier flow that has ended.
-  FlowIndex start(std::span<const int> links, double bytes, double cap, double weight = 1);
+  /// `predecessor`: a flow over the same links that has ended, or none. If it did so at this date, and was as this one is, this one
+  /// goes on at its rate, and nothing has to be solved.
+  FlowIndex start(std::span<const int> links, double bytes, double cap, double weight = 1,
+                  FlowIndex predecessor = kNone);
   void cancel(FlowIndex flow);
   /// So many will be live at a time.
   void reserve(std::size_t flows) {
@@ -89,15 +93,15 @@ class MaxMinFlows {
   /// Whether no flow crosses the link.
   bool is_idle(int link) const {
     const std::uint32_t slot = slots_[static_cast<std::size_t>(link)];
-    return slot == kNone || links_[slot].weight == 0;
+    return slot == kNone || links_[slot].weight == 0 ||
+           (links_[slot].crowd == kNone &&
+            std::ranges::all_of(links_[slot].members, [this](const Member& m) { return flows_[m.flow].is_left; }));
   }
   double capacity(int link) const { return capacities_[static_cast<std::size_t>(link)]; }
   std::size_t live() const { return live_; }
   std::size_t crowds() const { return crowds_.size() - free_crowds_.size(); }
 
  private:
-  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
   static constexpr std::size_t kNearLinks = 5;
 
   /// What a solve looks at: one cache line.
@@ -109,9 +113,10 @@ class MaxMinFlows {
     std::uint32_t owner = kNone;  // the link that lists this flow's completion: its bottleneck if it has one
     std::uint32_t new_owner = kNone;
     std::uint8_t count = 0;  // of links
-    bool is_live = false;
-    bool is_capped = false;
-    bool is_crowded = false;  // in the crowd of its owner
+    bool is_live : 1 = false;
+    bool is_capped : 1 = false;
+    bool is_crowded : 1 = false;  // in the crowd of its owner
+    bool is_left : 1 = false;     // it has ended, and its place is there for one that follows it
     float weight = 1;
     std::array<std::uint32_t, kNearLinks> links{};  // the others are in Far
   };
@@ -202,6 +207,10 @@ class MaxMinFlows {
   void mark_changed(std::uint32_t link);
   void mark_unlisted(std::uint32_t link);
   void remove(FlowIndex flow);
+  /// Of a flow that has ended: its place stays until the next date.
+  void leave(FlowIndex flow);
+  bool take_over(FlowIndex place, double bytes, double cap, float weight);
+  void clear_left();
   void solve(double now);
   Link& touch(std::uint32_t link);
   void take_flow(FlowIndex flow);
@@ -224,6 +233,7 @@ class MaxMinFlows {
   void gather(std::uint32_t link, double now);
   /// Whether nothing but the link holds the flow back at `share`, and a bit more.
   bool may_be_crowded(std::uint32_t link, FlowIndex flow, double share) const;
+  bool limits_crowd(const Link& link, double room) const;
   static double room_of(const Link& link, float more, double less);
   /// Of a flow that was started; false: it has another bottleneck, or none has a crowd.
   bool join_crowd(FlowIndex flow, double now);
@@ -259,6 +269,8 @@ class MaxMinFlows {
   std::vector<FlowIndex> free_;
   std::vector<std::uint32_t> dirty_;     // links whose capacity, or whose bottlenecked flows, have changed
   std::vector<FlowIndex> started_;       // since the last solve
+  std::vector<FlowIndex> left_;          // ended since then; some of their places have been taken over
+  double left_at_ = 0;                   // date
   std::vector<std::uint32_t> unlisted_;  // links whose next completions have to be found anew
   std::vector<std::uint32_t> changed_, last_changed_;  // watched links whose `used` may have changed
   EarliestDate next_;                                  // [links] their next completions

@@ -2,6 +2,7 @@
 // SimGrid underneath: its clock and event loop, and two networks on it. SimGrid allows one engine per process and never
 // resets its clock, so whoever simulates more than once does so without it (plain_loop.hpp) or in children (isolated.hpp).
 
+#include <functional>
 #include <memory>
 
 #include "platforms/topology.hpp"
@@ -13,13 +14,15 @@ namespace rehearse {
 
 /// Who computes the rates of flows. Both give the max-min fair ones.
 enum class FlowSolver {
-  kMaxMinFlows,  // max_min_flows.hpp, registered with SimGrid as a model
+  kMaxMinFlows,  // max_min_flows.hpp: SimGrid's loop asks plain_loop.hpp for the next date
   kSimgrid,      // SimGrid's own communications on a SimGrid platform: slower, to check the first against
 };
 
 class SimgridBackend : private Pinned {
  public:
-  /// What the library of simgrid_engine.cpp makes.
+  /// What happens next, from SimGrid's date on: by how much that goes on; negative if there is nothing any more.
+  using GoOn = std::function<double(double now)>;
+
   class Engine {
    public:
     virtual ~Engine() = default;

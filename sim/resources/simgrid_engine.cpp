@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "sim/base/errors.hpp"
-#include "sim/resources/max_min_network.hpp"
 #include "sim/resources/simgrid_backend.hpp"
 
 namespace rehearse {
@@ -234,67 +233,49 @@ class SimgridNetwork final : public Network {
   FlowId next_flow_ = 1;
 };
 
-/// Flows as a model of our own that SimGrid asks for its next event.
-class MaxMinModel final : public MaxMinNetwork, public simgrid::kernel::resource::Model {
+/// SimGrid takes signals and its command line for itself; our caller's handlers stay.
+std::unique_ptr<sg::Engine> make_engine() {
+  static char program[] = "rehearse";
+  static char quiet[] = "--log=root.t:critical";
+  static char* arguments[] = {program, quiet, nullptr};
+  static int argument_count = 2;
+  struct sigaction interrupt {
+  }, crash{};
+  sigaction(SIGINT, nullptr, &interrupt);
+  sigaction(SIGSEGV, nullptr, &crash);
+  auto engine = std::make_unique<sg::Engine>(&argument_count, arguments);
+  sigaction(SIGINT, &interrupt, nullptr);
+  sigaction(SIGSEGV, &crash, nullptr);
+  // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
+  sg::Engine::set_config("network/model:CM02");
+  sg::Engine::set_config("network/crosstraffic:0");
+  return engine;
+}
+
+/// What SimGrid asks for its next date.
+class LoopModel final : public simgrid::kernel::resource::Model {
  public:
-  MaxMinModel(const Topology& topology, Enter enter)
-      : MaxMinNetwork{topology}, Model{"max-min flows"}, enter_{std::move(enter)} {}
-
-  Seconds now() const override { return Seconds{sg::Engine::get_clock()}; }
-
-  double next_occurring_event(double now) override {
-    const double date = next_completion(now);
-    return date == MaxMinFlows::kNever ? -1 : date - now;
-  }
-
-  void update_actions_state(double now, double) override {
-    const auto& due = take_completed(now);
-    if (due.empty()) return;
-    enter_([&due] {
-      for (const auto& on_sent : due) on_sent();
-    });
-  }
+  explicit LoopModel(const SimgridBackend::GoOn& go_on) : Model{"max-min flows"}, go_on_{go_on} {}
+  double next_occurring_event(double now) override { return go_on_(now); }
+  void update_actions_state(double, double) override {}
 
  private:
-  Enter enter_;
+  const SimgridBackend::GoOn& go_on_;
 };
 
-class SimgridEngine final : public SimgridBackend::Engine {
+/// Flows of SimGrid's.
+class FlowEngine final : public SimgridBackend::Engine {
  public:
-  SimgridEngine(const Topology& topology, FlowSolver solver) {
-    static char program[] = "rehearse";
-    static char quiet[] = "--log=root.t:critical";
-    static char* arguments[] = {program, quiet, nullptr};
-    static int argument_count = 2;
-    // SimGrid takes Ctrl-C and crashes for itself; our caller's handlers stay.
-    struct sigaction interrupt {
-    }, crash{};
-    sigaction(SIGINT, nullptr, &interrupt);
-    sigaction(SIGSEGV, nullptr, &crash);
-    engine_ = std::make_unique<sg::Engine>(&argument_count, arguments);
-    sigaction(SIGINT, &interrupt, nullptr);
-    sigaction(SIGSEGV, &crash, nullptr);
-    // Latency is paid outside flows (network.hpp), so links have none and sharing is fair; LV08's factors never apply.
-    sg::Engine::set_config("network/model:CM02");
-    sg::Engine::set_config("network/crosstraffic:0");
-    Enter at_current_date = [this](const std::function<void()>& action) {
-      enter([&] {
-        clock_.advance_to(Seconds{sg::Engine::get_clock()});
-        action();
-      });
-    };
-    if (solver == FlowSolver::kSimgrid) {
-      network_ = std::make_shared<SimgridNetwork>(topology, std::move(at_current_date));
-      return;
-    }
-    sg::create_empty_zone("network")->seal();  // SimGrid runs on no platform at all only with a warning
-    auto model = std::make_shared<MaxMinModel>(topology, std::move(at_current_date));
-    engine_->add_model(model);
-    network_ = std::move(model);
-  }
+  explicit FlowEngine(const Topology& topology)
+      : network_{topology, [this](const std::function<void()>& action) {
+                   enter([&] {
+                     clock_.advance_to(Seconds{sg::Engine::get_clock()});
+                     action();
+                   });
+                 }} {}
 
   Clock& clock() override { return clock_; }
-  Network& network() override { return *network_; }
+  Network& network() override { return network_; }
   void run() override {
     arm();
     engine_->run();
@@ -332,8 +313,8 @@ class SimgridEngine final : public SimgridBackend::Engine {
   Timer* timer_ = nullptr;
   double armed_date_ = 0;
   std::exception_ptr failure_;
-  std::unique_ptr<sg::Engine> engine_;
-  std::shared_ptr<Network> network_;
+  std::unique_ptr<sg::Engine> engine_ = make_engine();
+  SimgridNetwork network_;
 };
 
 }  // namespace
@@ -341,7 +322,14 @@ class SimgridEngine final : public SimgridBackend::Engine {
 }  // namespace rehearse
 
 /// What SimgridBackend looks up in this library. Throws what run() throws where a platform cannot be made.
-extern "C" rehearse::SimgridBackend::Engine* rehearse_make_simgrid_engine(const rehearse::Topology& topology,
-                                                                          rehearse::FlowSolver solver) {
-  return new rehearse::SimgridEngine{topology, solver};
+extern "C" rehearse::SimgridBackend::Engine* rehearse_make_simgrid_flows(const rehearse::Topology& topology) {
+  return new rehearse::FlowEngine{topology};
+}
+
+/// The other one: SimGrid's loop asks `go_on` until there is no next date.
+extern "C" void rehearse_run_on_simgrid(const rehearse::SimgridBackend::GoOn& go_on) {
+  const auto engine = rehearse::make_engine();
+  simgrid::s4u::create_empty_zone("network")->seal();  // SimGrid runs on no platform at all only with a warning
+  engine->add_model(std::make_shared<rehearse::LoopModel>(go_on));
+  engine->run();
 }

@@ -9,8 +9,8 @@
 #include "sim/base/statistics.hpp"
 #include "sim/program/collective_methods.hpp"
 #include "sim/program/communicator.hpp"
-#include "sim/program/plain_loop.hpp"
 #include "sim/resources/paths_only.hpp"
+#include "sim/resources/plain_loop.hpp"
 #include "sim/resources/queue_network.hpp"
 #include "sim/scenario/gradient_units.hpp"
 

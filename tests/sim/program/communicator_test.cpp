@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "sim/program/plain_loop.hpp"
+#include "sim/resources/plain_loop.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse::communicator_test {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "sim/program/plain_loop.hpp"
+#include "sim/resources/plain_loop.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/training/compile.hpp"
 #include "tests/support/timed_cluster.hpp"

@@ -1,6 +1,6 @@
 // Without SimGrid the same events happen at the same dates: the fingerprints of both loops are equal.
 
-#include "sim/program/plain_loop.hpp"
+#include "sim/resources/plain_loop.hpp"
 
 #include <doctest/doctest.h>
 

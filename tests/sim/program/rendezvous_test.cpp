@@ -10,7 +10,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/program/communicator.hpp"
-#include "sim/program/plain_loop.hpp"
+#include "sim/resources/plain_loop.hpp"
 #include "sim/training/collective_time.hpp"
 #include "tests/support/timed_cluster.hpp"
 

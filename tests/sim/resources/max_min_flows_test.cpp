@@ -58,7 +58,7 @@ std::map<MaxMinFlows::FlowIndex, double> filled(const std::vector<double>& capac
 }  // namespace
 
 TEST_CASE("flows that start and end at random have the rates that filling everything anew gives, in crowds or not") {
-  std::size_t crowds = 0;
+  std::size_t crowds = 0, taken_over = 0;
   std::vector<std::uint64_t> seeds{618, 712, 727, 736,
                                    776, 935, 1118};  // flows change places on a link, and their sum is the same
   for (std::uint64_t seed = 1; seed <= 80; ++seed) seeds.push_back(seed);
@@ -76,7 +76,7 @@ TEST_CASE("flows that start and end at random have the rates that filling everyt
     // Few links of a flow leave most of them with a bottleneck that no other link of theirs is.
     const std::uint64_t spread = has_crowds ? 2 + random.below(12) : 4;
     double now = 0;
-    for (int step = 0; step < 300; ++step) {
+    for (int step = 0; step < 200; ++step) {
       const auto action = random.below(10);
       if (action < 6 || known.empty()) {
         KnownFlow flow;
@@ -100,7 +100,15 @@ TEST_CASE("flows that start and end at random have the rates that filling everyt
         std::vector<MaxMinFlows::FlowIndex> ended;
         flows.pop_completed(now, ended);
         REQUIRE(!ended.empty());
-        for (const auto flow : ended) known.erase(flow);
+        std::map<MaxMinFlows::FlowIndex, KnownFlow> over;
+        for (const auto flow : ended) over.insert(known.extract(flow));
+        for (auto& [place, flow] : over) {  // some are followed by others over the same links, which differ or not
+          if (random.below(2) == 0) continue;
+          if (random.below(4) == 0) flow.weight = 1.5;
+          const auto next = flows.start(flow.links, 1 + 10 * random.uniform(), flow.cap, flow.weight, place);
+          taken_over += next == place ? 1 : 0;
+          known[next] = flow;
+        }
       }
       (void)flows.next_completion(now);
       CHECK(flows.live() == known.size());
@@ -119,6 +127,29 @@ TEST_CASE("flows that start and end at random have the rates that filling everyt
     }
   }
   CHECK(crowds > 1000);
+  CHECK(taken_over > 1000);
+}
+
+TEST_CASE("a flow that follows another one at once has its rate, and ends when its own bytes are carried") {
+  MaxMinFlows flows{{4, 3, 4}};
+  std::vector<MaxMinFlows::FlowIndex> ended;
+  const auto first = flows.start(std::vector{0, 1}, 6, kEndless), other = flows.start(std::vector{1, 2}, 60, kEndless);
+  CHECK(flows.next_completion(0) == 4);  // both have 1.5
+  flows.pop_completed(4, ended);
+  REQUIRE(ended == std::vector{first});
+  CHECK(flows.live() == 1);
+  CHECK(flows.is_idle(0));
+  const auto second = flows.start(std::vector{0, 1}, 3, kEndless, 1, first);
+  CHECK(second == first);
+  CHECK_FALSE(flows.is_idle(0));
+  CHECK(flows.next_completion(4) == 6);
+  CHECK(flows.rate(other) == 1.5);
+  flows.pop_completed(6, ended);
+  CHECK(flows.next_completion(6) == 6 + (60 - 9) / 3.0);               // nobody follows
+  CHECK(flows.start(std::vector{2}, 3, kEndless, 1, first) == first);  // its place is free, for any flow
+  (void)flows.next_completion(6);
+  CHECK(flows.used(0) == 0);
+  CHECK(flows.used(2) == 4);
 }
 
 TEST_CASE("every byte is carried: the integral of a flow's rate until it ends is its size") {
