@@ -1,7 +1,9 @@
 #include "platforms/fleet.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <queue>
 #include <stdexcept>
@@ -17,7 +19,8 @@ namespace {
 /// So far ahead dates in calm and churn are looked for, more than any notice.
 constexpr Seconds kHorizon{10 * 86400.0};
 
-/// What is going to happen. `life` tells whether it still concerns the machine that is in the slot.
+/// What is going to happen. `life` tells whether it still concerns the machine that is in the slot. Thousands of them are moved about
+/// in a heap, so they are small.
 struct Action {
   enum class Kind : std::uint8_t {
     kNotice,
@@ -33,11 +36,55 @@ struct Action {
     kPlanBulk
   };
   Seconds at{};
-  std::uint64_t order = 0, life = 0;
+  std::uint64_t order = 0;  // and the kind, in the last bits
+  std::uint32_t life = 0;
   int subject = 0;  // slot; of kBulk and kPlanBulk a zone; of kRecorded and kRepaired a group
-  Kind kind = Kind::kNotice;
 
-  friend bool operator>(const Action& a, const Action& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
+  Kind kind() const { return static_cast<Kind>(order & (kKinds - 1)); }
+  static constexpr std::uint64_t kKinds = 16;
+
+  friend bool operator>(const Action& a,
+                        const Action& b) {  // without a branch, which would be guessed wrong half of the time
+    const bool is_later = a.at.value() > b.at.value(), is_same = a.at.value() == b.at.value();
+    const bool is_after = a.order > b.order;
+    return is_later | (is_same & is_after);
+  }
+};
+
+/// Actions in their order. The nearest are in a heap, which stays small; thousands that come hours later, most of them never, wait
+/// unsorted.
+class ActionQueue {
+ public:
+  bool is_empty() const { return near_.empty(); }
+  const Action& first() const { return near_.top(); }
+  void push(const Action& action) {
+    if (action.at < until_)
+      near_.push(action);
+    else
+      far_.push_back(action);
+    refill();
+  }
+  void pop() {
+    near_.pop();
+    refill();
+  }
+
+ private:
+  /// The heap has what comes before `until_`, and something unless there is nothing.
+  void refill() {
+    constexpr std::size_t kMost = 512;  // unless more are due at the same date
+    if (!near_.empty() || far_.empty()) return;
+    const auto last = far_.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, far_.size()) - 1);
+    std::ranges::nth_element(far_, last, {}, &Action::at);
+    until_ = Seconds{std::nextafter(last->at.value(), kNever.value())};
+    const auto rest = std::partition(far_.begin(), far_.end(), [this](const Action& a) { return a.at >= until_; });
+    for (auto action = rest; action != far_.end(); ++action) near_.push(*action);
+    far_.erase(rest, far_.end());
+  }
+
+  std::priority_queue<Action, std::vector<Action>, std::greater<>> near_;
+  std::vector<Action> far_;
+  Seconds until_{};
 };
 
 /// The random numbers of one slot, a stream for each use.
@@ -61,7 +108,7 @@ struct Slot {
   Seconds runs_from{};            // of the machine that was requested
   Seconds revoked_at{};
   Seconds runs_since{}, dies_at_age{}, dies_by{};  // in churn: the age on the zone's clock, and the latest date
-  std::uint64_t life = 0;  // counts the changes of the machine's dates, so that old actions are known
+  std::uint32_t life = 0;  // counts the changes of the machine's dates, so that old actions are known
   SlotStreams streams;
 };
 
@@ -87,7 +134,7 @@ struct Fleet::State {
   std::vector<std::deque<int>> awaiting;  // a spare of each group: slots whose machine is broken
   std::vector<int> spares;                // of each group: that are there
   std::vector<Zone> zones;
-  std::priority_queue<Action, std::vector<Action>, std::greater<>> actions;
+  ActionQueue actions;
   std::uint64_t actions_scheduled = 0;
   std::size_t actions_of_machines = 0;  // in the queue, besides bulk revocations
   std::deque<FleetEvent> events;        // happened, not yet told
@@ -97,9 +144,10 @@ struct Fleet::State {
   const FleetGroup& group_of(int slot) const { return groups[index(slots[index(slot)].group)]; }
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-  void schedule(Seconds at, Action::Kind kind, int subject, std::uint64_t life) {
+  void schedule(Seconds at, Action::Kind kind, int subject, std::uint32_t life) {
     if (at > kLongest) return;
-    actions.push({.at = at, .order = actions_scheduled++, .life = life, .subject = subject, .kind = kind});
+    const std::uint64_t order = actions_scheduled++ * Action::kKinds + static_cast<std::uint64_t>(kind);
+    actions.push({.at = at, .order = order, .life = life, .subject = subject});
     if (kind != Action::Kind::kBulk && kind != Action::Kind::kPlanBulk) ++actions_of_machines;
   }
   void tell(Seconds at, int slot, FleetEvent::Kind kind) { events.push_back({at, slot, kind}); }
@@ -217,8 +265,10 @@ void Fleet::State::set_revocation(Seconds now, int slot, Seconds at) {
   machine.revoked_at = at;
   ++machine.life;
   if (at == kNever) return;
-  schedule(std::max(now, at - group_of(slot).pool->notice), Action::Kind::kNotice, slot, machine.life);
-  schedule(at, Action::Kind::kRevoke, slot, machine.life);
+  const Seconds notice = group_of(slot).pool->notice;
+  schedule(std::max(now, at - notice), Action::Kind::kNotice, slot, machine.life);
+  if (notice == Seconds{})
+    schedule(at, Action::Kind::kRevoke, slot, machine.life);  // before what the notice brings about
 }
 
 /// What is beyond the horizon is looked for again, in time for its notice.
@@ -261,9 +311,13 @@ void Fleet::State::hit_zone(Seconds now, int zone) {
 }
 
 void Fleet::State::announce(Seconds now, int slot) {
-  slots[index(slot)].is_announced = true;
+  Slot& machine = slots[index(slot)];
+  machine.is_announced = true;
   const FleetGroup& group = group_of(slot);
-  if (group.pool->notice > Seconds{}) tell(now, slot, FleetEvent::Kind::kNotice);
+  if (group.pool->notice > Seconds{}) {
+    tell(now, slot, FleetEvent::Kind::kNotice);
+    schedule(machine.revoked_at, Action::Kind::kRevoke, slot, machine.life);
+  }
   if (group.replaced_by && group.requests_at_notice)
     schedule(now + group.replacement_delay, Action::Kind::kRequest, slot, 0);
 }
@@ -355,7 +409,7 @@ void Fleet::State::bring_spares(Seconds now, int group) {
 
 /// Nothing is planned, and no bulk revocation can find a machine.
 bool Fleet::State::is_over() const {
-  if (actions.empty()) return true;
+  if (actions.is_empty()) return true;
   if (actions_of_machines > 0) return false;
   return std::none_of(zones.begin(), zones.end(), [&](const Zone& zone) {
     return zone.pool->bulk && std::any_of(zone.slots.begin(), zone.slots.end(),
@@ -364,17 +418,17 @@ bool Fleet::State::is_over() const {
 }
 
 void Fleet::State::act(const Action& action) {
-  if (action.kind == Action::Kind::kBulk) return hit_zone(action.at, action.subject);
-  if (action.kind == Action::Kind::kPlanBulk) return plan_bulk(action.at, action.subject);
+  if (action.kind() == Action::Kind::kBulk) return hit_zone(action.at, action.subject);
+  if (action.kind() == Action::Kind::kPlanBulk) return plan_bulk(action.at, action.subject);
   --actions_of_machines;
-  if (action.kind == Action::Kind::kRecorded) return replay(action.subject);
-  if (action.kind == Action::Kind::kRepaired) {
+  if (action.kind() == Action::Kind::kRecorded) return replay(action.subject);
+  if (action.kind() == Action::Kind::kRepaired) {
     ++spares[index(action.subject)];
     return bring_spares(action.at, action.subject);
   }
-  if (action.kind == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
+  if (action.kind() == Action::Kind::kRequest) return request_replacement(action.at, action.subject);
   if (action.life != slots[index(action.subject)].life) return;  // about dates that were changed since
-  switch (action.kind) {
+  switch (action.kind()) {
     case Action::Kind::kNotice:
       return announce(action.at, action.subject);
     case Action::Kind::kPlan:
@@ -401,8 +455,8 @@ Fleet::Fleet(Fleet&&) noexcept = default;
 
 std::optional<FleetEvent> Fleet::next(Seconds until) {
   State& state = *state_;
-  while (state.events.empty() && !state.is_over() && state.actions.top().at <= until) {
-    const Action action = state.actions.top();
+  while (state.events.empty() && !state.is_over() && state.actions.first().at <= until) {
+    const Action action = state.actions.first();
     state.actions.pop();
     state.act(action);
   }
@@ -414,7 +468,7 @@ std::optional<FleetEvent> Fleet::next(Seconds until) {
 
 Seconds Fleet::next_date() const {
   if (!state_->events.empty()) return state_->events.front().at;
-  return state_->is_over() ? kNever : state_->actions.top().at;
+  return state_->is_over() ? kNever : state_->actions.first().at;
 }
 
 void Fleet::request(Seconds now, int slot) { state_->request(now, slot); }

@@ -38,7 +38,7 @@ Job::Job(JobState& state, JobTraining training, JobControl control)
       observation_{state_.clock, state_.clock.new_owner()},
       rented_(site_.machines.size()),
       joins_at_(site_.machines.size()),
-      starting_(site_.machines.size(), OwnedClock{state_.clock}),
+      starting_(site_.machines.size()),
       requested_(site_.machines.size()),
       noticed_(site_.machines.size()),
       survivors_(site_.machines.size()),
@@ -133,9 +133,11 @@ void Job::schedule_next_event() {
   next_event_ = event ? event->at : kNever;
   announce_next_change();
   if (!event || event->at > Clock::kLatest) return;
-  provider_.schedule(std::max(state_.clock.now(), event->at), [this, event = *event] {  // dates of flows are rounded
+  event_ = *event;
+  provider_.schedule(std::max(state_.clock.now(), event->at), [this] {  // dates of flows are rounded
+    const MachineEvent now = event_;
     schedule_next_event();
-    react(event);
+    react(now);
   });
 }
 
@@ -199,8 +201,8 @@ void Job::start(MachineIndex machine) {
       startup ? startup->framework.time(site_.scenario.workload.trainable_tensors(), is_new) : Seconds{};
   if (is_new) rented_[m] = Rental{.span = {state_.clock.now(), {}}, .startup = framework};
   set_joining(machine, state_.clock.now() + framework);
-  starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
-  starting_[m].schedule(*joins_at_[m], [this, machine] { receive(machine); });
+  if (!starting_[m]) starting_[m] = OwnedClock{state_.clock, state_.clock.new_owner()};
+  starting_[m]->schedule(*joins_at_[m], [this, machine] { receive(machine); });
 }
 
 void Job::receive(MachineIndex machine) {
@@ -294,7 +296,7 @@ void Job::take_away(MachineIndex machine, bool is_fault) {
   const Seconds now = state_.clock.now();
   if (joins_at_[m]) {  // it was starting
     set_joining(machine, {});
-    starting_[m].retire();
+    std::exchange(starting_[m], std::nullopt)->retire();
     return;
   }
   const bool is_awaited = state_.membership.stays(machine);

@@ -136,13 +136,14 @@ class Job final : public SessionOwner {
   OwnedClock taking_, planning_, observation_;  // of a job that is controlled
   bool is_planning_ = false;
   Seconds next_event_{};
-  std::vector<std::optional<Rental>> rented_;     // [machines] now
-  std::vector<std::optional<Seconds>> joins_at_;  // [machines] whose framework is starting
-  std::multiset<Seconds> joining_;                // the same dates
-  std::vector<OwnedClock> starting_;              // [machines]
-  std::vector<bool> requested_, noticed_;         // [machines]
-  int workers_at_begin_ = 0;                      // of the current training
-  MachineIndex lost_chief_ = -1;                  // whose return is awaited
+  MachineEvent event_;                               // that comes then, unless the job is controlled
+  std::vector<std::optional<Rental>> rented_;        // [machines] now
+  std::vector<std::optional<Seconds>> joins_at_;     // [machines] whose framework is starting
+  std::multiset<Seconds> joining_;                   // the same dates
+  std::vector<std::optional<OwnedClock>> starting_;  // [machines] none: it has not started since it was taken away
+  std::vector<bool> requested_, noticed_;            // [machines]
+  int workers_at_begin_ = 0;                         // of the current training
+  MachineIndex lost_chief_ = -1;                     // whose return is awaited
   bool is_done_ = false;
   // While the job stands still:
   bool keeps_updates_ = true;  // the survivors, or servers, have the model
