@@ -190,16 +190,19 @@ class OwnFitter {
             const OwnFitOptions& options)
       : runs_{runs}, catalog_{catalog}, options_{options} {
     if (runs.runs.empty()) throw InputError{"fit: expected a run; found none"};
+    std::map<OwnRun::What, std::size_t> known;
     for (const OwnRun& run : runs.runs) {
       options_.budget.check();
-      clusters_.push_back(cluster_of(scenario, file_name, run, catalog));
+      const auto [found, is_new] = known.try_emplace(run.what(), clusters_.size());
+      if (is_new) clusters_.push_back(cluster_of(scenario, file_name, run, catalog));
+      cluster_of_run_.push_back(found->second);
     }
     largest_ = static_cast<std::size_t>(std::ranges::max_element(runs.runs, {}, &OwnRun::gpus) - runs.runs.begin());
-    profile_ = parse_json(clusters_[largest_].scenario.effective, file_name).at("calibration");
+    profile_ = parse_json(cluster(largest_).scenario.effective, file_name).at("calibration");
     profile_["name"] = options.name;
     profile_.erase("prediction");
     steps_ = state_steps(profile_, clusters_);
-    may_vary_ = may_vary(clusters_[largest_].scenario);
+    may_vary_ = may_vary(cluster(largest_).scenario);
     study_ = study_of(file_name);
   }
 
@@ -240,6 +243,8 @@ class OwnFitter {
   static constexpr double kFar =
       std::numbers::ln2;  // to see what depends on it at all: exchange may be hidden as it is
 
+  const OwnCluster& cluster(std::size_t run) const { return clusters_[cluster_of_run_[run]]; }
+
   std::string text_at(const std::string& pointer) const {
     const Json& value = *json_pointer_find(profile_, pointer);
     return value.is_string() ? value.get<std::string>() : value.dump();
@@ -247,8 +252,8 @@ class OwnFitter {
 
   Study study_of(const std::string& file_name) const {
     CsvWriter csv{{"gpus", "samples_per_step", runs_.metric}};
-    for (std::size_t i = 0; i < clusters_.size(); ++i)
-      csv.row({runs_.runs[i].gpus, samples_per_update(clusters_[i].scenario), runs_.runs[i].value});
+    for (std::size_t i = 0; i < runs_.runs.size(); ++i)
+      csv.row({runs_.runs[i].gpus, samples_per_update(cluster(i).scenario), runs_.runs[i].value});
     Study study;
     study.name = options_.name;
     study.file_name = study.scenario_file = file_name;
@@ -259,12 +264,16 @@ class OwnFitter {
     study.group_by = {"gpus"};
     study.curve_x = "gpus";
     std::set<int> sizes;
-    for (std::size_t i = 0; i < clusters_.size(); ++i) {
-      sizes.insert(runs_.runs[i].gpus);
-      Json scenario = clusters_[i].json;
+    std::vector<std::string> scenarios;
+    for (const OwnCluster& one : clusters_) {
+      Json scenario = one.json;
       scenario["calibration"] = profile_;
+      scenarios.push_back(to_json_text(scenario));
+    }
+    for (std::size_t i = 0; i < runs_.runs.size(); ++i) {
+      sizes.insert(runs_.runs[i].gpus);
       study.rows.push_back({.row = study.table->row(i),
-                            .scenario = to_json_text(scenario),
+                            .scenario = scenarios[cluster_of_run_[i]],
                             .use = RowUse::kFitted,
                             .measured = runs_.runs[i].value});
     }
@@ -273,7 +282,7 @@ class OwnFitter {
   }
 
   std::vector<std::size_t> all_rows() const {
-    std::vector<std::size_t> rows(clusters_.size());
+    std::vector<std::size_t> rows(runs_.runs.size());
     std::iota(rows.begin(), rows.end(), std::size_t{});
     return rows;
   }
@@ -281,11 +290,15 @@ class OwnFitter {
   /// The study with steps that vary.
   std::vector<Study> studies_with(double variation) const {
     Study study = study_;
-    for (StudyRow& row : study.rows) {
-      if (variation == 0) break;
-      Json scenario = parse_json(row.scenario, study.scenario_file);
-      set_variation(scenario, variation);
-      row.scenario = to_json_text(scenario);
+    std::map<std::size_t, std::string> varied;  // by cluster
+    for (std::size_t i = 0; variation > 0 && i < study.rows.size(); ++i) {
+      std::string& text = varied[cluster_of_run_[i]];
+      if (text.empty()) {
+        Json scenario = parse_json(study.rows[i].scenario, study.scenario_file);
+        set_variation(scenario, variation);
+        text = to_json_text(scenario);
+      }
+      study.rows[i].scenario = text;
     }
     return {std::move(study)};
   }
@@ -315,11 +328,11 @@ class OwnFitter {
   /// What the scenario of the largest run uses of the profile besides step times.
   std::vector<FreeCandidate> other_values() const {
     std::vector<FreeCandidate> values;
-    const OwnCluster& cluster = clusters_[largest_];
-    const Json used = parse_json(used_profile(cluster.scenario, profile_), "profile");
+    const OwnCluster& largest = cluster(largest_);
+    const Json used = parse_json(used_profile(largest.scenario, profile_), "profile");
     for (const char* part : {"network", "servers", "collectives", "host", "gpu", "frameworks"})
       if (used.contains(part)) add_values_of(used[part], std::string{"/"} + part, values);
-    if (const auto& gpu = cluster.workers().accelerator; gpu && used.contains("kernels"))
+    if (const auto& gpu = largest.workers().accelerator; gpu && used.contains("kernels"))
       for (const auto& [kind, parameters] : used["kernels"].items()) {
         const std::string pointer = "/kernels/" + kind + "/by_architecture/" + gpu->architecture + "/arithmetic";
         if (json_pointer_find(used, pointer) != nullptr) values.push_back({.pointer = pointer, .what = pointer});
@@ -453,7 +466,7 @@ class OwnFitter {
     std::vector<Json> profiles{profile};
     for (const FreeCandidate& one : chosen) profiles.push_back(moved(profile, one.pointer, kStep).value_or(profile));
     const auto speeds = simulate("what the runs tell", profiles, all_rows(), variation_);
-    const auto rows = static_cast<Eigen::Index>(clusters_.size()), count = static_cast<Eigen::Index>(chosen.size());
+    const auto rows = static_cast<Eigen::Index>(runs_.runs.size()), count = static_cast<Eigen::Index>(chosen.size());
     const auto change = [&](const std::vector<double>& to, Eigen::Index i) {
       return std::log(to[static_cast<std::size_t>(i)] / speeds[0][static_cast<std::size_t>(i)]);
     };
@@ -536,7 +549,8 @@ class OwnFitter {
   const OwnRuns& runs_;
   const Catalog& catalog_;
   const OwnFitOptions& options_;
-  std::vector<OwnCluster> clusters_;  // [runs]
+  std::vector<OwnCluster> clusters_;         // that differ
+  std::vector<std::size_t> cluster_of_run_;  // [runs]
   std::size_t largest_ = 0;
   Json profile_;
   std::vector<FreeCandidate> steps_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct OwnRun {
   std::vector<std::pair<std::string, std::string>> settings;  // places of the scenario, and what they hold
   double value = 0;                                           // of the metric
   std::string place;                                          // "runs.csv:3"
+
+  /// What tells runs apart that do not repeat each other.
+  using What =
+      std::tuple<int, std::optional<double>, std::optional<double>, std::vector<std::pair<std::string, std::string>>>;
+  What what() const { return {gpus, batch, batch_per_gpu, settings}; }
 };
 
 struct OwnRuns {

@@ -135,9 +135,12 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
   for (std::size_t p = 0; p < profiles.size(); ++p) {
     (void)read_profile(JsonReader{profiles[p], "fitted profile"});
     Stated stated{.profile = profiles[p], .by_metric = {}, .by_framework = {}};
+    std::map<std::size_t, std::size_t> used;  // by scenario
     for (const std::size_t row : rows[p]) {
       const std::size_t scenario = scenario_of_[row];
-      const Key key = keys[p].emplace_back(scenario, number_used(scenario, stated));
+      const auto [number, is_new] = used.try_emplace(scenario, 0);
+      if (is_new) number->second = number_used(scenario, stated);
+      const Key key = keys[p].emplace_back(scenario, number->second);
       if (!known_.contains(key)) wanted.try_emplace(key, Job{row, p, key});
     }
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 
 #include "sim/app/executor.hpp"
 #include "sim/app/option_names.hpp"
@@ -32,7 +33,11 @@ Option Option::check(const std::function<std::string(const std::string&)>& check
 
 template <class Number>
 Option Option::range(Number lowest, Number highest) {
-  const std::string numbers = to_text(static_cast<double>(lowest)) + " to " + to_text(static_cast<double>(highest));
+  const auto written = [](Number number) {
+    if constexpr (std::is_integral_v<Number>) return std::to_string(number);
+    return to_text(static_cast<double>(number));
+  };
+  const std::string numbers = written(lowest) + " to " + written(highest);
   CLI::Range range{lowest, highest};
   const auto is_outside = [range](const std::string& text) { return range(text); };
   return Option{option_->check(CLI::Validator{[is_outside, numbers](std::string& text) {

@@ -1,10 +1,12 @@
 #include "sim/job/simulate.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -118,6 +120,16 @@ class FlowBroadcast final : public ModelBroadcast {
   Communicator communicator_;
 };
 
+/// [workers] whose kernels need not be told apart.
+std::vector<bool> fused_workers(const Site& site, const SimulateOptions& options) {
+  std::vector<bool> fused(site.workers.size(), plan_reductions(site.scenario, options.is_exact, false).fuses_kernels);
+  if (options.keeps_activity)
+    for (std::size_t w = 0; w < fused.size(); ++w)
+      if (std::ranges::any_of(site.workers[w], [&](Endpoint gpu) { return options.scope.covers(gpu.machine); }))
+        fused[w] = false;
+  return fused;
+}
+
 template <class Backend>
 RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions& options) {
   const Scenario& scenario = site.scenario;
@@ -143,7 +155,7 @@ RunRecord simulate_on(Backend& backend, const Site& site, const SimulateOptions&
   if (options.keeps_activity) recorder.watch(network, options.records_gpu_links);
   JobState state{site, scenario.seed, backend.clock(), recorder.events};
   Cluster cluster{site, backend.clock(), network, recorder, options.is_exact};
-  StepCompiler compiler{site, plan_reductions(scenario, options.is_exact, options.keeps_activity).fuses_kernels};
+  StepCompiler compiler{site, fused_workers(site, options)};
   Workers workers{state.membership, compiler};
   SteadyWindow window{cluster};
   TrainingLog log{cluster, workers, window, state};

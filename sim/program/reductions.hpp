@@ -8,14 +8,14 @@
 namespace rehearse {
 
 struct Reductions {
-  bool times_collectives = false;  // of groups that have the links that they cross for themselves
-  bool joins_rounds = false;       // of other collectives, as long as nothing else uses the links of their messages
-  bool folds_workers = false;      // of the alike workers of a group one runs
-  bool folds_machines = false;     // those of a group's first machine run, if their collectives are timed
-  bool joins_gpus = false;         // of the workers of a machine one runs, if they send alike
-  bool folds_split = false;        // of workers that hold each layer together one runs, if links allow it
-  MachineFold fold{};              // machines that stand for all others, where workers hold the model together
-  bool fuses_kernels = false;
+  bool times_collectives = false;   // of groups that have the links that they cross for themselves
+  bool joins_rounds = false;        // of other collectives, as long as nothing else uses the links of their messages
+  bool folds_workers = false;       // of the alike workers of a group one runs
+  bool folds_machines = false;      // those of a group's first machine run, if their collectives are timed
+  bool joins_gpus = false;          // of the workers of a machine one runs, if they send alike
+  bool folds_split = false;         // of workers that hold each layer together one runs, if links allow it
+  MachineFold fold{};               // machines that stand for all others, where workers hold the model together
+  bool fuses_kernels = false;       // of workers that are not recorded
   bool skips_steady_state = false;  // where no activity is recorded; also with servers
   /// Samples reach GPUs as if no collective crossed their links meanwhile: see CopyEngine. Between machines one does
   /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower. What hosts keep meets them.

@@ -22,9 +22,9 @@ const WorkerStep& ClusterStep::of(int worker) const {
   return *std::ranges::lower_bound(workers, worker, {}, &WorkerStep::worker);
 }
 
-StepCompiler::StepCompiler(const Site& site, bool fuses_chains)
+StepCompiler::StepCompiler(const Site& site, std::vector<bool> fused)
     : site_{site},
-      fuses_chains_{fuses_chains},
+      fused_{fused.empty() ? std::vector<bool>(site.workers.size()) : std::move(fused)},
       strategy_{scenario().training.strategy.kind->compiler(site)},
       groups_{strategy_->groups()} {
   for (const Group& group : scenario().groups)
@@ -118,10 +118,11 @@ const Program& StepCompiler::program(const WorkerStep& step, FirstVariables firs
 }
 
 const StepCompiler::Compiled& StepCompiler::compiled(const WorkerStep& step, FirstVariables first) {
-  const Class same{step.plan, step.passes, strategy_->alike(step.worker), first};
+  const bool is_fused = fused_[at(step.worker)];
+  const Class same{step.plan, step.passes, strategy_->alike(step.worker), first, is_fused};
   if (const auto known = programs_.find(same); known != programs_.end()) return known->second;
   Compiled its{strategy_->compile(step, first), {}};
-  if (fuses_chains_) its.program = fuse_chains(its.program);
+  if (is_fused) its.program = fuse_chains(its.program);
   if (strategy_->expert_gpu(step.worker) >= 0) count_operations(its.program);
   for (const Node& node : its.program.nodes)
     if (const auto* collective = std::get_if<Collective>(&node.operation))

@@ -27,9 +27,9 @@ struct ClusterStep {
 /// Compiles the steps of a cluster, whoever takes part in them.
 class StepCompiler {
  public:
-  /// The site has to outlive it. With `fuses_chains` programs are fuse_chains() of what strategies compile. Throws what
-  /// the compilers throw.
-  explicit StepCompiler(const Site& site, bool fuses_chains = false);
+  /// The site has to outlive it. `fused`: [workers] whose programs are fuse_chains() of what strategies compile; empty: none.
+  /// Throws what the compilers throw.
+  explicit StepCompiler(const Site& site, std::vector<bool> fused = {});
 
   const Site& site() const { return site_; }
   const Scenario& scenario() const { return site_.scenario; }
@@ -66,8 +66,9 @@ class StepCompiler {
   const std::set<CollectiveKind>& kinds_of(const ClusterStep& step, std::size_t group);
 
  private:
-  /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables.
-  using Class = std::tuple<const ComputePlan*, int, int, FirstVariables>;
+  /// Programs are the same of workers with the same: plan, passes, number of StrategyCompiler::alike(), first variables, and that
+  /// are fused or not.
+  using Class = std::tuple<const ComputePlan*, int, int, FirstVariables, bool>;
   struct Compiled {
     Program program;
     std::map<int, std::set<CollectiveKind>> kinds;  // by the worker's group
@@ -88,7 +89,7 @@ class StepCompiler {
   void share_samples(ClusterStep& step);
 
   const Site& site_;
-  bool fuses_chains_;
+  std::vector<bool> fused_;  // [workers]
   std::unique_ptr<StrategyCompiler> strategy_;
   std::vector<WorkerGroup> groups_;
   std::vector<ComputePlan> plans_;                                 // [groups of machines]

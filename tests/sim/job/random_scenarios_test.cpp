@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
+#include "tests/support/from_environment.hpp"
 #include "tests/support/random_scenario.hpp"
 
 namespace rehearse {
@@ -15,11 +15,6 @@ namespace rehearse {
 namespace {
 
 using test::ScenarioGenerator;
-
-std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 /// Every second of the clusters with servers has connections of equal shares, as exact runs have all of them.
 Json random_scenario(std::uint64_t seed) {
@@ -46,13 +41,13 @@ double relative_difference(double a, double b) { return a == b ? 0 : std::abs(a 
 
 /// REHEARSE_PRINT_SEED=n prints scenario n instead: what to run a failure with.
 TEST_CASE("a random scenario can be printed") {
-  if (const std::uint64_t seed = from_environment("REHEARSE_PRINT_SEED", 0); seed != 0)
+  if (const std::uint64_t seed = test::from_environment("REHEARSE_PRINT_SEED", 0); seed != 0)
     std::printf("%s", to_json_text(ScenarioGenerator{seed}.generate()).c_str());
 }
 
 TEST_CASE("random scenarios end, break no invariant, and agree with their exact run") {
-  const std::uint64_t first = from_environment("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = from_environment("REHEARSE_SCENARIOS", 300);
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = test::from_environment("REHEARSE_SCENARIOS", 300);
   // With parameter servers and pairwise averaging no reduction but the flow solver is at work, and first come, first
   // served makes them chaotic: which of two messages that end within SimGrid's nanosecond is handled first changes all
   // that follows. Those may differ, if rarely; the others never.

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "sim/job/memoised_session.hpp"
+#include "tests/support/from_environment.hpp"
 #include "tests/support/random_revocations.hpp"
 
 namespace rehearse::revocations_test {
@@ -492,11 +492,6 @@ bool is_supplied_for_ever(const Json& scenario) {
   return true;
 }
 
-std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
-
 /// Batches that differ from group to group, a size in samples that is no whole number of steps, and each way in which a
 /// smaller cluster goes on.
 void size_job(Json& scenario, std::uint64_t seed) {
@@ -539,8 +534,8 @@ Json random_job(std::uint64_t seed) {
 
 /// REHEARSE_PRINT_SEED=n prints schedule n; REHEARSE_REVOCATIONS=10000 and REHEARSE_FIRST_SEED=1 run more.
 TEST_CASE("jobs under random revocations end or say why not, and break no invariant") {
-  const std::uint64_t first = number_from_environment("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = number_from_environment("REHEARSE_REVOCATIONS", 250);
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = test::from_environment("REHEARSE_REVOCATIONS", 250);
   std::vector<Json> jobs;
   const auto lengths = run_isolated(count, 2, [first](std::size_t i) {
     const Json plain = random_job(first + i);
@@ -549,7 +544,7 @@ TEST_CASE("jobs under random revocations end or say why not, and break no invari
   const auto job = [&](std::size_t i) {
     return test::with_random_revocations(random_job(first + i), std::atof(lengths[i].text.c_str()), first + i);
   };
-  if (const std::uint64_t seed = number_from_environment("REHEARSE_PRINT_SEED", 0);
+  if (const std::uint64_t seed = test::from_environment("REHEARSE_PRINT_SEED", 0);
       seed >= first && seed < first + count)
     std::printf("%s", to_json_text(job(seed - first)).c_str());
   const std::uint64_t exact = std::min<std::uint64_t>(count, 250);  // slower by far

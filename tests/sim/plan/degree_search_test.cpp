@@ -12,6 +12,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/scenario/gpu_memory.hpp"
+#include "tests/support/from_environment.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse::degree_search_test {
@@ -232,9 +233,9 @@ TEST_CASE("passes are simulated once for the same machines, however many there a
 }
 
 TEST_CASE("a search is never worse than the simulation of all plans, and refuses what simulate refuses") {
-  Rng random{1, "searches"};
-  constexpr int kQuestions = 4;
-  for (int question = 0; question < kQuestions; ++question) {
+  Rng random{test::from_environment("REHEARSE_FIRST_SEED", 1), "searches"};
+  const std::uint64_t questions = test::from_environment("REHEARSE_QUESTIONS", 4);
+  for (std::uint64_t question = 0; question < questions; ++question) {
     const int machines = 1 + static_cast<int>(random.uniform() * 2),
               layers = 2 + static_cast<int>(random.uniform() * 3);
     const std::int64_t batch = std::int64_t{8} << static_cast<int>(random.uniform() * 2);

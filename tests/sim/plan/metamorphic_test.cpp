@@ -17,17 +17,13 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/plan/monte_carlo.hpp"
 #include "sim/plan/sweep.hpp"
+#include "tests/support/from_environment.hpp"
 #include "tests/support/random_revocations.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 
 namespace {
-
-std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 /// What both runs of a pair must agree on.
 struct Pair {
@@ -344,7 +340,7 @@ std::string difference(const Pair& pair, const std::string& first, const std::st
 
 /// REHEARSE_PRINT_SEED=n prints scenario n: what to run a failure with.
 TEST_CASE("a random case can be printed") {
-  if (const std::uint64_t seed = from_environment("REHEARSE_PRINT_SEED", 0); seed != 0)
+  if (const std::uint64_t seed = test::from_environment("REHEARSE_PRINT_SEED", 0); seed != 0)
     std::printf("%s", to_json_text(random_case(seed)).c_str());
 }
 
@@ -393,8 +389,8 @@ PairResult first_pair(const Relation& relation, std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("pairs of scenarios agree as the theorems say") {
-  const std::uint64_t first = from_environment("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = from_environment("REHEARSE_PAIRS", 260);
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = test::from_environment("REHEARSE_PAIRS", 260);
   // Each child does a whole pair; relations take turns, each in the first of its scenarios to which it applies.
   const auto relation_of = [](std::size_t i) -> const Relation& { return relations()[i % relations().size()]; };
   const auto results = run_isolated(count, 2, [&](std::size_t i) {
@@ -504,8 +500,8 @@ std::string explanation(const Json& scenario, bool is_bandwidth) {
 }  // namespace
 
 TEST_CASE("a faster network never makes a run longer where messages neither contend nor overlap; elsewhere it may") {
-  const std::uint64_t first = from_environment("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = from_environment("REHEARSE_PAIRS", 260) / 4;
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = test::from_environment("REHEARSE_PAIRS", 260) / 4;
   const auto results = run_isolated(count, 2, [first](std::size_t i) {
     const std::uint64_t seed = first + i;
     const bool is_bandwidth = seed / 2 % 2 == 0;

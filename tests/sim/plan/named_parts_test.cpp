@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "sim/plan/slowdown.hpp"
 #include "sim/record/step_parts.hpp"
 #include "sim/record/summary.hpp"
+#include "tests/support/from_environment.hpp"
 #include "tests/support/random_scenario.hpp"
 #include "tests/support/simulated.hpp"
 
@@ -62,16 +62,11 @@ bool has_anomalies(const Json& scenario) {
          training.value("step_time_variation", 0.0) > 0;
 }
 
-std::uint64_t setting_or(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 }  // namespace
 
 TEST_CASE("in random scenarios the step gets shorter with each named part's resource twice as fast") {
-  const std::uint64_t first = setting_or("REHEARSE_FIRST_SEED", 1);
-  const std::uint64_t count = setting_or("REHEARSE_PAIRS", 120);
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
+  const std::uint64_t count = test::from_environment("REHEARSE_PAIRS", 120);
   const auto results = run_isolated(count, 2, [first](std::size_t i) {
     const Json scenario = test::ScenarioGenerator{first + i}.generate();
     return has_anomalies(scenario) ? "[]" : gains(test::resolved(scenario)).dump();

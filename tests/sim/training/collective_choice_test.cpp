@@ -2,11 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 #include "sim/base/errors.hpp"
 #include "sim/base/random.hpp"
 #include "sim/training/collective_time.hpp"
+#include "tests/support/from_environment.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse::collective_choice_test {
@@ -66,8 +65,7 @@ constexpr double kGi = 1 << 30;
 }  // namespace
 
 TEST_CASE("the fastest is never slower than an algorithm that is asked for by name") {
-  const char* text = std::getenv("REHEARSE_FIRST_SEED");
-  const std::uint64_t first = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const std::uint64_t first = test::from_environment("REHEARSE_FIRST_SEED", 1);
   const std::vector<std::string> interconnects{"dgx-a100",   "hgx-h100",   "hgx-h200",  "hgx-b200", "gb200-tray",
                                                "dgx-1-v100", "hgx-a100-4", "pcie3-own", "pcie4-own"};
   const std::vector<std::string> gpus{"A100 80GB", "H100", "H200", "B200", "GB200", "V100", "A100", "T4", "A10"};
