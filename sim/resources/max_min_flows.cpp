@@ -47,8 +47,8 @@ std::uint32_t MaxMinFlows::slot_of(int link) {
 MaxMinFlows::FlowIndex MaxMinFlows::start(std::span<const int> links, double bytes, double cap, double weight,
                                           FlowIndex predecessor) {
   assert(links.size() <= kMaxLinks && bytes > 0);
-  const auto rounded =
-      static_cast<float>(std::round(std::clamp(weight, kLeastWeight, 1 / kLeastWeight) / kLeastWeight) * kLeastWeight);
+  const double possible = std::clamp(weight, kLeastWeight, 1 / kLeastWeight);
+  const auto rounded = weight == 1 ? 1.0F : static_cast<float>(std::round(possible / kLeastWeight) * kLeastWeight);
   if (predecessor != kNone && take_over(predecessor, bytes, cap, rounded)) return predecessor;
   FlowIndex index;
   if (free_.empty()) {
