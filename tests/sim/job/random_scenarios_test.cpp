@@ -88,4 +88,34 @@ TEST_CASE("random scenarios end, break no invariant, and agree with their exact 
   CHECK(chaotic <= count / 100);
 }
 
+TEST_CASE("what is recorded of a machine is the same whether the others are recorded, too, or not") {
+  constexpr double kRounding = 1e-9;
+  std::size_t kernels = 0, with_others = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Scenario scenario = test::resolved(random_scenario(seed));
+    if (!scenario.training.strategy.kind->is_in_lockstep()) continue;  // the others are chaotic
+    CAPTURE(seed);
+    const Site site{scenario};
+    const MachineIndex chosen = site.workers.front().front().machine;
+    SimulateOptions options{.keeps_activity = true};
+    const RunRecord all = simulate(scenario, options);
+    options.scope.machines.assign(site.machines.size(), false);
+    options.scope.machines[static_cast<std::size_t>(chosen)] = true;
+    const RunRecord alone = simulate(scenario, options);
+    CHECK(alone.end.value() == doctest::Approx(all.end.value()).epsilon(kRounding));
+    std::vector<KernelSpan> expected = all.recorder.kernels;
+    std::erase_if(expected, [&](const KernelSpan& kernel) { return kernel.machine != chosen; });
+    REQUIRE(alone.recorder.kernels.size() == expected.size());
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      CHECK(alone.recorder.kernels[k].vertex == expected[k].vertex);
+      CHECK(std::abs((alone.recorder.kernels[k].span.end - expected[k].span.end).value()) <=
+            kRounding * all.end.value());
+    }
+    kernels += expected.size();
+    with_others += site.machines.size() > 1 ? 1 : 0;
+  }
+  CHECK(kernels > 1000);
+  CHECK(with_others > 10);
+}
+
 }  // namespace rehearse
