@@ -190,10 +190,10 @@ class OwnFitter {
             const OwnFitOptions& options)
       : runs_{runs}, catalog_{catalog}, options_{options} {
     if (runs.runs.empty()) throw InputError{"fit: expected a run; found none"};
-    std::map<OwnRun::What, std::size_t> known;
+    std::map<OwnRun::Configuration, std::size_t> known;
     for (const OwnRun& run : runs.runs) {
       options_.budget.check();
-      const auto [found, is_new] = known.try_emplace(run.what(), clusters_.size());
+      const auto [found, is_new] = known.try_emplace(run.configuration(), clusters_.size());
       if (is_new) clusters_.push_back(cluster_of(scenario, file_name, run, catalog));
       cluster_of_run_.push_back(found->second);
     }

@@ -22,9 +22,9 @@ struct OwnRun {
   std::string place;                                          // "runs.csv:3"
 
   /// What tells runs apart that do not repeat each other.
-  using What =
+  using Configuration =
       std::tuple<int, std::optional<double>, std::optional<double>, std::vector<std::pair<std::string, std::string>>>;
-  What what() const { return {gpus, batch, batch_per_gpu, settings}; }
+  Configuration configuration() const { return {gpus, batch, batch_per_gpu, settings}; }
 };
 
 struct OwnRuns {

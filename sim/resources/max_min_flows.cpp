@@ -132,16 +132,16 @@ void MaxMinFlows::remove(FlowIndex index) {
     if (link.is_bottleneck) mark_dirty(number);  // elsewhere nobody waits for what it leaves
   }
   if (flow.owner != kNone) mark_unlisted(flow.owner);
-  flow.is_live = flow.is_crowded = flow.is_left = false;
+  flow.is_live = flow.is_crowded = flow.is_vacant = false;
   free_.push_back(index);
   --live_;
 }
 
-void MaxMinFlows::leave(FlowIndex index) {
+void MaxMinFlows::vacate(FlowIndex index) {
   Flow& flow = flows_[index];
-  flow.is_left = true;
+  flow.is_vacant = true;
   if (flow.owner != kNone) mark_unlisted(flow.owner);
-  left_.push_back(index);
+  vacant_.push_back(index);
   --live_;
 }
 
@@ -149,21 +149,21 @@ void MaxMinFlows::leave(FlowIndex index) {
 bool MaxMinFlows::take_over(FlowIndex place, double bytes, double cap, float weight) {
   Flow& flow = flows_[place];
   Rest& rest = rests_[place];
-  if (!flow.is_left || flow.weight != weight || rest.cap != cap) return false;
-  flow.is_left = false;
-  flow.finish = left_at_ + bytes / flow.rate;
+  if (!flow.is_vacant || flow.weight != weight || rest.cap != cap) return false;
+  flow.is_vacant = false;
+  flow.finish = vacated_at_ + bytes / flow.rate;
   rest.sequence = next_sequence_++;
   ++live_;
   return true;
 }
 
-void MaxMinFlows::clear_left() {
-  for (const FlowIndex flow : left_)
-    if (flows_[flow].is_left) {
+void MaxMinFlows::clear_vacant() {
+  for (const FlowIndex flow : vacant_)
+    if (flows_[flow].is_vacant) {
       ++live_;
       remove(flow);
     }
-  left_.clear();
+  vacant_.clear();
 }
 
 void MaxMinFlows::cancel(FlowIndex flow) { remove(flow); }
@@ -176,7 +176,7 @@ void MaxMinFlows::set_capacity(int link, double capacity) {
 }
 
 double MaxMinFlows::next_completion(double now) {
-  clear_left();
+  clear_vacant();
   if (crowds() > 0)
     std::erase_if(started_, [&](FlowIndex flow) { return flows_[flow].is_crowded || join_crowd(flow, now); });
   while (!dirty_.empty() || !started_.empty()) solve(now);
@@ -188,7 +188,7 @@ double MaxMinFlows::next_completion(double now) {
 
 void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
   const double until = now * (1 + kDateRounding);
-  left_at_ = now;
+  vacated_at_ = now;
   const auto first = static_cast<std::ptrdiff_t>(completed.size());
   while (next_.date() <= until) {
     const auto index = static_cast<std::uint32_t>(next_.index());
@@ -202,7 +202,7 @@ void MaxMinFlows::pop_completed(double now, std::vector<FlowIndex>& completed) {
       for (const Member& member : link.members)
         if (const Flow& flow = flows_[member.flow]; flow.owner == index && flow.rate > 0 && flow.finish <= until)
           completed.push_back(member.flow);
-    for (std::size_t i = before; i < completed.size(); ++i) leave(completed[i]);
+    for (std::size_t i = before; i < completed.size(); ++i) vacate(completed[i]);
   }
   std::sort(completed.begin() + first, completed.end(),
             [this](FlowIndex a, FlowIndex b) { return rests_[a].sequence < rests_[b].sequence; });

@@ -95,7 +95,7 @@ class MaxMinFlows {
     const std::uint32_t slot = slots_[static_cast<std::size_t>(link)];
     return slot == kNone || links_[slot].weight == 0 ||
            (links_[slot].crowd == kNone &&
-            std::ranges::all_of(links_[slot].members, [this](const Member& m) { return flows_[m.flow].is_left; }));
+            std::ranges::all_of(links_[slot].members, [this](const Member& m) { return flows_[m.flow].is_vacant; }));
   }
   double capacity(int link) const { return capacities_[static_cast<std::size_t>(link)]; }
   std::size_t live() const { return live_; }
@@ -116,7 +116,7 @@ class MaxMinFlows {
     bool is_live : 1 = false;
     bool is_capped : 1 = false;
     bool is_crowded : 1 = false;  // in the crowd of its owner
-    bool is_left : 1 = false;     // it has ended, and its place is there for one that follows it
+    bool is_vacant : 1 = false;   // it has ended, and its place is there for one that follows it
     float weight = 1;
     std::array<std::uint32_t, kNearLinks> links{};  // the others are in Far
   };
@@ -208,9 +208,9 @@ class MaxMinFlows {
   void mark_unlisted(std::uint32_t link);
   void remove(FlowIndex flow);
   /// Of a flow that has ended: its place stays until the next date.
-  void leave(FlowIndex flow);
+  void vacate(FlowIndex flow);
   bool take_over(FlowIndex place, double bytes, double cap, float weight);
-  void clear_left();
+  void clear_vacant();
   void solve(double now);
   Link& touch(std::uint32_t link);
   void take_flow(FlowIndex flow);
@@ -269,8 +269,8 @@ class MaxMinFlows {
   std::vector<FlowIndex> free_;
   std::vector<std::uint32_t> dirty_;     // links whose capacity, or whose bottlenecked flows, have changed
   std::vector<FlowIndex> started_;       // since the last solve
-  std::vector<FlowIndex> left_;          // ended since then; some of their places have been taken over
-  double left_at_ = 0;                   // date
+  std::vector<FlowIndex> vacant_;        // ended since then; some of their places have been taken over
+  double vacated_at_ = 0;                // date
   std::vector<std::uint32_t> unlisted_;  // links whose next completions have to be found anew
   std::vector<std::uint32_t> changed_, last_changed_;  // watched links whose `used` may have changed
   EarliestDate next_;                                  // [links] their next completions

@@ -1,6 +1,6 @@
 #pragma once
 // The calendar and the max-min fair network, and the loop over both: many runs in one process, one after another. SimGrid can run
-// it, too (simgrid_engine.cpp).
+// it, too (simgrid_backend.cpp).
 
 #include "platforms/topology.hpp"
 #include "sim/base/pinned.hpp"
