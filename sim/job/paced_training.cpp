@@ -97,7 +97,11 @@ class PacedTraining final : public ProgramSession {
     if (servers_strategy_ == nullptr && !lost.empty() && lost.size() == present_.size()) return false;
     for (PacedWorker* paced : lost) lose(*paced);
     for (const PacedWorker* paced : lost) executor_.cut_fetches_from(*paced->running);
-    std::erase_if(arrived_, [machine](const PacedWorker* waiting) { return waiting->worker.gpu.machine == machine; });
+    std::erase_if(arrived_, [this, machine](const PacedWorker* waiting) {
+      if (waiting->worker.gpu.machine != machine) return false;
+      withdraw(*waiting);
+      return true;
+    });
     call_idle();
     return true;
   }
@@ -176,12 +180,17 @@ class PacedTraining final : public ProgramSession {
   /// The number, from 0, of the step that the worker is in, or will begin next; counts those that it left out.
   static std::int64_t next_step(const PacedWorker& paced) { return paced.worker.steps + paced.left_out; }
 
-  /// Whether no samples are left for a step that begins now. Those of synchronous steps whose update is under way are
-  /// taken as those of the current one; should they be fewer in the end, call_idle() goes on.
+  /// Whether no samples are left for a step that begins now. Of synchronous steps whose update is under way as many are
+  /// counted as they expect; should they be fewer in the end, call_idle() goes on.
   bool is_over(const PacedWorker& paced) const {
     if (!is_synchronous_) return started_samples_ >= all_samples_;
-    const std::int64_t not_counted = std::max<std::int64_t>(0, next_step(paced) - done_.updates);
-    return done_.samples + not_counted * samples_expected_ >= all_samples_;
+    std::int64_t under_way = 0;
+    if (shares_updates_)
+      for (auto round = rounds_.begin(); round != rounds_.lower_bound(next_step(paced)); ++round)
+        under_way += round->second.samples;
+    else
+      under_way = std::max<std::int64_t>(0, next_step(paced) - done_.updates) * samples_expected_;
+    return done_.samples + under_way >= all_samples_;
   }
 
   /// Samples are left after all.
@@ -208,9 +217,12 @@ class PacedTraining final : public ProgramSession {
       paced->counted_in = step;
       if (paced->is_first_of_team) ++teams;
     }
-    if (shares_updates_) rounds_[step].teams = teams;
     executor_.expect(step, shares_updates_ ? needed_teams(teams) : teams);
     if (changes_members_ || samples_expected_ == 0) share_samples(sharing);
+    if (!shares_updates_) return;
+    Round& round = rounds_[step];
+    for (const PacedWorker* paced : sharing) round.workers.push_back(paced->worker.index);
+    round.samples = samples_expected_;
   }
 
   /// Whose gradients a step waits for.
@@ -226,9 +238,12 @@ class PacedTraining final : public ProgramSession {
     for (std::size_t i = 0; i < sharing.size(); ++i) sharing[i]->next = std::move(step.workers[i]);
   }
 
-  /// The time at which the worker joins has come.
+  /// Synchronous: somebody has begun the step that is updated next.
+  bool is_step_begun() const { return shared_step_ >= done_.updates; }
+
+  /// The time at which the worker joins has come. Of a step that has begun it has no part.
   void arrive(PacedWorker& paced) {
-    if (is_synchronous_ && !present_.empty())
+    if (is_synchronous_ && !present_.empty() && is_step_begun())
       arrived_.push_back(&paced);
     else
       join(paced);
@@ -273,14 +288,24 @@ class PacedTraining final : public ProgramSession {
     admit_arrived();
   }
 
-  /// The steps in which it was counted and that it does not begin wait for one team fewer.
+  /// The steps in which it was counted and that it does not begin go on without it. One that nobody is left to begin is
+  /// shared anew by those who come.
   void withdraw(const PacedWorker& paced) {
-    if (!paced.is_first_of_team) return;
-    for (std::int64_t step = next_step(paced); step <= paced.counted_in; ++step) {
-      const auto round = rounds_.find(step);
-      if (round == rounds_.end()) continue;
-      const std::int64_t teams = --round->second.teams;
-      executor_.expect_fewer(step, teams > 0 ? needed_teams(teams) : 0);
+    for (std::int64_t step = std::max(done_.updates, paced.latest_step + 1); step <= paced.counted_in; ++step) {
+      const auto found = rounds_.find(step);
+      if (found == rounds_.end()) continue;
+      Round& round = found->second;
+      std::erase(round.workers, paced.worker.index);
+      if (round.workers.empty()) {
+        rounds_.erase(found);
+        executor_.forget(step);
+        shared_step_ = std::min(shared_step_, step - 1);
+        continue;
+      }
+      round.samples = compiler_.step(round.workers).samples;
+      const auto teams = std::ranges::count_if(
+          round.workers, [this](int worker) { return all_[static_cast<std::size_t>(worker)]->is_first_of_team; });
+      executor_.expect_fewer(step, needed_teams(teams));
     }
   }
 
@@ -330,7 +355,7 @@ class PacedTraining final : public ProgramSession {
   /// They have part in the step that begins next, or in the current one if they were counted in. What they have pushed
   /// before is applied.
   void admit_arrived() {
-    const bool is_begun = shared_step_ >= done_.updates;
+    const bool is_begun = is_step_begun();
     for (PacedWorker* waiting : std::exchange(arrived_, {})) {
       const bool is_in_step = !is_begun || waiting->counted_in == done_.updates;
       const bool waits = !present_.empty() && !workers_.has_to_leave(waiting->worker) &&
@@ -416,10 +441,10 @@ class PacedTraining final : public ProgramSession {
 
   /// All units of a step are applied, and pushed back.
   void update() override {
-    const auto round = rounds_.extract(done_.updates);
-    const std::int64_t begun = round.empty() ? 0 : round.mapped().begun;
-    const std::int64_t used = std::min(samples_expected_, begun);
-    log_.drop(begun - used);
+    const auto extracted = rounds_.extract(done_.updates);
+    const Round round = extracted.empty() ? Round{} : extracted.mapped();
+    const std::int64_t used = std::min(round.samples, round.begun);
+    log_.drop(round.begun - used);
     if (count_update(used)) job_.updated(done_);
     if (done_.samples == all_samples_) return;
     admit_arrived();
@@ -446,7 +471,7 @@ class PacedTraining final : public ProgramSession {
 
   void end_step(PacedWorker& paced) {
     paced.is_training = false;
-    record_times(paced);
+    record_times(paced, clock_.now(), servers_strategy_, runs_ahead_);
     Worker& worker = paced.worker;
     const std::int64_t completed = next_step(paced) + 1;
     bool releases = false;
@@ -530,28 +555,6 @@ class PacedTraining final : public ProgramSession {
            });
   }
 
-  /// What its kernels waited for, and what came after them.
-  void record_times(PacedWorker& paced) {
-    const RunningWorker& running = *paced.running;
-    StepSpan& step = paced.worker.step;
-    StepTimes& times = step.times;
-    step.compute_end = running.compute_end();
-    step.last_pull = running.has_variables_at();
-    times.kernels = running.kernel_time();
-    times.stalled = running.stalled();
-    Seconds after = clock_.now() - step.compute_end;
-    if (servers_strategy_ == nullptr) after -= paced.worker.plan->update;
-    const Waits& stalls = running.stalls();
-    const Waits waits = running.waits_before_end(runs_ahead_ ? Seconds{} : after);
-    times.latency += stalls.latency + waits.latency;
-    times.network += stalls.network + waits.network;
-    times.server += stalls.server + waits.server;
-    times.copies += stalls.copies + waits.copies + waits.other;
-    const bool asks =
-        servers_strategy_ != nullptr && !runs_ahead_ && servers_strategy_->variables != VariableHome::kGpus;
-    (asks ? times.held : times.copies) += stalls.other;  // until the last of the team asked
-  }
-
   const ServerRules* servers_strategy_;  // nullptr: in pairs
   bool is_synchronous_;
   bool runs_ahead_;      // with servers: steps begin before the update of the one before
@@ -566,7 +569,7 @@ class PacedTraining final : public ProgramSession {
   std::int64_t first_step_, started_steps_;
   std::int64_t started_samples_;          // of the workers' own steps; asynchronous
   std::int64_t shared_step_ = -1;         // synchronous: the latest step whose workers are known
-  std::int64_t samples_expected_ = 0;     // of its update
+  std::int64_t samples_expected_ = 0;     // of that one's update
   std::int64_t samples_of_update_ = 0;    // of steps that have ended, for the next update
   std::map<std::int64_t, Round> rounds_;  // by step, until its update
   std::vector<double> order_;             // in which workers have ended the current step

@@ -49,9 +49,15 @@ struct PacedWorker {
   WorkerStep next;  // what it does in the step that it is in, or will begin next
 };
 
-/// A step that others begin before its update: teams that have part in it, samples of workers that have begun it, and that have ended it.
+/// In the step that it has ended now: what its kernels waited for, and what came after them. `servers`: nullptr without
+/// any; `runs_ahead`: steps begin before the update of the one before.
+void record_times(PacedWorker& paced, Seconds now, const ServerRules* servers, bool runs_ahead);
+
+/// A synchronous step that others begin before its update.
 struct Round {
-  std::int64_t teams = 0, begun = 0, ended = 0;
+  std::vector<int> workers{};         // that have part in it
+  std::int64_t samples = 0;           // of its update
+  std::int64_t begun = 0, ended = 0;  // samples of workers that have begun it, and that have ended it
 };
 
 }  // namespace rehearse::paced

@@ -31,6 +31,10 @@ void Executor::expect_fewer(std::int64_t number, std::int64_t workers) {
   tell_update();
 }
 
+void Executor::forget(std::int64_t number) {
+  if (Round* round = find_round(number)) round->number = -1;
+}
+
 void Executor::begin_step(RunningWorker& worker, const Program& program, const std::vector<CollectiveGroup*>& groups,
                           std::int64_t number) {
   if (Round* round = find_round(number)) round->counters = program.common_counters;

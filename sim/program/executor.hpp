@@ -49,6 +49,8 @@ class Executor : private Pinned {
   void expect(std::int64_t number, std::int64_t workers);
   /// Fewer do after all.
   void expect_fewer(std::int64_t number, std::int64_t workers);
+  /// Nobody begins the step after all; it may be expected anew.
+  void forget(std::int64_t number);
   /// The worker's next step, the training's `number`-th, begins now. `program` and `groups` live as long as it does.
   void begin_step(RunningWorker& worker, const Program& program, const std::vector<CollectiveGroup*>& groups,
                   std::int64_t number);

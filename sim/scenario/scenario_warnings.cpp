@@ -63,7 +63,7 @@ void warn_about_steady_state(Scenario& scenario) {
 void warn_about_backup_workers(Scenario& scenario) {
   const int late = backup_workers(scenario);
   if (late == 0) return;
-  const int workers = workers_without_standby(scenario);
+  const std::int64_t workers = number_of(full_cluster(scenario));
   const std::int64_t needed = needed_workers(workers, late);
   const auto samples = std::to_string(std::llround(samples_per_update(scenario)));
   const std::int64_t batch = samples_per_step(scenario, scenario.first_workers());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -10,6 +11,10 @@
 #include "workloads/expert_loads.hpp"
 
 namespace rehearse {
+
+std::int64_t number_of(const WorkerCounts& workers) {
+  return std::accumulate(workers.begin(), workers.end(), std::int64_t{});
+}
 
 namespace {
 
@@ -21,12 +26,6 @@ std::int64_t sum_of_steps(const Scenario& scenario, const WorkerCounts& workers)
   for (std::size_t g = 0; g < workers.size(); ++g)
     if (workers[g] > 0) sum += workers[g] * samples_per_step(scenario, scenario.groups[g]);
   return sum / workers_per_model(scenario);
-}
-
-std::int64_t number_of(const WorkerCounts& workers) {
-  std::int64_t sum = 0;
-  for (const std::int64_t count : workers) sum += count;
-  return sum;
 }
 
 bool keeps_global_batch(const Scenario& scenario) {

@@ -15,6 +15,7 @@ inline constexpr std::array<const char*, 4> kJobSizes{"steps", "steps_per_worker
 
 /// [groups] workers that take part.
 using WorkerCounts = std::vector<std::int64_t>;
+std::int64_t number_of(const WorkerCounts& workers);
 
 /// Workers of the groups that are there from the start: the steps that a scenario states are steps of theirs.
 WorkerCounts full_cluster(const Scenario& scenario);

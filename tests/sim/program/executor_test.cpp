@@ -220,4 +220,17 @@ TEST_CASE("the gate of steps: a barrier, a bound on staleness, backup workers") 
   CHECK(backup.may_begin(6));
 }
 
+TEST_CASE("a step that was open once stays open when the workers that opened it leave") {
+  StepGate gate{0, 2, 5};
+  for (int worker = 0; worker < 3; ++worker) gate.enter(5);
+  CHECK(gate.end(6));  // the first of three
+  CHECK(gate.end(7));
+  for (const std::int64_t ended : {7, 5}) gate.leave(ended);
+  CHECK(gate.needed() == 1);
+  CHECK(gate.may_begin(7));
+  CHECK_FALSE(gate.may_begin(8));
+  CHECK_FALSE(gate.end(6));  // the last one is late, and opens nothing
+  CHECK(gate.end(8));
+}
+
 }  // namespace rehearse
