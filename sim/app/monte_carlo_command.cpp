@@ -36,12 +36,18 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
                               .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}};
     const MonteCarlo result = run_monte_carlo(scenario, options);
     std::optional<ControlGain> gain;
+    std::optional<BatchGain> by_batch;
     if (result.is_controlled) {
-      options.is_fixed = true;
+      options.fixed_batch = 1;
       gain = control_gain(run_monte_carlo(scenario, options), result, deadline);
+      by_batch = gain_over_batches(scenario, options, result);
     }
     Json summary = to_json(scenario, result, deadline);
     if (gain) summary["control"] = to_json(*gain);
+    if (by_batch) {
+      summary["control"]["best_fixed_batch"] = to_json(by_batch->gain);
+      summary["control"]["best_fixed_batch"]["times"] = by_batch->times;
+    }
     const std::string json = to_json_text(summary);
     std::vector<std::string> written;
     if (const auto& folder = command.common.output) {
@@ -56,9 +62,12 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
     }
     std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
                stdout);
-    if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain)).c_str(), stdout);
-    for (const auto& remark : {remark_on_speeds(scenario), remark_on_energy(scenario), remark_on_unfinished(result),
-                               remark_on_billing(scenario, result)})
+    if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain, 1)).c_str(), stdout);
+    if (by_batch && !command.common.prints_json)
+      std::fputs(to_text(control_table(by_batch->gain, by_batch->times)).c_str(), stdout);
+    const auto untried = result.untried_batches.empty() ? std::nullopt : std::optional{result.untried_batches};
+    for (const auto& remark : {untried, remark_on_speeds(scenario), remark_on_energy(scenario),
+                               remark_on_unfinished(result), remark_on_billing(scenario, result)})
       if (remark && !command.common.is_quiet) print_warning(*remark);
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;

@@ -69,6 +69,7 @@ class Job final : public SessionOwner {
   void updated(const TrainingProgress& progress) override;
   void deserted() override;
   void step_ended() override;
+  void batch_chosen(int times) override;
   /// Runs the job to its end. Throws NoResultError if it does not come to one.
   JobResult run();
   /// The same, but gives what there is when the training's run() ends before the job does.
@@ -135,6 +136,7 @@ class Job final : public SessionOwner {
   OwnedClock provider_, resumption_;
   OwnedClock taking_, planning_, observation_;  // of a job that is controlled
   bool is_planning_ = false;
+  int batch_ = 1;  // times the scenario's
   Seconds next_event_{};
   MachineEvent event_;                               // that comes then, unless the job is controlled
   std::vector<std::optional<Rental>> rented_;        // [machines] now

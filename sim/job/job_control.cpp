@@ -1,6 +1,7 @@
 // A job that asks rules which machines it should have, and does what they say.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "sim/job/job.hpp"
@@ -74,6 +75,13 @@ void Job::ask(ControlEvent event, ControlView view) {
     if (rule->event() != event) continue;
     if (const auto decision = rule->decide(view)) change_machines(*decision);
   }
+}
+
+void Job::batch_chosen(int times) {
+  if (std::exchange(batch_, times) == times) return;
+  record(-1, "decision",
+         times == 1 ? "each worker has its own batch" : "each worker has " + std::to_string(times) + " of its batches");
+  ++result_.interruptions.decisions;
 }
 
 /// Free slots before those whose machine is about to go; machines that do not train before those that do, the last first.

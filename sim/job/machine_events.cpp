@@ -41,7 +41,8 @@ Fleet fleet_of(const Scenario& scenario, std::uint64_t seed) {
 
 MachineEvents::MachineEvents(const Site& site, std::uint64_t seed)
     : site_{site},
-      fleet_{site.scenario.has_revocations() || site.scenario.training.control
+      fleet_{site.scenario.has_revocations() ||
+                     (site.scenario.training.control && site.scenario.training.control->changes_machines())
                  ? std::optional{fleet_of(site.scenario, seed)}
                  : std::nullopt} {}
 

@@ -20,6 +20,7 @@ constexpr double kRounding = 1e-6;  // of an update: dates are sums of many term
 ///   checkpoint   without the chief while it writes; not at all for synchronous strategies, or if all pause
 ///   join         all-reduce stands still while newcomers are sent the model: bytes / slower NIC, one after another; unless
 ///                Recovery::change has the job stop for them
+///   progress     TrainingSpeed::until
 ///   loss         the step under way of a synchronous strategy; with bounded staleness a stop for Recovery::timeout
 /// An update counts when it is complete.
 class MemoisedSession final : public Session {
@@ -149,7 +150,8 @@ class MemoisedSession final : public Session {
   double samples_at(double updates) const { return samples_ + (updates - updates_) * speed_.samples_per_update; }
 
   TrainingSpeed current_speed() {
-    const TrainingSpeed stands{.updates_per_s = 0, .samples_per_update = speed_.samples_per_update};
+    TrainingSpeed stands = speed_;
+    stands.updates_per_s = 0;
     const Seconds now = clock_.now();
     const bool is_writing = now < writes_until_;
     if (now < stands_until_ || (is_writing && (is_synchronous_ || site_.scenario.training.checkpoint->pauses_all)))
@@ -159,7 +161,7 @@ class MemoisedSession final : public Session {
       --counts[static_cast<std::size_t>(site_.machine(writer_).group)];
     if (std::ranges::none_of(counts, [](int count) { return count > 0; })) return stands;
     for (std::size_t g = 0; g < counts.size(); ++g) counts[g] += added_servers_[g];
-    return speed_of_(counts);
+    return speed_of_(counts, samples_ / all_samples_);
   }
 
   MachineIndex chief() const {
@@ -183,6 +185,7 @@ class MemoisedSession final : public Session {
     }
     write_checkpoint_if_due();
     speed_ = current_speed();
+    if (speed_.updates_per_s > 0) job_.batch_chosen(speed_.batch);
     schedule_next();
   }
 
@@ -222,6 +225,8 @@ class MemoisedSession final : public Session {
                                       : kNever;
     };
     Seconds next = speed_.updates_per_s > 0 ? when(last_of_updates()) : kNever;
+    if (speed_.until < 1)
+      next = std::min(next, when(updates_ + (speed_.until * all_samples_ - samples_) / speed_.samples_per_update));
     for (const Seconds pause : {stands_until_, writes_until_})
       if (pause > now) next = std::min(next, pause);
     if (now >= writes_until_ && chief() >= 0 && speed_.updates_per_s > 0) {
@@ -338,7 +343,7 @@ Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool ke
                if (machines[g] == 0) continue;
                MachineCounts alone(machines.size());
                alone[g] = 1;
-               sum += machines[g] * speed_of_(alone).updates_per_s;
+               sum += machines[g] * speed_of_(alone, 0).updates_per_s;
              }
              return sum;
            }}};

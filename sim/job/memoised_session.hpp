@@ -19,11 +19,13 @@ using MachineCounts = std::vector<int>;
 struct TrainingSpeed {
   double updates_per_s = 0;
   double samples_per_update = 0;
+  int batch = 1;     // of each worker, times the scenario's (ElasticBatch)
+  double until = 1;  // share of the job's samples that it holds for
 
   double samples_per_s() const { return updates_per_s * samples_per_update; }
 };
-/// The speed of a membership.
-using SpeedOf = std::function<TrainingSpeed(const MachineCounts&)>;
+/// The speed of a membership, when a share of the job's samples is done.
+using SpeedOf = std::function<TrainingSpeed(const MachineCounts&, double share_done)>;
 
 /// How a job on spot machines went.
 struct Trajectory {

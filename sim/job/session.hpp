@@ -20,6 +20,8 @@ class SessionOwner {
   virtual void updated(const TrainingProgress& progress) = 0;
   /// Every worker has left, and with them the model. To be called by an event of nobody's.
   virtual void deserted() = 0;
+  /// Each worker trains on so many times its batch from now on.
+  virtual void batch_chosen(int /*times*/) {}
   /// The step has ended that was under way when Session::stop_after_step() was called. To be called by an event of nobody's.
   virtual void step_ended() = 0;
 

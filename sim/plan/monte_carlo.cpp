@@ -41,12 +41,18 @@ WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
 
 /// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it
 /// is the same. `json`: Scenario::effective.
-Json membership_scenario(const Scenario& scenario, Json json, const MachineCounts& counts) {
+/// `times`: of each worker's batch.
+Json membership_scenario(const Scenario& scenario, Json json, const MachineCounts& counts, int times) {
   for (Json& group : json["cluster"]["groups"]) keep_for_good(group);
   json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
   for (std::size_t g = counts.size(); g-- > 0;)
     if (scenario.groups[g].role == Role::kWorker || scenario.groups[g].is_standby)
       json = with_machines(std::move(json), g, counts[g]);
+  const auto multiply = [times](Json& of) {
+    if (of.contains("batch_per_worker")) of["batch_per_worker"] = of["batch_per_worker"].get<int>() * times;
+  };
+  multiply(json["workload"]);
+  for (Json& group : json["cluster"]["groups"]) multiply(group);
   Json& training = json["training"];
   for (const char* key : {"checkpoint", "recovery", "target", "start_interval", "control"}) training.erase(key);
   for (const char* key : kJobSizes) training.erase(key);
@@ -90,13 +96,18 @@ const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& opt
                          return to_json_text(result);
                        }};
 
-/// Memberships that have been simulated. Those that are asked for besides are missing.
+/// Memberships that have been simulated, each with a multiple of the scenario's batches. Those that are asked for besides are missing.
 class Speeds {
  public:
-  explicit Speeds(Scenario scenario) : scenario_{std::move(scenario)} {
+  using Membership = std::pair<MachineCounts, int>;
+
+  /// `fixed_batch`: MonteCarloOptions; none: that of ElasticBatch, if the scenario has it.
+  Speeds(Scenario scenario, std::optional<int> fixed_batch)
+      : scenario_{std::move(scenario)}, batches_{fixed_batch ? std::vector{*fixed_batch} : elastic_batches(scenario_)} {
     for (const Group& group : scenario_.groups)
       reference_.push_back(group.role == Role::kWorker && group.is_there_from_the_start() ? group.count : 0);
-    missing_.insert(reference_);
+    missing_.insert({reference_, 1});
+    for (const int times : batches_) missing_.insert({reference_, times});
   }
 
   /// The scenario with the samples and steps that its target takes, in place of that.
@@ -105,8 +116,7 @@ class Speeds {
     const auto& target = scenario_.training.target;
     if (!target) return job;
     const double batch = samples_per_step();
-    const double updates =
-        std::max(1.0, std::ceil(target->samples ? *target->samples / batch : measured_.at(reference_).updates));
+    const double updates = std::max(1.0, std::ceil(target->samples ? *target->samples / batch : reference().updates));
     job.training.steps = static_cast<std::int64_t>(updates);
     job.training.samples = static_cast<std::int64_t>(std::ceil(target->samples ? *target->samples : updates * batch));
     job.training.target.reset();
@@ -114,17 +124,25 @@ class Speeds {
   }
 
   /// Of the full cluster.
-  double samples_per_s() const { return speed(reference_, measured_.at(reference_)).samples_per_s(); }
-  double samples_per_step() const { return speed(reference_, measured_.at(reference_)).samples_per_update; }
+  double samples_per_s() const { return speed({reference_, 1}, reference(), 0).samples_per_s(); }
+  double samples_per_step() const { return speed({reference_, 1}, reference(), 0).samples_per_update; }
 
   /// A membership that has not been simulated yet is remembered as missing, and goes at the reference's speed per
   /// machine meanwhile.
-  TrainingSpeed operator()(const MachineCounts& counts) {
-    const auto found = measured_.find(counts);
-    if (found != measured_.end()) return speed(counts, found->second);
-    missing_.insert(counts);
+  TrainingSpeed operator()(const MachineCounts& counts, double share_done) {
+    bool is_known = true;
+    TrainingSpeed best;
+    for (const int times : batches_)
+      if (const auto found = measured_.find({counts, times}); found == measured_.end()) {
+        missing_.insert({counts, times});
+        is_known = false;
+      } else if (const TrainingSpeed of = speed(found->first, found->second, share_done);
+                 of.samples_per_s() > best.samples_per_s()) {
+        best = of;
+      }
+    if (is_known) return best;
     const auto machines = [](const MachineCounts& some) { return std::accumulate(some.begin(), some.end(), 0.0); };
-    TrainingSpeed guess = speed(reference_, measured_.at(reference_));
+    TrainingSpeed guess = speed({reference_, 1}, reference(), share_done);
     const double share = machines(counts) / machines(reference_);
     const bool keeps_updates = scenario_.training.strategy.is_synchronous() &&
                                scenario_.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker;
@@ -132,15 +150,18 @@ class Speeds {
     return guess;
   }
 
-  std::set<MachineCounts>& missing() { return missing_; }
+  std::set<Membership>& missing() { return missing_; }
+  /// Why larger batches are not tried; empty: all could be simulated.
+  const std::string& untried() const { return untried_; }
 
   /// Asks for what lies between those that are known, where the machines of one group change and these are many: nearly every run
   /// would come to one of the few that are not known, and be done again. One that cannot be simulated matters only to a run that
   /// comes to it.
   void ask_between() {
     constexpr std::size_t kMany = 100;
-    std::set<MachineCounts> all = missing_;
-    for (const auto& [counts, measured] : measured_) all.insert(counts);
+    std::set<MachineCounts> all;
+    for (const auto& [counts, times] : missing_) all.insert(counts);
+    for (const auto& [membership, measured] : measured_) all.insert(membership.first);
     if (all.size() < kMany) return;
     MachineCounts least = *all.begin(), most = least;
     for (const MachineCounts& counts : all)
@@ -155,34 +176,39 @@ class Speeds {
     const int last = most[static_cast<std::size_t>(changing - least.begin())];
     if (static_cast<std::size_t>(last - *changing) > 2 * all.size()) return;
     for (MachineCounts& counts = least; *changing < last; ++*changing)
-      if (!measured_.contains(counts) && !missing_.contains(counts) && guessed_.insert(counts).second) {
-        missing_.insert(counts);
-        guesses_.insert(counts);
+      for (const int times : batches_) {
+        const Membership between{counts, times};
+        if (measured_.contains(between) || missing_.contains(between) || !guessed_.insert(between).second) continue;
+        missing_.insert(between);
+        guesses_.insert(between);
       }
   }
 
   /// Simulates those that are missing.
   void measure(const MonteCarloOptions& options) {
-    std::vector<MachineCounts> list;
+    std::vector<Membership> list;
     std::vector<std::string> keys;  // of options.known
-    const std::set<MachineCounts> guesses = std::exchange(guesses_, {});
-    for (const MachineCounts& counts : std::exchange(missing_, {})) {
+    const std::set<Membership> guesses = std::exchange(guesses_, {});
+    for (const Membership& membership : std::exchange(missing_, {})) {
       if (options.known != nullptr) {
-        std::string key = key_of(counts);
+        std::string key = key_of(membership);
         if (const auto found = options.known->find(key); found != options.known->end()) {
-          keep(counts, parse_json(found->second, "membership"));
+          keep(membership, parse_json(found->second, "membership"));
           continue;
         }
         keys.push_back(std::move(key));
       }
-      list.push_back(counts);
+      list.push_back(membership);
     }
     std::string problem;
     const bool is_complete = options.pool.run(
         list.size(), [&](std::size_t i) { return job_of(list[i]); },
         [&](std::size_t i, const PooledRun& result) {
           if (!result.has_succeeded) {
-            if (!guesses.contains(list[i])) problem = result.text;
+            if (list[i].second > 1)
+              leave_out(list[i], result.text);
+            else if (!guesses.contains(list[i]))
+              problem = result.text;
             return;
           }
           keep(list[i], parse_json(result.text, "membership"));
@@ -194,61 +220,96 @@ class Speeds {
     if (!problem.empty()) throw NoResultError{"a part of the cluster cannot be simulated: " + problem};
   }
 
-  /// What keep() took, for another process: [[counts, measured], ..].
+  /// What keep() took, for another process: [[membership, measured], ..].
   Json known() const {
     Json list = Json::array();
-    for (const auto& [counts, of] : measured_)
-      list.push_back({counts, {of.steps_per_s, of.samples_per_s, of.numerator, of.updates}});
+    for (const auto& [membership, of] : measured_)
+      list.push_back({membership, {of.steps_per_s, of.samples_per_s, of.numerator, of.updates}});
     return list;
   }
-  void keep(const MachineCounts& counts, const Json& json) {
-    measured_[counts] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>(), json[3].get<double>()};
+  void keep(const Membership& membership, const Json& json) {
+    measured_[membership] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>(),
+                             json[3].get<double>()};
   }
 
+  /// With the scenario's batches, at the start.
   std::map<MachineCounts, double> all() const {
     std::map<MachineCounts, double> speeds;
     const double reference = samples_per_step();
-    for (const auto& [counts, measured] : measured_) {
-      const TrainingSpeed of = speed(counts, measured);
-      speeds[counts] = of.updates_per_s * (of.samples_per_update / reference);
+    for (const auto& [membership, measured] : measured_) {
+      if (membership.second > 1) continue;
+      const TrainingSpeed of = speed(membership, measured, 0);
+      speeds[membership.first] = of.updates_per_s * (of.samples_per_update / reference);
     }
     return speeds;
   }
 
  private:
-  std::string key_of(const MachineCounts& counts) const {
-    Json json = membership_scenario(scenario_, effective_, counts);
+  const Measured& reference() const { return measured_.at({reference_, 1}); }
+
+  /// It is never chosen.
+  void leave_out(const Membership& membership, const std::string& reason) {
+    measured_[membership] = {};
+    if (untried_.empty() || membership.second < untried_from_) {
+      untried_from_ = membership.second;
+      untried_ = "elastic_batch: batches of " + std::to_string(membership.second) +
+                 " times the scenario's are not tried: " + reason;
+    }
+  }
+
+  std::string key_of(const Membership& membership) const {
+    Json json = membership_scenario(scenario_, effective_, membership.first, membership.second);
     json.erase("name");
     const auto& target = scenario_.training.target;
     return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
   }
 
-  std::string job_of(const MachineCounts& counts) const {
+  std::string job_of(const Membership& membership) const {
     Json options = Json::object();
     if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
-    return kMembership.job(membership_scenario(scenario_, effective_, counts), scenario_.file_name, options);
+    return kMembership.job(membership_scenario(scenario_, effective_, membership.first, membership.second),
+                           scenario_.file_name, options);
   }
 
   /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.
-  TrainingSpeed speed(const MachineCounts& counts, const Measured& measured) const {
+  TrainingSpeed speed(const Membership& membership, const Measured& measured, double share_done) const {
     const auto& target = scenario_.training.target;
     const auto batch = [this](const MachineCounts& some, const Measured& of) {
       return is_known_ ? samples_per_update(scenario_, workers_of(scenario_, some)) : of.samples_per_s / of.steps_per_s;
     };
+    const MachineCounts& counts = membership.first;
+    if (const auto& control = scenario_.training.control; control && control->elastic_batch)
+      return speed_by_noise(*control->elastic_batch, membership, measured.steps_per_s, share_done);
     if (!target || !target->loss) return {measured.steps_per_s, batch(counts, measured)};
-    const Measured& reference = measured_.at(reference_);
-    return {measured.steps_per_s, batch(reference_, reference) * reference.numerator / measured.numerator};
+    return {measured.steps_per_s, batch(reference_, reference()) * reference().numerator / measured.numerator};
+  }
+
+  TrainingSpeed speed_by_noise(const ElasticBatch& rule, const Membership& membership, double steps_per_s,
+                               double share_done) const {
+    constexpr double kRounding = 1e-9;  // of shares at which a phase begins
+    const auto after = std::ranges::find_if(
+        rule.phases, [&](const ElasticBatch::Phase& phase) { return phase.from > share_done + kRounding; });
+    const double noise = std::prev(after)->noise_scale;
+    const double full = samples_per_update(scenario_, workers_of(scenario_, reference_));
+    const double samples = samples_per_update(scenario_, workers_of(scenario_, membership.first)) * membership.second;
+    return {.updates_per_s = steps_per_s,
+            .samples_per_update = samples * ((noise + full) / (noise + samples)),
+            .batch = membership.second,
+            .until = after == rule.phases.end() ? 1 : after->from};
   }
 
   Scenario scenario_;
+  std::vector<int> batches_;  // that are tried
   Json effective_ = parse_json(scenario_.effective, scenario_.name);
   /// Samples of an update follow from who trains, not from how fast each is.
   bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
   MachineCounts reference_;
-  std::map<MachineCounts, Measured> measured_;
-  std::set<MachineCounts> missing_;
-  std::set<MachineCounts> guesses_;  // of them, those that no run has asked for
-  std::set<MachineCounts> guessed_;  // those that ever were
+  std::map<Membership, Measured> measured_;
+  std::set<Membership> missing_;
+  std::set<Membership> guesses_;  // of them, those that no run has asked for
+  std::set<Membership> guessed_;  // those that ever were
+  std::string untried_;
+  int untried_from_ = 0;
 };
 
 Seconds overlap(Span a, Span b) { return std::max(Seconds{}, std::min(a.end, b.end) - std::max(a.start, b.start)); }
@@ -338,7 +399,7 @@ Seconds gives_up_after(const Scenario& job, double samples_per_s, std::optional<
 }
 
 SpeedOf speed_of(Speeds& speeds) {
-  return [&](const MachineCounts& counts) { return speeds(counts); };
+  return [&](const MachineCounts& counts, double share_done) { return speeds(counts, share_done); };
 }
 
 /// The job that is run: its size, and, of the fixed plan, no rules.
@@ -366,16 +427,17 @@ BroadcastTimes broadcast_times(const Json& list) {
 
 /// The "runs" of these numbers at the speeds of "memberships", given up after "gives_up_after_s", with what is known of "broadcasts":
 /// their outcomes, null of those that came to other memberships, these, and broadcasts that were not known. "replan":
-/// replan_problem() of a scenario that plans anew; "is_fixed": no rules are asked.
+/// replan_problem() of a scenario that plans anew; "fixed_batch": no rules are asked.
 const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& options) {
                            const Scenario scenario = std::move(asked);  // which rules refer to
-                           Speeds speeds{scenario};
+                           const auto fixed_batch = options.maybe<int>("fixed_batch");
+                           const bool is_fixed = fixed_batch.has_value();
+                           Speeds speeds{scenario, fixed_batch};
                            speeds.missing().clear();
                            for (const JsonReader& membership : options.children("memberships"))
-                             speeds.keep(membership.value().at(0).get<MachineCounts>(), membership.value().at(1));
+                             speeds.keep(membership.value().at(0).get<Speeds::Membership>(), membership.value().at(1));
                            const auto runs = options.child("runs").value().get<std::vector<std::size_t>>();
                            const Seconds limit{options.required<double>("gives_up_after_s")};
-                           const bool is_fixed = options.optional<bool>("is_fixed", false);
                            const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
                            const BroadcastTimes broadcasts = broadcast_times(options.child("broadcasts").value());
                            options.reject_unknown_keys();
@@ -386,7 +448,7 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            Trajectories trajectories{site, known, rules};
                            trajectories.know_broadcasts(broadcasts);
                            Json json{Json::array(), Json::array()};
-                           std::set<MachineCounts> missing;
+                           std::set<Speeds::Membership> missing;
                            for (const std::size_t i : runs) {
                              const Trajectory trajectory = trajectories.run(seed_of_run(job.seed, i), limit, false);
                              if (!speeds.missing().empty()) {
@@ -406,7 +468,7 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                              outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
                              json[0].push_back(to_json(outcome));
                            }
-                           for (const MachineCounts& counts : missing) json[1].push_back(counts);
+                           for (const Speeds::Membership& membership : missing) json[1].push_back(membership);
                            json.push_back(Json::array());
                            for (const auto& [key, time] : trajectories.known_broadcasts())
                              if (!broadcasts.contains(key)) json[2].push_back({key, time.value()});
@@ -448,7 +510,7 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
                    {"broadcasts", known.broadcasts},
                    {"runs", of_chunk[chunk]},
                    {"gives_up_after_s", result.gives_up_after.value()}};
-        if (options.is_fixed) asked["is_fixed"] = true;
+        if (options.fixed_batch) asked["fixed_batch"] = *options.fixed_batch;
         if (!replan.is_null()) asked["replan"] = replan;
         return kTrajectories.job(scenario, asked);
       },
@@ -463,7 +525,7 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
             again.push_back(of_chunk[chunk][k]);
           else
             result.runs[of_chunk[chunk][k]] = run_outcome(json[0][k]);
-        for (const Json& counts : json[1]) known.speeds.missing().insert(counts.get<MachineCounts>());
+        for (const Json& one : json[1]) known.speeds.missing().insert(one.get<Speeds::Membership>());
         for (const Json& one : json[2]) broadcasts.emplace(one[0].get<std::vector<int>>(), one);
       },
       options.limits);
@@ -477,16 +539,17 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
 }  // namespace
 
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
-  Known known{Speeds{scenario}};
+  Known known{Speeds{scenario, options.fixed_batch}};
   Speeds& speeds = known.speeds;
   speeds.measure(options);
-  const bool is_controlled = scenario.training.control && !options.is_fixed;
+  if (options.fixed_batch && !speeds.untried().empty()) throw NoResultError{speeds.untried()};
+  const bool is_controlled = scenario.training.control && !options.fixed_batch;
   Json replan;
   if (is_controlled && scenario.training.control->replan) try {
       replan = replan_problem(scenario, {.pool = options.pool, .on_done = {}, .limits = options.limits});
     } catch (const ProvisionStopped&) { throw MonteCarloStopped{}; }
   const ControlRules rules = is_controlled ? rules_of(scenario, replan) : ControlRules{};
-  const Scenario job = job_of(speeds, options.is_fixed);
+  const Scenario job = job_of(speeds, options.fixed_batch.has_value());
   MonteCarlo result;
   result.is_controlled = is_controlled;
   result.steps = job.training.steps;
@@ -520,6 +583,7 @@ MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& op
   result.sample = run_trajectory(Site{job}, result.runs[result.sample_index].seed, speed_of(speeds),
                                  result.gives_up_after, true, rules);
   result.speeds = speeds.all();
+  result.untried_batches = speeds.untried();
   return result;
 }
 

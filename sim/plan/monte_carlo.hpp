@@ -52,7 +52,8 @@ struct MonteCarlo {
   double samples_per_step = 0;             // of the full cluster
   Trajectory sample;                       // the run whose time is the median
   std::size_t sample_index = 0;
-  bool is_controlled = false;  // rules were asked
+  bool is_controlled = false;     // rules were asked
+  std::string untried_batches{};  // why larger ones were not tried by ElasticBatch; empty: all were
 };
 
 /// What was simulated, as JSON text, and what came of it: for jobs of which some memberships are the same.
@@ -62,7 +63,8 @@ struct MonteCarloOptions {
   std::size_t runs = 1000;
   std::optional<Seconds> deadline = {};  // no run is given up before
   Pool pool = 1;
-  bool is_fixed = false;                  // rules of Control are not asked: the plan that they are compared with
+  /// Rules of Control are not asked, and each worker has so many times its batch: the plan that they are compared with.
+  std::optional<int> fixed_batch = {};
   SimulatedMemberships* known = nullptr;  // looked up and added to; null: nothing is
   std::function<void(std::size_t done, std::size_t total)> on_progress = {};
   JobLimits limits = {};
@@ -73,6 +75,9 @@ inline constexpr Seconds kGivesUpAfter{60 * 86400.0};
 
 /// Thrown when `limits.is_stopped` has ended the runs.
 struct MonteCarloStopped {};
+
+/// What ElasticBatch chooses from, times the scenario's batches: powers of two, and those half as large again. Without it {1}.
+std::vector<int> elastic_batches(const Scenario& scenario);
 
 /// The job's samples are those of the scenario, of its target, or of the updates that the full cluster takes to its
 /// loss; an update of another membership then counts A / A' as much, the numerators of the convergence model. Throws
@@ -93,9 +98,18 @@ struct ControlGain {
   double decisions = 0;                                            // that changed machines, of a run
   double decided = 0;                                              // share of the runs with any
 };
-/// Both of the same scenario and number of runs.
+/// Both of the same scenario and number of runs: MonteCarloOptions::fixed_batch.
 ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, std::optional<Seconds> deadline);
 Json to_json(const ControlGain& gain);
+
+/// The fixed plan that is the fastest in the mean of those with another batch of elastic_batches(), and what the rule did to it.
+struct BatchGain {
+  int times = 1;  // the scenario's batches
+  ControlGain gain;
+};
+/// None without ElasticBatch, or if no other batch can be simulated. `options`: as of `controlled`.
+std::optional<BatchGain> gain_over_batches(const Scenario& scenario, MonteCarloOptions options,
+                                           const MonteCarlo& controlled);
 
 /// Runs that were given up. Means over all runs are lower bounds if there are any.
 std::size_t unfinished_runs(const MonteCarlo& result);

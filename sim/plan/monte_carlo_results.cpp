@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/csv.hpp"
+#include "sim/base/errors.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/plan/monte_carlo.hpp"
@@ -83,6 +84,34 @@ ControlGain control_gain(const MonteCarlo& fixed, const MonteCarlo& controlled, 
     gain.decided += (run.interruptions.decisions > 0 ? 1.0 : 0.0) / static_cast<double>(controlled.runs.size());
   }
   return gain;
+}
+
+std::vector<int> elastic_batches(const Scenario& scenario) {
+  std::vector<int> batches{1};
+  const auto& control = scenario.training.control;
+  if (!control || !control->elastic_batch) return batches;
+  int largest = control->elastic_batch->largest;
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker) largest = std::min(largest, control->elastic_batch->largest / group.batch);
+  for (int times = 2; times <= largest; times *= 2) {
+    batches.push_back(times);
+    if (times + times / 2 <= largest) batches.push_back(times + times / 2);
+  }
+  return batches;
+}
+
+std::optional<BatchGain> gain_over_batches(const Scenario& scenario, MonteCarloOptions options,
+                                           const MonteCarlo& controlled) {
+  std::optional<BatchGain> best;
+  for (const int times : elastic_batches(scenario)) {
+    if (times == 1) continue;
+    options.fixed_batch = times;
+    try {
+      const ControlGain gain = control_gain(run_monte_carlo(scenario, options), controlled, options.deadline);
+      if (!best || gain.fixed_time_s.mean < best->gain.fixed_time_s.mean) best = {times, gain};
+    } catch (const NoResultError&) { break; }
+  }
+  return best;
 }
 
 Json to_json(const ControlGain& gain) {
@@ -256,6 +285,7 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   if (const auto remark = remark_on_speeds(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_energy(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
+  if (!result.untried_batches.empty()) json["warnings"].push_back(result.untried_batches);
   return json;
 }
 

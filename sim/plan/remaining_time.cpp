@@ -98,7 +98,7 @@ class InterruptedJob {
 
   /// From the loss to the end. Throws NoResultError if it never ends.
   Rest rest(const Speeds& speeds, Seconds until_replaced) const {
-    const SpeedOf speed_of = [&](const MachineCounts& counts) { return speed_in(counts, speeds); };
+    const SpeedOf speed_of = [&](const MachineCounts& counts, double) { return speed_in(counts, speeds); };
     const Seconds date = std::max(date_of_loss(speed_of), kNotAtTheStart);
     const Trajectory all = run(interrupted(date, until_replaced), speed_of);
     if (!all.is_finished)
@@ -110,7 +110,7 @@ class InterruptedJob {
   /// Whether those that are left train before the replacement is there.
   bool trains_meanwhile() const {
     bool trains = false;
-    const SpeedOf speed_of = [&](const MachineCounts& counts) {
+    const SpeedOf speed_of = [&](const MachineCounts& counts, double) {
       trains = trains || counts == left_;
       return TrainingSpeed{1, samples_per_update(scenario_)};
     };

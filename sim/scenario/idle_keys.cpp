@@ -18,7 +18,8 @@ namespace {
 
 /// Whether machines or workers ever come or go.
 bool has_constant_machines(const Scenario& scenario) {
-  return !scenario.has_revocations() && !scenario.has_changing_membership() && !scenario.training.control &&
+  return !scenario.has_revocations() && !scenario.has_changing_membership() &&
+         !(scenario.training.control && scenario.training.control->changes_machines()) &&
          std::ranges::all_of(scenario.groups, [](const Group& group) { return group.is_there_from_the_start(); });
 }
 

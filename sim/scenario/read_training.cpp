@@ -214,12 +214,56 @@ ServerAddition read_server_addition(const JsonReader& json, const Scenario& scen
   return rule;
 }
 
+/// A number, or [[share of the samples, noise scale], ..].
+std::vector<ElasticBatch::Phase> read_noise_scale(const JsonReader& json) {
+  constexpr std::size_t kMostPhases = 1000;
+  constexpr double kLargest = 1e12;
+  if (json.value().is_number()) {
+    const auto scale = json.value().get<double>();
+    if (!(scale > 0 && scale <= kLargest))
+      json.fail("expected samples, above 0, at most 1e12; found " + to_text(scale));
+    return {{.from = 0, .noise_scale = scale}};
+  }
+  std::vector<ElasticBatch::Phase> phases;
+  const auto is_phase = [&](const Json& pair) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) return false;
+    const auto from = pair[0].get<double>(), scale = pair[1].get<double>();
+    const bool follows = phases.empty() ? from == 0 : from > phases.back().from && from < 1;
+    return follows && scale > 0 && scale <= kLargest;
+  };
+  const Json& list = json.value();
+  const bool is_list = list.is_array() && !list.empty() && list.size() <= kMostPhases;
+  for (std::size_t i = 0; is_list && i < list.size() && is_phase(list[i]); ++i)
+    phases.push_back({.from = list[i][0].get<double>(), .noise_scale = list[i][1].get<double>()});
+  if (!is_list || phases.size() < list.size())
+    json.fail(
+        "expected a number of samples, or at most 1000 pairs [share of the job's samples, noise scale], the first "
+        "share 0, the "
+        "others rising below 1, scales above 0, at most 1e12");
+  return phases;
+}
+
+ElasticBatch read_elastic_batch(const JsonReader& json, const Scenario& scenario) {
+  ElasticBatch rule;
+  rule.largest = json.required<int>("largest_batch_per_worker");
+  for (const Group& group : scenario.groups)
+    if (group.role == Role::kWorker)
+      json.expect(rule.largest >= group.batch && rule.largest <= kMaxBatch, "largest_batch_per_worker",
+                  "the " + std::to_string(group.batch) + " samples of group " + in_quotes(group.name) + " to " +
+                      std::to_string(kMaxBatch));
+  rule.phases = read_noise_scale(json.child("noise_scale"));
+  json.reject_unknown_keys();
+  return rule;
+}
+
 Control read_control(const JsonReader& json, const Scenario& scenario) {
   Control control;
   if (json.has("replan")) control.replan = read_replanning(json.child("replan"));
   if (json.has("add_servers")) control.add_servers = read_server_addition(json.child("add_servers"), scenario);
+  if (json.has("elastic_batch")) control.elastic_batch = read_elastic_batch(json.child("elastic_batch"), scenario);
   json.reject_unknown_keys();
-  if (!control.replan && !control.add_servers) json.fail("expected \"replan\", \"add_servers\" or both; found neither");
+  if (!control.changes_machines() && !control.elastic_batch)
+    json.fail("expected \"replan\", \"add_servers\" or \"elastic_batch\"; found none of them");
   return control;
 }
 

@@ -241,9 +241,26 @@ const auto kRefusals = std::to_array<Refusal>({
     {"rules for workers that wait for one another",
      [](const Subject& s) {
        const bool goes_on = s.scenario->count(Role::kParameterServer) > 0 && !strategy_of(s).is_synchronous();
-       return place_if(s.scenario->training.control && !goes_on, "/training/control");
+       const auto& control = s.scenario->training.control;
+       return place_if(control && control->changes_machines() && !goes_on, "/training/control");
      },
      "asynchronous parameter servers with it", "others do not go on while machines come and go as rules say"},
+    {"an elastic batch of workers that do not share steps",
+     [](const Subject& s) {
+       const auto& control = s.scenario->training.control;
+       return place_if(control && control->elastic_batch && !strategy_of(s).is_synchronous(),
+                       "/training/control/elastic_batch");
+     },
+     "a synchronous strategy with it", "the noise of gradients is averaged over a step that workers share"},
+    {"an elastic batch of models that are divided, or of a global batch",
+     [](const Subject& s) {
+       const auto& control = s.scenario->training.control;
+       const bool has_rule = control && control->elastic_batch;
+       return place_if(has_rule && (workers_per_model(*s.scenario) > 1 || strategy_of(s).exchange.global_batch > 0 || s.scenario->model.expert_split.degree > 0 ||
+                                    s.scenario->training.smaller_cluster != SmallerCluster::kKeepsBatchPerWorker),
+                       "/training/control/elastic_batch");
+     },
+     "workers that hold the whole model and keep batch_per_worker", "the rule chooses what each worker has"},
     {"a plan anew without a loss to reach",
      [](const Subject& s) {
        const auto& target = s.scenario->training.target;

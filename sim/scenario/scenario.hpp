@@ -164,10 +164,28 @@ struct ServerAddition {
   double threshold = 0.067;  // share of the sum that may be missing
 };
 
-/// Rules that change the machines of a job under way: sim/job/control.hpp.
+/// The batch of synchronous workers follows the gradient's noise scale phi, in samples, as Pollux has it: of the whole multiples of
+/// batch_per_worker up to `largest` that one is used with which the machines that are there come forward fastest. m samples of a
+/// step are worth as much as
+///   m (phi + m_0) / (phi + m)
+/// of the full cluster's steps, which have m_0: noise is averaged out twice. Source: Qiao et al., Pollux, OSDI 2021, equation 7;
+/// McCandlish et al., arXiv:1812.06162.
+struct ElasticBatch {
+  struct Phase {
+    double from = 0;  // share of the job's samples
+    double noise_scale = 0;
+  };
+  int largest = 0;  // samples of a worker's pass; more than it has memory for are not tried
+  std::vector<Phase> phases;
+};
+
+/// Rules that change the machines of a job under way, or its batch: sim/job/control.hpp.
 struct Control {
   std::optional<Replanning> replan;
   std::optional<ServerAddition> add_servers;
+  std::optional<ElasticBatch> elastic_batch;
+
+  bool changes_machines() const { return replan || add_servers; }
 };
 
 enum class Optimizer { kSgd, kMomentum, kAdam };

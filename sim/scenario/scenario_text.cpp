@@ -219,7 +219,7 @@ constexpr std::string_view kProperties = R"json({
           "type": "object",
           "minProperties": 1,
           "additionalProperties": false,
-          "description": "rules that start and release machines while an asynchronous job with parameter servers runs; simulate --runs asks them, and compares with the fixed plan",
+          "description": "rules that start and release machines while an asynchronous job with parameter servers runs, or change the batch of synchronous workers; simulate --runs asks them, and compares with the fixed plan",
           "properties": {
             "replan": {
               "type": "object", "required": ["deadline"], "additionalProperties": false,
@@ -237,7 +237,13 @@ constexpr std::string_view kProperties = R"json({
                 "group": { "type": "string", "description": "of parameter_server with standby: true; its count is the most that are added" },
                 "warmup": { "$ref": "#/$defs/time", "default": "30s", "description": "after each change of who trains" },
                 "window": { "$ref": "#/$defs/time", "default": "30s", "description": "in which updates are counted; anew if a checkpoint is written in it" },
-                "threshold": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.067, "description": "share of the sum that may be missing" } } } }
+                "threshold": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.067, "description": "share of the sum that may be missing" } } },
+            "elastic_batch": {
+              "type": "object", "required": ["largest_batch_per_worker", "noise_scale"], "additionalProperties": false,
+              "description": "of synchronous workers with whole models: of the whole multiples of batch_per_worker that one is used with which the machines that are there come forward fastest, m samples of a step being worth m (noise_scale + m0) / (noise_scale + m) of the full cluster's m0, as Pollux (OSDI 2021) has it; the job's samples are counted so, in the fixed plan, too",
+              "properties": {
+                "largest_batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "in one pass; batches that do not fit into memory are not tried" },
+                "noise_scale": { "description": "of the gradient, in samples: a number, or pairs [share of the job's samples from which on, noise scale]", "oneOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "array", "minItems": 1, "maxItems": 1000, "items": { "type": "array", "minItems": 2, "maxItems": 2, "items": { "type": "number" } } }] } } } }
         },
         "checkpoint": {
           "type": "object",

@@ -190,8 +190,9 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
   return table;
 }
 
-Table control_table(const ControlGain& gain) {
-  Table table{.header = {"against the fixed plan", "fixed", "with rules", "difference", "95 %"}, .rows = {}};
+Table control_table(const ControlGain& gain, int times) {
+  const std::string plan = times == 1 ? "the fixed plan" : std::to_string(times) + " times the batch, fixed";
+  Table table{.header = {"against " + plan, "fixed", "with rules", "difference", "95 %"}, .rows = {}};
   const auto add = [&](const char* name, const PairedMean& fixed, const PairedMean& difference, double unit) {
     const auto text = [unit](double value) { return std::isfinite(value) ? display(value / unit) : "unknown"; };
     table.rows.push_back({name, text(fixed.mean), text(fixed.mean + difference.mean), text(difference.mean),

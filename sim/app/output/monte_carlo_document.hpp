@@ -12,8 +12,8 @@ namespace rehearse {
 /// What the terminal shows.
 Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline);
 
-/// What rules of Control gained over the fixed plan, with intervals of 95 %.
-Table control_table(const ControlGain& gain);
+/// What rules of Control gained over the fixed plan with so many times the scenario's batch, with intervals of 95 %.
+Table control_table(const ControlGain& gain, int times);
 
 /// events.csv: what happened in MonteCarlo::sample, decisions of rules with their reasons.
 std::string events_csv(const Scenario& scenario, const MonteCarlo& result);

@@ -40,7 +40,7 @@ Json restart(const char* timeout, const char* restart_time) {
 
 JobResult run(const Scenario& scenario, std::uint64_t seed) {
   const double workers = scenario.first_workers().workers_per_machine();
-  const auto one_step_a_second = [&](const MachineCounts& counts) {
+  const auto one_step_a_second = [&](const MachineCounts& counts, double) {
     return TrainingSpeed{1 / kStep, workers * counts[0]};
   };
   const Trajectory trajectory = run_trajectory(Site{scenario}, seed, one_step_a_second, kLongEnough, false);
@@ -164,7 +164,7 @@ TEST_CASE("message by message a job's time is for the same as at known speeds") 
         return use;
       });
       const Scenario scenario = test::resolved(json);
-      const auto speed = [&](const MachineCounts& counts) {
+      const auto speed = [&](const MachineCounts& counts, double) {
         const int n = counts[0];
         const double step = n == 1 ? 3e-3 : 3e-3 + 2 * (n - 1) * (test::kAlpha + std::ceil(4.0 / n) / test::kBeta);
         return TrainingSpeed{1 / step, static_cast<double>(n)};

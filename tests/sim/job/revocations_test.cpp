@@ -21,7 +21,7 @@ double ring_step(int ranks) {
 
 constexpr Seconds kLongEnough{60 * 86400.0};
 
-TrainingSpeed ring_speed(const MachineCounts& counts) {
+TrainingSpeed ring_speed(const MachineCounts& counts, double) {
   return {.updates_per_s = 1 / ring_step(counts[0]), .samples_per_update = static_cast<double>(counts[0])};
 }
 
@@ -414,7 +414,7 @@ TEST_CASE("jobs that restart take as long as Daly's formula says") {
   for (int i = 0; i < kRuns; ++i) {
     const Trajectory run = run_trajectory(
         Site{scenario}, static_cast<std::uint64_t>(i),
-        [](const MachineCounts&) {
+        [](const MachineCounts&, double) {
           return TrainingSpeed{1 / kStep, 4};
         },
         kLongEnough, false);

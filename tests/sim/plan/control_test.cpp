@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/fleet.hpp"
 #include "sim/base/errors.hpp"
@@ -44,7 +48,7 @@ Json with_standby_server(const char* mean_lifetime = "1e9s") {
 
 /// Each worker does a step a second alone; both together `together`, and with a second server `with_server`.
 SpeedOf speeds(double together, double with_server) {
-  return [=](const MachineCounts& counts) {
+  return [=](const MachineCounts& counts, double) {
     return TrainingSpeed{counts[0] < 2 ? 1.0 * counts[0] : counts[2] > 0 ? with_server : together, 1};
   };
 }
@@ -163,7 +167,7 @@ TEST_CASE("a job that loses nobody is that of the fixed plan") {
   const Scenario scenario = read(json);
   SimulatedMemberships known;
   const MonteCarlo with = run_monte_carlo(scenario, {.runs = 3, .known = &known});
-  const MonteCarlo fixed = run_monte_carlo(scenario, {.runs = 3, .is_fixed = true, .known = &known});
+  const MonteCarlo fixed = run_monte_carlo(scenario, {.runs = 3, .fixed_batch = 1, .known = &known});
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(with.runs[i].time_s == fixed.runs[i].time_s);
     CHECK(with.runs[i].cost_usd->total() == fixed.runs[i].cost_usd->total());
@@ -225,6 +229,107 @@ TEST_CASE("machines are requested after a notice, and those that are given back 
   CHECK(releases > 0);
 }
 
+TEST_CASE("a speed holds until a share of the samples is done") {
+  Json json = test::timed_scenario(2, {{"1000B"}}, {{"kind", "all_reduce"}});
+  json["training"]["samples"] = 1000;
+  json["training"].erase("steps");
+  const Scenario scenario = test::resolved(json);
+  const auto faster = [](const MachineCounts&, double share_done) {
+    return share_done < 0.3 - 1e-9
+               ? TrainingSpeed{.updates_per_s = 1, .samples_per_update = 2, .batch = 1, .until = 0.3}
+               : TrainingSpeed{.updates_per_s = 2, .samples_per_update = 5, .batch = 4};
+  };
+  const Trajectory run = run_trajectory(Site{scenario}, 1, faster, kLongEnough, true);
+  REQUIRE(run.is_finished);
+  CHECK(run.job.end.value() == doctest::Approx(300 / 2.0 + 700 / 10.0).epsilon(1e-9));
+  CHECK(run.job.interruptions.decisions == 1);
+  REQUIRE(run.events.size() == 1);
+  CHECK(run.events[0].detail == "each worker has 4 of its batches");
+  CHECK(run.events[0].span.start.value() == doctest::Approx(150).epsilon(1e-9));
+}
+
+/// Four workers of 16 samples each.
+Json elastic(const Json& noise_scale, int largest) {
+  Json json = test::timed_scenario(4, {{"1000B"}}, {{"kind", "all_reduce"}});
+  json["workload"] = {
+      {"model", "resnet50"}, {"batch_per_worker", 16}, {"precision", "fp32"}, {"optimizer", "momentum"}};
+  json["cluster"]["groups"][0]["instance"]["nic"] = "10GBps";
+  json["training"].erase("steps");
+  json["training"]["samples"] = 64'000;
+  json["training"]["control"] = {
+      {"elastic_batch", {{"largest_batch_per_worker", largest}, {"noise_scale", noise_scale}}}};
+  return json;
+}
+
+TEST_CASE(
+    "an elastic batch is that of the most progress a second, and samples count as the noise of the gradient says") {
+  const std::map<double, double> phases{{0, 5}, {0.4, 10000}, {0.7, 1e9}};  // share: noise scale
+  Json noise_scale = Json::array();
+  for (const auto& [from, scale] : phases) noise_scale.push_back({from, scale});
+  const Json json = elastic(noise_scale, 128);
+  std::map<int, double> samples_per_s;  // by the multiple, each simulated alone
+  for (const int times : {1, 2, 3, 4, 6, 8}) {
+    Json alone = json;
+    alone["training"].erase("control");
+    alone["training"].erase("samples");
+    alone["training"]["steps"] = 50;
+    alone["workload"]["batch_per_worker"] = 16 * times;
+    const Scenario scenario = test::resolved(alone);
+    samples_per_s[times] = summarize(scenario, simulate(scenario)).samples_per_s;
+  }
+  const auto time_with = [&](auto choose) {
+    double time = 0;
+    for (auto phase = phases.begin(); phase != phases.end(); ++phase) {
+      const double until = std::next(phase) == phases.end() ? 1 : std::next(phase)->first;
+      time += (until - phase->first) * 64'000 / choose([&](int times) {
+                const double m0 = 64, m = m0 * times;
+                return samples_per_s[times] * (phase->second + m0) / (phase->second + m);
+              });
+    }
+    return time;
+  };
+  int changes = 0, chosen = 1;
+  const double best = time_with([&](auto progress) {
+    const auto fastest =
+        std::ranges::max_element(samples_per_s, {}, [&](const auto& one) { return progress(one.first); });
+    changes += std::exchange(chosen, fastest->first) == fastest->first ? 0 : 1;
+    return progress(fastest->first);
+  });
+  REQUIRE(changes > 1);
+  const Scenario scenario = test::resolved(json);
+  const MonteCarlo with = run_monte_carlo(scenario, {.runs = 3});
+  CHECK(with.is_controlled);
+  CHECK(with.untried_batches.empty());
+  const double a_step = 64 * 8 / samples_per_s[8];  // the last one, and those under way when a phase begins
+  for (const RunOutcome& run : with.runs) {
+    CHECK(run.time_s >= best * (1 - 1e-6));
+    CHECK(run.time_s <= best + 3 * a_step);
+    CHECK(run.interruptions.decisions == changes);
+  }
+  const MonteCarlo fixed = run_monte_carlo(scenario, {.runs = 3, .fixed_batch = 1});
+  CHECK(fixed.runs[0].time_s == doctest::Approx(64'000 / samples_per_s[1]).epsilon(1e-3));
+  CHECK(fixed.runs[0].interruptions.decisions == 0);
+  const auto gain = gain_over_batches(scenario, {.runs = 3}, with);
+  REQUIRE(gain);
+  double best_fixed = std::numeric_limits<double>::infinity();
+  for (const int times : {2, 3, 4, 6, 8}) {
+    const double time = time_with([&](auto progress) { return progress(times); });
+    best_fixed = std::min(best_fixed, time);
+  }
+  CHECK(gain->gain.fixed_time_s.mean >= best_fixed * (1 - 1e-6));
+  CHECK(gain->gain.fixed_time_s.mean <= best_fixed + 3 * a_step);
+  CHECK(gain->gain.time_s.mean <= a_step);
+}
+
+TEST_CASE("batches that do not fit are not tried, and said so; noise that is the least keeps the scenario's batch") {
+  const MonteCarlo large = run_monte_carlo(test::resolved(elastic(1e12, 65536)), {.runs = 2});
+  CHECK(large.untried_batches.find("times the scenario's are not tried: ") != std::string::npos);
+  CHECK(large.untried_batches.find("memory") != std::string::npos);
+  CHECK(large.runs[0].is_finished);
+  const MonteCarlo small = run_monte_carlo(test::resolved(elastic(1e-6, 128)), {.runs = 2});
+  CHECK(small.runs[0].interruptions.decisions == 0);
+}
+
 TEST_CASE("a gain is the mean of differences of runs of one seed") {
   MonteCarlo fixed, with;
   for (const double time : {10.0, 20.0, 30.0}) {
@@ -246,7 +351,8 @@ TEST_CASE("rules that say nothing or something wrong are refused") {
     json["training"]["control"] = control;
     return test::problem_of(json);
   };
-  CHECK(problem(Json::object()) == "/training/control: expected \"replan\", \"add_servers\" or both; found neither");
+  CHECK(problem(Json::object()) ==
+        "/training/control: expected \"replan\", \"add_servers\" or \"elastic_batch\"; found none of them");
   CHECK(problem({{"add_servers", {{"group", "servers"}}}}) ==
         "/training/control/add_servers/group: unknown group of standby servers \"servers\"; known: \"more\"");
   CHECK(problem({{"add_servers", {{"group", "more"}, {"threshold", 1}}}})
@@ -254,6 +360,13 @@ TEST_CASE("rules that say nothing or something wrong are refused") {
   CHECK(problem({{"replan", {{"deadline", "0s"}}}}).starts_with("/training/control/replan/deadline: expected a time"));
   CHECK(problem({{"replan", {{"deadline", "9s"}, {"margin", 1}}}})
             .starts_with("/training/control/replan/margin: expected a share"));
+  const auto noise_problem = [](const Json& noise_scale) { return test::problem_of(elastic(noise_scale, 128)); };
+  CHECK(noise_problem({{0, 5}, {0.5, 7}}).empty());
+  for (const Json& wrong : {Json(0), Json("1"), Json::array(), Json{{0.1, 5}}, Json{{0, 5}, {0, 6}},
+                            Json{{0, 5}, {1, 6}}, Json{{0, 5}, {0.5, -1}}, Json{{0, 5}, {0.5}}})
+    CHECK(noise_problem(wrong).starts_with("/training/control/elastic_batch/noise_scale: expected "));
+  CHECK(test::problem_of(elastic(5, 8))
+            .starts_with("/training/control/elastic_batch/largest_batch_per_worker: expected the 16"));
   const Scenario scenario = test::resolved(with_standby_server());
   CHECK(test::error_of([&] { (void)simulate(scenario); }).find("/training/control: expected many runs") !=
         std::string::npos);
