@@ -1,5 +1,6 @@
 // rehearse queue: several jobs on one cluster, under one policy or several.
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,6 +17,7 @@
 #include "sim/base/output_folder.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/queue/placement_speed.hpp"
+#include "sim/queue/queue_energy.hpp"
 #include "sim/queue/queue_file.hpp"
 #include "sim/queue/queue_result.hpp"
 #include "sim/queue/run_queue.hpp"
@@ -94,6 +96,25 @@ std::vector<QueueRun> run_policies(const QueueSetup& setup, PlacementSpeeds& spe
   return runs;
 }
 
+/// Of all policies or of none. That it is not known is told to those who ask for it.
+void add_energy(QueueSetup& setup, JobSpeeds& speeds, std::vector<QueueRun>& runs) {
+  for (QueueRun& run : runs) {
+    auto energy = energy_of(setup, run, speeds);
+    if (auto* const known = std::get_if<QueueEnergy>(&energy)) {
+      run.energy = std::move(*known);
+      continue;
+    }
+    for (QueueRun& other : runs) other.energy.reset();
+    const bool is_asked =
+        setup.electricity != Electricity{} ||
+        std::ranges::any_of(setup.kinds, [](const JobKind& kind) { return kind.gpu_power_w.has_value(); });
+    if (is_asked)
+      setup.warnings.push_back("the energy is not known: nobody says " + std::get<std::string>(energy) +
+                               " (\"gpu_power\" of a job, \"instance\" of a group)");
+    return;
+  }
+}
+
 void add_link_warnings(QueueSetup& setup, const std::vector<QueueRun>& runs) {
   if (setup.interference > 0) return;
   for (const QueueRun& run : runs)
@@ -132,7 +153,8 @@ int run(const QueueCommand& command) {
     Progress progress{"simulations of jobs", command.common.is_quiet};
     speeds.prepare(progress.counter());
   }
-  const std::vector<QueueRun> runs = run_policies(setup, speeds, store, command.common);
+  std::vector<QueueRun> runs = run_policies(setup, speeds, store, command.common);
+  add_energy(setup, speeds, runs);
   const std::vector<std::string> of_speeds = speeds.warnings();
   setup.warnings.insert(setup.warnings.end(), of_speeds.begin(), of_speeds.end());
   add_table_warning(setup, input.speeds, runs);

@@ -126,8 +126,8 @@ bool is_of_a_part(const Summary& summary) { return summary.window.end < summary.
 /// ", 1.2 USD, 3.4 kg CO2", as far as the scenario says what a kWh costs and emits.
 std::string price_of_energy(const Scenario& scenario, double kwh) {
   std::string text;
-  if (const auto usd = usd_of_energy(scenario, kwh)) text += ", " + display(*usd) + " USD";
-  if (const auto co2 = co2_of_energy(scenario, kwh)) text += ", " + display(*co2) + " kg CO2";
+  if (const auto usd = scenario.electricity.usd(kwh)) text += ", " + display(*usd) + " USD";
+  if (const auto co2 = scenario.electricity.co2_kg(kwh)) text += ", " + display(*co2) + " kg CO2";
   return text;
 }
 
@@ -135,7 +135,7 @@ void print_energy(const Scenario& scenario, const Summary& summary) {
   const auto& energy = summary.energy;
   if (!energy) return;
   std::printf("%-24s a GPU %.4g W, its machine %.4g W\n", "power", energy->gpu_power_w, energy->node_power_w);
-  const double kwh = energy->kwh(scenario.electricity);
+  const double kwh = scenario.electricity.kwh(energy->node_j);
   std::printf("%-24s %s kWh%s", "energy", display(kwh).c_str(), price_of_energy(scenario, kwh).c_str());
   if (const auto& target = summary.to_target; target && target->energy_kwh)
     std::printf("; to the target %s kWh%s", display(*target->energy_kwh).c_str(),

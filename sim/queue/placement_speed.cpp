@@ -88,6 +88,8 @@ void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>&
     if (stored && !stored->summary.empty()) {
       const Json summary = parse_json(stored->summary, "summary");
       speed = summary["steps_per_s"].is_number() ? summary["steps_per_s"].get<double>() : 0;
+      if (const Json power = summary.value("gpu_power_w", Json{}); power.is_number())
+        gpu_power_w_[{kind, shape}] = power.get<double>();
       for (const Json& warning : summary.value("warnings", Json::array()))
         warnings_.insert(setup_.kinds[kind].scenario + ": " + warning.get<std::string>());
     } else {
@@ -115,12 +117,24 @@ void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)
   if (!wanted.empty()) simulate(wanted, on_done);
 }
 
-double PlacementSpeeds::steps_per_s(std::size_t kind, const GpuPlacement& placement) {
-  const JobKind& of = setup_.kinds[kind];
-  if (of.type.empty() && of.scenario.empty()) return static_cast<double>(kQueueSecond);  // a step is a microsecond
+PlacementSpeeds::Shape PlacementSpeeds::shape_of(const GpuPlacement& placement) {
   Shape shape{placement.group, {}};
   for (const GpuPlacement::Part& part : placement.parts) shape.second.push_back(part.gpus);
   std::ranges::sort(shape.second, std::greater{});
+  return shape;
+}
+
+std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPlacement& placement) {
+  if (const auto& stated = setup_.kinds[kind].gpu_power_w) return stated;
+  if (setup_.kinds[kind].scenario.empty() || steps_per_s(kind, placement) <= 0) return {};
+  const auto found = gpu_power_w_.find({kind, shape_of(placement)});
+  return found == gpu_power_w_.end() ? std::nullopt : std::optional{found->second};
+}
+
+double PlacementSpeeds::steps_per_s(std::size_t kind, const GpuPlacement& placement) {
+  const JobKind& of = setup_.kinds[kind];
+  if (of.type.empty() && of.scenario.empty()) return static_cast<double>(kQueueSecond);  // a step is a microsecond
+  const Shape shape = shape_of(placement);
   const auto found = known_.find({kind, shape});
   if (found != known_.end()) return found->second;
   if (!of.type.empty()) return known_[{kind, shape}] = of_table(of, shape);

@@ -26,6 +26,8 @@ class PlacementSpeeds : public JobSpeeds {
   void prepare(const std::function<void(std::size_t, std::size_t)>& on_done);
 
   double steps_per_s(std::size_t kind, const GpuPlacement& placement) override;
+  /// As the job states, or as its simulation says.
+  std::optional<double> gpu_power_w(std::size_t kind, const GpuPlacement& placement) override;
 
   /// Scenarios that do not run on a group, and why; and what those say that do.
   std::vector<std::string> warnings() const { return {warnings_.begin(), warnings_.end()}; }
@@ -33,6 +35,7 @@ class PlacementSpeeds : public JobSpeeds {
  private:
   /// Group and GPUs on each machine, the most first.
   using Shape = std::pair<std::size_t, std::vector<int>>;
+  static Shape shape_of(const GpuPlacement& placement);
   double of_table(const JobKind& kind, const Shape& shape);
   std::string job_of(std::size_t kind, const Shape& shape) const;
   void simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,
@@ -46,6 +49,8 @@ class PlacementSpeeds : public JobSpeeds {
   std::string program_;
   const Budget& budget_;
   std::map<std::pair<std::size_t, Shape>, double> known_;  // [kind, shape]
+  std::map<std::pair<std::size_t, Shape>, double>
+      gpu_power_w_;  // the same of those that are simulated, where it is known
   std::set<std::string> warnings_;
 };
 

@@ -21,6 +21,8 @@ class JobSpeeds {
   virtual ~JobSpeeds() = default;
   /// Steps per second of a job of this kind, alone on its machines; 0: it cannot run there.
   virtual double steps_per_s(std::size_t kind, const GpuPlacement& placement) = 0;
+  /// W of each of its GPUs then, in the mean; none: not known.
+  virtual std::optional<double> gpu_power_w(std::size_t /*kind*/, const GpuPlacement& /*placement*/) { return {}; }
 };
 
 /// A job that has come and is not done.

@@ -2,6 +2,7 @@
 // Several jobs on one cluster: what a queue is given, and what came of it. Start here to read sim/queue/; run_queue.hpp
 // runs it, policy.hpp says who runs when, queue_file.hpp reads it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/scenario/electricity.hpp"
 
 namespace rehearse {
 
@@ -27,12 +29,24 @@ QueueTime to_queue_time(Seconds time);
 constexpr Seconds to_seconds(QueueTime time) { return Seconds{static_cast<double>(time) / kQueueSecond}; }
 constexpr double hours(QueueTime time) { return static_cast<double>(time) / kQueueSecond / 3600; }
 
+/// What one of a group's machines draws from the wall, W: platforms/node_power.hpp, which is linear in what its GPUs draw.
+struct MachinePower {
+  double rest = 0;      // with all GPUs at rest
+  double gpu_rest = 0;  // of a GPU
+  double by_gpu_w = 0;  // for each W of a GPU
+  double busy_gpu = 0;  // of the host for each GPU that trains
+
+  /// What a GPU that draws so many W adds to its machine at rest.
+  double above_rest(double gpu_w) const { return std::max(0.0, (gpu_w - gpu_rest) * by_gpu_w) + busy_gpu; }
+};
+
 /// Alike machines. A job's GPUs are all of one group.
 struct QueueGroup {
   std::string name;
   std::string gpu;       // as the table of speeds calls it
   std::string instance;  // a name in the catalogs; empty: jobs whose speed is simulated cannot run here
   int machines = 1, gpus_per_machine = 1;
+  std::optional<MachinePower> power{};  // none: not known
   int gpus() const { return machines * gpus_per_machine; }
 };
 
@@ -41,6 +55,7 @@ struct JobKind {
   std::string type;      // as the table of speeds calls it; empty: of stated duration
   std::string scenario;  // the file whose speed is simulated; empty: none
   int gpus = 1;
+  std::optional<double> gpu_power_w{};  // of a GPU while it trains, where it is stated
   bool operator==(const JobKind&) const = default;
 };
 
@@ -79,6 +94,7 @@ struct QueueSetup {
   /// Means are taken over jobs from first_measured to before last_measured, in the order of their arrival.
   std::size_t first_measured = 0, last_measured = 0;
   std::string speeds;  // file of the table of speeds; empty: none
+  Electricity electricity;
   std::vector<std::string> warnings;
 
   int gpus() const;
@@ -117,6 +133,13 @@ struct ClusterLoad {
   std::size_t waiting = 0;  // jobs that have come and do not run
 };
 
+/// From the first arrival to the last end, J from the wall: queue_energy.hpp.
+struct QueueEnergy {
+  std::vector<double> of_job;  // [jobs]
+  double idle = 0;             // of GPUs that no job has
+  double cluster = 0;          // of all machines
+};
+
 struct QueueRun {
   std::string policy;
   std::vector<JobOutcome> jobs;
@@ -127,6 +150,7 @@ struct QueueRun {
   std::int64_t decisions = 0;
   /// GPU time in which a job on several machines shared one of them with another such job.
   QueueTime shared_gpu_time = 0;
+  std::optional<QueueEnergy> energy{};  // of energy_of(); none: not known
 };
 
 /// What is asked of a run.

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "platforms/board_power.hpp"
+#include "platforms/node_power.hpp"
 #include "sim/base/json_schema.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
@@ -33,6 +35,25 @@ QueueTime time_up_to_longest(const JsonReader& json, const char* key, QueueTime 
   return to_queue_time(*time);
 }
 
+/// Of machines whose GPUs' power is known.
+std::optional<MachinePower> machine_power(const JsonReader& json, const std::string& name, const Catalog& catalog) {
+  const Instance instance = read_instance(name, json);
+  const Accelerator* const gpu = catalog.known_accelerator(instance.accelerator);
+  if (gpu == nullptr || !has_board_power(*gpu)) return {};
+  Interconnect interconnect{.pcie = gpu->host_link};
+  if (json.has("interconnect")) {
+    const JsonReader stated = json.child("interconnect");
+    interconnect = read_interconnect(
+        stated.is_string() ? catalog.interconnect(stated.as<std::string>(), stated) : stated, gpu->host_link);
+  }
+  const double gpu_rest = BoardPower{*gpu, {}, gpu->power_w, gpu->power_w}.rest_w();
+  const auto watts = [&](double gpus_w, double busy) { return node_power(instance, interconnect, gpus_w, busy); };
+  return MachinePower{.rest = watts(instance.accelerators * gpu_rest, 0),
+                      .gpu_rest = gpu_rest,
+                      .by_gpu_w = watts(1, 0) - watts(0, 0),
+                      .busy_gpu = watts(0, NodePowerValues{}.busy_threads_of_gpu) - watts(0, 0)};
+}
+
 QueueGroup read_group(const JsonReader& json, const Catalog& catalog) {
   QueueGroup group{.name = json.required<std::string>("name"), .gpu = {}, .instance = {}};
   json.expect(!group.name.empty(), "name", "a name");
@@ -44,6 +65,7 @@ QueueGroup read_group(const JsonReader& json, const Catalog& catalog) {
     group.gpus_per_machine = instance.optional<int>("accelerators", 0);
     json.expect(group.gpus_per_machine >= 1, "instance", "an instance with GPUs");
     group.gpu = instance.required<std::string>("accelerator");
+    group.power = machine_power(instance, group.instance, catalog);
   } else if (!json.has("gpus_per_machine") || !json.has("gpu")) {
     json.fail("expected an instance of the catalogs, or gpu and gpus_per_machine");
   }
@@ -67,6 +89,7 @@ void read_groups(const JsonReader& json, const Catalog& catalog, QueueSetup& set
     setup.groups.push_back(std::move(group));
     cluster.expect(setup.gpus() <= kMostQueueGpus, "groups", "at most 1000000 GPUs");
   }
+  if (cluster.has("electricity")) setup.electricity = read_electricity(cluster.child("electricity"));
   cluster.reject_unknown_keys();
 }
 
@@ -76,7 +99,8 @@ class Jobs {
   Jobs(QueueSetup& setup, const std::optional<SpeedTable>& speeds) : setup_{setup}, speeds_{speeds} {}
 
   void add(QueuedJob job, JobKind kind) {
-    const auto [found, is_new] = kinds_.try_emplace({kind.type, kind.scenario, kind.gpus}, setup_.kinds.size());
+    const auto [found, is_new] =
+        kinds_.try_emplace({kind.type, kind.scenario, kind.gpus, kind.gpu_power_w}, setup_.kinds.size());
     if (is_new) setup_.kinds.push_back(std::move(kind));
     job.kind = found->second;
     setup_.jobs.push_back(std::move(job));
@@ -99,7 +123,7 @@ class Jobs {
  private:
   QueueSetup& setup_;
   const std::optional<SpeedTable>& speeds_;
-  std::map<std::tuple<std::string, std::string, int>, std::size_t> kinds_;
+  std::map<std::tuple<std::string, std::string, int, std::optional<double>>, std::size_t> kinds_;
 };
 
 /// Samples of a global step of a scenario's workers; 0 if they differ.
@@ -139,6 +163,11 @@ void read_job(const JsonReader& json, Jobs& jobs) {
       job.steps = *steps;
       job.samples_per_step = samples_of_scenario(kind.scenario, kind.gpus);
     }
+  }
+  if (json.has("gpu_power")) {
+    json.expect(!has_scenario, "gpu_power", "none of a job with a scenario, whose simulation says it");
+    kind.gpu_power_w = read_watts(json, "gpu_power");
+    json.expect(*kind.gpu_power_w <= 10'000, "gpu_power", "at most 10000W");
   }
   json.reject_unknown_keys();
   for (int i = 0; i < count; ++i) {
@@ -321,7 +350,9 @@ std::string queue_schema() {
               "gpus_per_machine": { "type": "integer", "minimum": 1, "maximum": 100000 }
             }
           }
-        }
+        },
+        "electricity": )json" +
+                         electricity_schema() + R"json(
       }
     },
     "jobs": {
@@ -336,6 +367,7 @@ std::string queue_schema() {
           "duration": { "$ref": "#/$defs/time", "description": "on any GPUs; or" },
           "type": { "type": "string", "description": "a type of speeds; or" },
           "scenario": { "type": "string", "description": "a scenario, relative to this file, whose workers are put on the job's GPUs and simulated for the speed" },
+          "gpu_power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "examples": ["250W"], "description": "of each of its GPUs while it trains, of duration or type: for the energy of the queue" },
           "steps": { "type": "integer", "minimum": 1, "maximum": 1000000000000000, "description": "of type or scenario" },
           "weight": { "type": "number", "minimum": 1e-6, "maximum": 1e6, "description": "default 1: of its share, in policies that share" },
           "count": { "type": "integer", "minimum": 1, "maximum": 1000000, "description": "default 1: so many like this" },

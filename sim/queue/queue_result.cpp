@@ -1,8 +1,10 @@
 #include "sim/queue/queue_result.hpp"
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sim/base/csv.hpp"
+#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -62,6 +64,23 @@ QueueRun read_queue_run(std::string_view text) try {
   return run;
 } catch (const Json::exception&) { throw InputError{"expected a kept run of a queue"}; }
 
+namespace {
+
+/// With what the site adds.
+Json energy_json(const Electricity& electricity, const std::optional<QueueEnergy>& energy) {
+  if (!energy) return nullptr;
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  const double kwh = electricity.kwh(energy->cluster);
+  const double of_jobs = std::accumulate(energy->of_job.begin(), energy->of_job.end(), 0.0);
+  return {{"kwh", kwh},
+          {"jobs_kwh", electricity.kwh(of_jobs)},
+          {"idle_kwh", electricity.kwh(energy->idle)},
+          {"usd", or_null(electricity.usd(kwh))},
+          {"co2_kg", or_null(electricity.co2_kg(kwh))}};
+}
+
+}  // namespace
+
 Json to_json(const QueueSetup& setup, const QueueRun& run) {
   const QueueSummary summary = summarize(setup, run);
   Json busy = Json::object();
@@ -77,12 +96,13 @@ Json to_json(const QueueSetup& setup, const QueueRun& run) {
           {"busy_gpu_hours", std::move(busy)},
           {"preemptions", summary.preemptions},
           {"decisions", run.decisions},
-          {"shared_link_gpu_hours", hours(run.shared_gpu_time)}};
+          {"shared_link_gpu_hours", hours(run.shared_gpu_time)},
+          {"energy", energy_json(setup.electricity, run.energy)}};
 }
 
 std::string queue_jobs_csv(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
   CsvWriter csv{{"policy", "job", "type", "gpus", "arrival_s", "start_s", "end_s", "wait_s", "completion_time_s",
-                 "gpu_hours", "steps", "samples", "preemptions"}};
+                 "gpu_hours", "steps", "samples", "preemptions", "energy_kwh"}};
   for (const QueueRun& run : runs)
     for (std::size_t i = 0; i < setup.jobs.size(); ++i) {
       const QueuedJob& job = setup.jobs[i];
@@ -94,8 +114,8 @@ std::string queue_jobs_csv(const QueueSetup& setup, const std::vector<QueueRun>&
                to_seconds(job.arrival).value(), to_seconds(*outcome.start).value(), to_seconds(*outcome.end).value(),
                to_seconds(*outcome.start - job.arrival).value(), to_seconds(*outcome.end - job.arrival).value(),
                hours(outcome.gpu_time), whole(has_steps, outcome.steps),
-               whole(has_steps && job.samples_per_step > 0, outcome.steps * job.samples_per_step),
-               outcome.preemptions});
+               whole(has_steps && job.samples_per_step > 0, outcome.steps * job.samples_per_step), outcome.preemptions,
+               run.energy ? to_text(setup.electricity.kwh(run.energy->of_job[i])) : ""});
     }
   return csv.text();
 }

@@ -81,8 +81,6 @@ class DrawingMachine {
 
 }  // namespace
 
-double RunEnergy::kwh(const Electricity& electricity) const { return node_j * electricity.pue / kJoulesPerKwh; }
-
 std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& record,
                                    const std::vector<double>& rates) {
   if (!has_gpu_power(scenario) || record.gpu_energy_per_step.empty()) return {};
@@ -116,17 +114,6 @@ std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& re
     energy.node_power_w /= machines;
   }
   return energy;
-}
-
-std::optional<double> usd_of_energy(const Scenario& scenario, double kwh) {
-  const auto& price = scenario.electricity.usd_per_kwh;
-  return price ? std::optional{*price * kwh} : std::nullopt;
-}
-
-std::optional<double> co2_of_energy(const Scenario& scenario, double kwh) {
-  constexpr double kGramsPerKg = 1000;
-  const auto& intensity = scenario.electricity.gco2_per_kwh;
-  return intensity ? std::optional{*intensity * kwh / kGramsPerKg} : std::nullopt;
 }
 
 }  // namespace rehearse

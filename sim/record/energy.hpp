@@ -21,16 +21,9 @@ struct RunEnergy {
   double all_power_w = 0;   // of all machines in the steady state
   double all_gpu_power_w = 0;
 
-  double kwh(const Electricity& electricity) const;  // node_j with what the site adds
 };
-
-inline constexpr double kJoulesPerKwh = 3.6e6;
 
 /// `rates`: [machines] steps/s of all workers of each in the steady state. None if it is not known.
 std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& record, const std::vector<double>& rates);
-
-/// USD and kg of CO2 of so many kWh; none where the scenario does not say.
-std::optional<double> usd_of_energy(const Scenario& scenario, double kwh);
-std::optional<double> co2_of_energy(const Scenario& scenario, double kwh);
 
 }  // namespace rehearse

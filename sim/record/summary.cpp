@@ -226,22 +226,22 @@ void add_energy(const Scenario& scenario, const Summary& summary, Json& json) {
   const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   const auto of = [&](double value) { return energy ? Json(value) : Json(nullptr); };
   const RunEnergy known = energy.value_or(RunEnergy{});
-  const double kwh = known.kwh(scenario.electricity);
+  const double kwh = scenario.electricity.kwh(known.node_j);
   json["gpu_power_w"] = of(known.gpu_power_w);
   json["node_power_w"] = of(known.node_power_w);
   json["energy_per_step_j"] = of(summary.steps_per_s > 0 ? known.all_power_w / summary.steps_per_s : 0);
   json["gpu_energy_per_sample_j"] = of(summary.samples_per_s > 0 ? known.all_gpu_power_w / summary.samples_per_s : 0);
-  json["gpu_energy_kwh"] = of(known.gpu_j / kJoulesPerKwh);
+  json["gpu_energy_kwh"] = of(Electricity{}.kwh(known.gpu_j));
   json["energy_kwh"] = of(kwh);
-  json["usd_energy"] = energy ? or_null(usd_of_energy(scenario, kwh)) : Json(nullptr);
-  json["co2_kg"] = energy ? or_null(co2_of_energy(scenario, kwh)) : Json(nullptr);
+  json["usd_energy"] = energy ? or_null(scenario.electricity.usd(kwh)) : Json(nullptr);
+  json["co2_kg"] = energy ? or_null(scenario.electricity.co2_kg(kwh)) : Json(nullptr);
 }
 
 /// `summary` has a target and energy.
 double kwh_to_target(const Scenario& scenario, const RunRecord& record, const Summary& summary) {
   const bool is_of_run = record.target && summary.to_target->time == record.target->at;
   const double watts = is_of_run ? summary.energy->node_j / record.end.value() : summary.energy->all_power_w;
-  return watts * summary.to_target->time.value() * scenario.electricity.pue / kJoulesPerKwh;
+  return scenario.electricity.kwh(watts * summary.to_target->time.value());
 }
 
 Json usd(const std::optional<Cost>& cost, double Cost::*part) { return cost ? Json((*cost).*part) : Json(nullptr); }
@@ -481,8 +481,8 @@ Json to_json(const Scenario& scenario, const Summary& summary) {
     json["training_cost_usd_high"] = usd_high(target->cost);
     const auto kwh = target->energy_kwh;
     json["training_energy_kwh"] = or_null(kwh);
-    json["training_usd_energy"] = kwh ? or_null(usd_of_energy(scenario, *kwh)) : Json(nullptr);
-    json["training_co2_kg"] = kwh ? or_null(co2_of_energy(scenario, *kwh)) : Json(nullptr);
+    json["training_usd_energy"] = kwh ? or_null(scenario.electricity.usd(*kwh)) : Json(nullptr);
+    json["training_co2_kg"] = kwh ? or_null(scenario.electricity.co2_kg(*kwh)) : Json(nullptr);
     if (!target->remark.empty()) json["warnings"].push_back("time to the target: " + target->remark);
   }
   return json;

@@ -49,7 +49,7 @@ class ClusterReader {
       if (!groups[i].has("colocated_with")) read_replacement(groups[i], scenario_.groups[i]);
     }
     read_start(json_);
-    if (json_.has("electricity")) read_electricity(json_.child("electricity"));
+    if (json_.has("electricity")) scenario_.electricity = read_electricity(json_.child("electricity"));
     read_network(json_, catalog_, scenario_, effective_);
     json_.reject_unknown_keys();
     return std::move(pool_origins_);
@@ -161,21 +161,6 @@ class ClusterReader {
     const double watts = read_watts(json, "power_limit");
     json.expect(watts >= least_power_limit(gpu) && watts <= gpu.power_w, "power_limit", range.data() + gpu.name);
     return watts;
-  }
-
-  /// { "usd_per_kwh": 0.1, "gco2_per_kwh": 400, "pue": 1.2 }
-  void read_electricity(const JsonReader& json) {
-    Electricity& electricity = scenario_.electricity;
-    const auto read = [&](const char* key, double least, double most, const char* expected) -> std::optional<double> {
-      const auto value = json.maybe<double>(key);
-      if (value) json.expect(*value >= least && *value <= most, key, expected);
-      return value;
-    };
-    electricity.usd_per_kwh = read("usd_per_kwh", 0, 100, "0 to 100 USD");
-    electricity.gco2_per_kwh = read("gco2_per_kwh", 0, 10000, "0 to 10000 g");
-    electricity.pue = read("pue", 1, 10, "1 to 10").value_or(1);
-    if (json.has("source")) (void)json.required<std::string>("source");
-    json.reject_unknown_keys();
   }
 
   /// Whose machines may be revoked, and how.

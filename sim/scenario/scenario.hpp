@@ -28,6 +28,7 @@
 #include "sim/base/json_origins.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
+#include "sim/scenario/electricity.hpp"
 #include "sim/scenario/states.hpp"
 #include "sim/scenario/strategy.hpp"
 #include "workloads/convergence.hpp"
@@ -268,12 +269,6 @@ struct OutputOptions {
   Seconds reading_interval{};  // of NICs' counters by the monitor, see resource_profile.hpp; 0: at all times
   Seconds timeline_start{0};
   Seconds timeline_length{2};
-};
-
-/// What electricity costs where the machines are.
-struct Electricity {
-  std::optional<double> usd_per_kwh, gco2_per_kwh;
-  double pue = 1;  // power usage effectiveness: what the site draws by what machines do
 };
 
 /// How every step differs from what profile and model say: what-ifs of a diagnosis (sim/plan/slowdown.hpp). Factors of

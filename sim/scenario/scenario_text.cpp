@@ -120,15 +120,7 @@ constexpr std::string_view kProperties = R"json({
             "colocated_with": { "type": "string", "description": "instead of instance and region, for parameter servers: they run in turn on the machines of this group of workers" }
           } } },
         "start": { "type": "string", "description": "UTC date and time at which the cluster starts, for prices and revocations that depend on it: 2020-01-15T08:00:00Z" },
-        "electricity": {
-          "type": "object",
-          "additionalProperties": false,
-          "description": "what a kilowatt-hour costs where the machines are, for usd_energy and co2_kg",
-          "properties": {
-            "usd_per_kwh": { "type": "number", "minimum": 0, "maximum": 100 },
-            "gco2_per_kwh": { "type": "number", "minimum": 0, "maximum": 10000, "description": "carbon intensity: 20 to 50 of water and nuclear power, 400 to 500 of gas, about 1000 of coal" },
-            "pue": { "type": "number", "minimum": 1, "maximum": 10, "default": 1, "description": "power usage effectiveness: what the site draws by what the machines do; 1.1 to 1.6" },
-            "source": { "type": "string" } } },
+        "electricity": {},
         "prices": { "description": "history of spot prices, by its name in a catalog, or inline", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/price_history" }] },
         "network": {
           "type": "object",
@@ -300,7 +292,9 @@ std::string scenario_schema() {
   const Json fabric = parse_json(fabric_schema(), "schema of fabrics");
   schema["properties"]["workload"]["properties"]["convergence"] =
       parse_json(convergence_schema(), "schema of convergence");
-  Json& network = schema["properties"]["cluster"]["properties"]["network"];
+  Json& cluster = schema["properties"]["cluster"]["properties"];
+  cluster["electricity"] = parse_json(electricity_schema(), "schema of electricity");
+  Json& network = cluster["network"];
   for (const auto& [key, rule] : fabric["properties"].items()) network["properties"][key] = rule;
   network["allOf"] = fabric["allOf"];
   Json& strategy = schema["properties"]["training"]["properties"]["strategy"];

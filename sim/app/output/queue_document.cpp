@@ -118,12 +118,17 @@ Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
   Table table{.header = {"policy", "mean completion", "median", "95 %", "mean wait", "all done after", "GPUs busy",
                          "preemptions"},
               .rows = {}};
+  const bool has_energy = !runs.empty() && runs.front().energy;
+  if (has_energy) table.header.insert(table.header.end(), {"energy, kWh", "of it idle"});
   for (const QueueRun& run : runs) {
     const QueueSummary summary = summarize(setup, run);
     table.rows.push_back({run.policy, column_time_text(summary.mean_completion_s),
                           column_time_text(summary.median_completion_s), column_time_text(summary.p95_completion_s),
                           column_time_text(summary.mean_wait_s), column_time_text(summary.makespan_s),
                           share_text(summary.utilization), std::to_string(summary.preemptions)});
+    if (has_energy)
+      table.rows.back().insert(table.rows.back().end(), {display(setup.electricity.kwh(run.energy->cluster)),
+                                                         share_text(run.energy->idle / run.energy->cluster)});
   }
   return table;
 }
@@ -151,6 +156,9 @@ Document queue_document(const QueueSetup& setup, const std::vector<QueueRun>& ru
       {"95 % are done after", column_time_text(summaries[best].p95_completion_s), runs[best].policy},
       {"all are done after", column_time_text(summaries[best].makespan_s), runs[best].policy},
       {"GPUs busy", share_text(summaries[best].utilization), runs[best].policy}};
+  if (const auto& energy = runs[best].energy)
+    document.headlines.push_back(
+        {"energy of all machines", display(setup.electricity.kwh(energy->cluster)) + " kWh", runs[best].policy});
   Bars bars{.title = "", .unit = "h", .bars = {}};
   for (std::size_t i = 0; i < runs.size(); ++i)
     bars.bars.push_back(

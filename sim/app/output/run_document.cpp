@@ -199,8 +199,8 @@ std::vector<KeyNumber> headlines_of(const Scenario& scenario, const Summary& sum
   }
   if (const auto& energy = summary.energy) {
     const std::optional<double> target = summary.to_target ? summary.to_target->energy_kwh : std::nullopt;
-    const double kwh = target.value_or(energy->kwh(scenario.electricity));
-    const auto co2 = co2_of_energy(scenario, kwh);
+    const double kwh = target.value_or(scenario.electricity.kwh(energy->node_j));
+    const auto co2 = scenario.electricity.co2_kg(kwh);
     headlines.push_back({target ? "energy to the target" : "energy", short_text(kwh) + " kWh",
                          "a GPU " + short_text(energy->gpu_power_w) + " W, its machine " +
                              short_text(energy->node_power_w) + " W" +

@@ -51,6 +51,44 @@ TEST_CASE("Tiresias on Pollux's workloads is within 10 % of what Pollux's author
   }
 }
 
+TEST_CASE("a job that has all machines of a queue draws what its scenario says") {
+  const TemporaryFolder folder;
+  const std::string scenario = kRoot + "/scenarios/resnet50-ec2.json";
+  const std::string file =
+      folder
+          .write("q.json", R"({"format":1,"cluster":{"groups":[{"name":"p3","instance":"p3.16xlarge","machines":4}],
+                              "electricity":{"usd_per_kwh":0.5,"gco2_per_kwh":100,"pue":1.25}},
+                              "jobs":[{"name":"a","gpus":32,"steps":20000,"scenario":")" +
+                               scenario + R"("}],"policy":"fifo"})")
+          .string();
+  const Outcome queued = rehearse_with("queue " + file + " --json --quiet");
+  REQUIRE_MESSAGE(queued.exit_code == 0, queued.err);
+  const Json policy = parse_json(queued.out, "out")["policies"][0];
+  const Outcome alone = rehearse_with("simulate " + scenario + " --json --quiet");
+  REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
+  const double kwh = 4 * parse_json(alone.out, "out")["node_power_w"].get<double>() *
+                     policy["makespan_s"].get<double>() * 1.25 / 3.6e6;
+  const Json& energy = policy["energy"];
+  CHECK(energy["kwh"].get<double>() == doctest::Approx(kwh).epsilon(1e-6));
+  CHECK(energy["jobs_kwh"].get<double>() == doctest::Approx(kwh).epsilon(1e-6));
+  CHECK(energy["idle_kwh"].get<double>() == doctest::Approx(0));
+  CHECK(energy["usd"].get<double>() == doctest::Approx(kwh / 2).epsilon(1e-6));
+  CHECK(energy["co2_kg"].get<double>() == doctest::Approx(kwh / 10).epsilon(1e-6));
+}
+
+TEST_CASE("energy that nobody knows is null, and told to those who ask for it") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("q.json", kSmall).string();
+  const Outcome silent = rehearse_with("queue " + file + " --json");
+  CHECK(parse_json(silent.out, "out")["policies"][0]["energy"].is_null());
+  CHECK(silent.err.find("energy") == std::string::npos);
+  const Outcome asked = rehearse_with("queue " + file + " --set /jobs/0/gpu_power=100W");
+  CHECK(asked.err.find("the energy is not known: nobody says what machines of group \"g\" draw") != std::string::npos);
+  const Outcome wrong = rehearse_with("queue " + file + " --set /jobs/0/gpu_power=100");
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err.find("/jobs/0/gpu_power") != std::string::npos);
+}
+
 TEST_CASE(
     "a queue writes tables of jobs, spans and load, a timeline and a page, the same bytes when it goes on from them") {
   const TemporaryFolder folder;

@@ -17,6 +17,7 @@ using test::timed_scenario;
 
 const BoardPowerValues kPowerValues;
 constexpr double kBoardWatts = 200;  // W
+constexpr double kJoulesPerKwh = 3.6e6;
 
 Json with_boards(Json scenario, const std::vector<std::pair<std::string, Json>>& changes = {}) {
   for (Json& group : scenario["cluster"]["groups"])
