@@ -60,14 +60,15 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
       files.commit();
       written = files.names();
     }
-    std::fputs(command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(result, deadline)).c_str(),
-               stdout);
+    std::fputs(
+        command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(scenario, result, deadline)).c_str(),
+        stdout);
     if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain, 1)).c_str(), stdout);
     if (by_batch && !command.common.prints_json)
       std::fputs(to_text(control_table(by_batch->gain, by_batch->times)).c_str(), stdout);
     const auto untried = result.untried_batches.empty() ? std::nullopt : std::optional{result.untried_batches};
-    for (const auto& remark : {untried, remark_on_speeds(scenario), remark_on_energy(scenario),
-                               remark_on_unfinished(result), remark_on_billing(scenario, result)})
+    for (const auto& remark :
+         {untried, remark_on_speeds(scenario), remark_on_unfinished(result), remark_on_billing(scenario, result)})
       if (remark && !command.common.is_quiet) print_warning(*remark);
     if (command.common.output) say_written(command.common, *command.common.output, written);
     return kSuccess;

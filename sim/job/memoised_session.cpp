@@ -25,11 +25,14 @@ constexpr double kRounding = 1e-6;  // of an update: dates are sums of many term
 /// An update counts when it is complete.
 class MemoisedSession final : public Session {
  public:
-  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done)
+  /// Adds what it draws to `above_rest_j`.
+  MemoisedSession(JobState& state, const SpeedOf& speed_of, SessionOwner& job, TrainingProgress done,
+                  double& above_rest_j)
       : site_{state.site},
         state_{state},
         speed_of_{speed_of},
         job_{job},
+        above_rest_j_{above_rest_j},
         strategy_{site_.scenario.training.strategy},
         is_synchronous_{strategy_.is_synchronous()},
         clock_{state.clock, state.clock.new_owner()},
@@ -42,6 +45,7 @@ class MemoisedSession final : public Session {
         since_{state.clock.now()} {}
 
   ~MemoisedSession() override {
+    if (speed_.updates_per_s > 0) above_rest_j_ += speed_.above_rest_w * (clock_.now() - since_).value();
     clock_.retire();
     next_.retire();
   }
@@ -175,6 +179,7 @@ class MemoisedSession final : public Session {
     const double updates = updates_at(now);
     samples_ = samples_at(updates);
     updates_ = updates;
+    if (speed_.updates_per_s > 0) above_rest_j_ += speed_.above_rest_w * (now - since_).value();
     since_ = now;
     if (is_done()) {
       speed_ = {};
@@ -257,6 +262,7 @@ class MemoisedSession final : public Session {
   JobState& state_;
   const SpeedOf& speed_of_;
   SessionOwner& job_;
+  double& above_rest_j_;
   const Strategy& strategy_;
   bool is_synchronous_;
   OwnedClock clock_, next_;
@@ -319,7 +325,7 @@ Trajectory Trajectories::run(std::uint64_t seed, Seconds gives_up_after, bool ke
   Job job{state,
           {.begin_session =
                [&](SessionOwner& owner, TrainingProgress done) {
-                 return std::make_unique<MemoisedSession>(state, speed_of_, owner, done);
+                 return std::make_unique<MemoisedSession>(state, speed_of_, owner, done, trajectory.above_rest_j);
                },
            .run =
                [&] {

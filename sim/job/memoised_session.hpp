@@ -19,8 +19,9 @@ using MachineCounts = std::vector<int>;
 struct TrainingSpeed {
   double updates_per_s = 0;
   double samples_per_update = 0;
-  int batch = 1;     // of each worker, times the scenario's (ElasticBatch)
-  double until = 1;  // share of the job's samples that it holds for
+  int batch = 1;            // of each worker, times the scenario's (ElasticBatch)
+  double until = 1;         // share of the job's samples that it holds for
+  double above_rest_w = 0;  // W that machines draw besides while they train; 0: also if it is not known
 
   double samples_per_s() const { return updates_per_s * samples_per_update; }
 };
@@ -31,6 +32,7 @@ using SpeedOf = std::function<TrainingSpeed(const MachineCounts&, double share_d
 struct Trajectory {
   JobResult job;
   bool is_finished = false;  // before it was given up
+  double above_rest_j = 0;   // at TrainingSpeed::above_rest_w
   std::vector<EventSpan> events;
 };
 

@@ -15,9 +15,12 @@
 #include "sim/base/statistics.hpp"
 #include "sim/job/machine_events.hpp"
 #include "sim/job/simulate.hpp"
+#include "sim/plan/membership_speeds.hpp"
 #include "sim/plan/replan.hpp"
+#include "sim/record/energy.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/cluster_variants.hpp"
+#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/site.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -25,292 +28,14 @@ namespace rehearse {
 
 namespace {
 
-/// What one membership's simulation says.
-struct Measured {
-  double steps_per_s = 0, samples_per_s = 0;
-  double numerator = 1;  // of the convergence model
-  double updates = 0;    // to the target's loss
-};
-
-WorkerCounts workers_of(const Scenario& scenario, const MachineCounts& counts) {
-  WorkerCounts workers;
-  for (std::size_t g = 0; g < counts.size(); ++g)
-    workers.push_back(std::int64_t{counts[g]} * scenario.groups[g].workers_per_machine());
-  return workers;
+std::optional<double> energy_of(const Site& site, const Trajectory& trajectory) {
+  if (!has_gpu_power(site.scenario)) return {};
+  double joules = trajectory.above_rest_j;
+  for (std::size_t m = 0; m < site.machines.size(); ++m)
+    for (const Rental& rental : trajectory.job.rentals[m])
+      joules += rest_power(site.scenario, site.machines[m]) * (rental.span.end - rental.span.start).value();
+  return joules;
 }
-
-/// The scenario with these machines, none of which is revoked. With what they do in their step as the full cluster it
-/// is the same. `json`: Scenario::effective.
-/// `times`: of each worker's batch.
-Json membership_scenario(const Scenario& scenario, Json json, const MachineCounts& counts, int times) {
-  for (Json& group : json["cluster"]["groups"]) keep_for_good(group);
-  json = with_shares(std::move(json), scenario, workers_of(scenario, counts));
-  for (std::size_t g = counts.size(); g-- > 0;)
-    if (scenario.groups[g].role == Role::kWorker || scenario.groups[g].is_standby)
-      json = with_machines(std::move(json), g, counts[g]);
-  const auto multiply = [times](Json& of) {
-    if (of.contains("batch_per_worker")) of["batch_per_worker"] = of["batch_per_worker"].get<int>() * times;
-  };
-  multiply(json["workload"]);
-  for (Json& group : json["cluster"]["groups"]) multiply(group);
-  Json& training = json["training"];
-  for (const char* key : {"checkpoint", "recovery", "target", "start_interval", "control"}) training.erase(key);
-  for (const char* key : kJobSizes) training.erase(key);
-  training["warmup_steps"] = 5;
-  training["steps_per_worker"] = scenario.training.step_time_variation > 0 ? 100 : 25;
-  return json;
-}
-
-double loss_numerator_of(const Scenario& scenario, const Summary& summary) {
-  ConvergenceCluster cluster{.workers = 0, .weighted_batch = summary.samples_per_s / summary.steps_per_s, .spread = 0};
-  std::vector<double> speeds;
-  for (const MachineSummary& machine : summary.machines) {
-    cluster.workers += machine.workers;
-    for (int i = 0; i < machine.workers; ++i) speeds.push_back(machine.samples_per_s / machine.workers);
-  }
-  cluster.spread = speed_spread(speeds);
-  if (const auto numerator = loss_numerator(*scenario.convergence, cluster)) return *numerator;
-  throw NoResultError{"the convergence model does not hold for " + std::to_string(cluster.workers) + " workers"};
-}
-
-/// To the target's loss; throws NoResultError if they have more than 1e18 samples, as many as a target may state.
-double updates_of(const Scenario& scenario, const Summary& summary) {
-  constexpr double kMostSamples = 1e18;
-  const double updates = forecast_updates(scenario, summary);
-  if (updates * std::max(1.0, summary.samples_per_s / summary.steps_per_s) <= kMostSamples) return updates;
-  throw scenario.no_result(
-      RunError{"/training/target/loss", "takes " + to_text(updates) + " updates: expected at most 1e18 samples"});
-}
-
-/// One membership's speed. Options: "loss" of the target.
-const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& options) {
-                         const auto loss = options.maybe<double>("loss");
-                         options.reject_unknown_keys();
-                         const Summary summary = summarize(scenario, simulate(scenario));
-                         Json result{summary.steps_per_s, summary.samples_per_s, 1.0, 0.0};
-                         if (loss) {
-                           result[2] = loss_numerator_of(scenario, summary);
-                           scenario.training.target = TrainingTarget{.loss = loss, .samples = {}};
-                           result[3] = updates_of(scenario, summary);
-                         }
-                         return to_json_text(result);
-                       }};
-
-/// Memberships that have been simulated, each with a multiple of the scenario's batches. Those that are asked for besides are missing.
-class Speeds {
- public:
-  using Membership = std::pair<MachineCounts, int>;
-
-  /// `fixed_batch`: MonteCarloOptions; none: that of ElasticBatch, if the scenario has it.
-  Speeds(Scenario scenario, std::optional<int> fixed_batch)
-      : scenario_{std::move(scenario)}, batches_{fixed_batch ? std::vector{*fixed_batch} : elastic_batches(scenario_)} {
-    for (const Group& group : scenario_.groups)
-      reference_.push_back(group.role == Role::kWorker && group.is_there_from_the_start() ? group.count : 0);
-    missing_.insert({reference_, 1});
-    for (const int times : batches_) missing_.insert({reference_, times});
-  }
-
-  /// The scenario with the samples and steps that its target takes, in place of that.
-  Scenario sized_job() const {
-    Scenario job = scenario_;
-    const auto& target = scenario_.training.target;
-    if (!target) return job;
-    const double batch = samples_per_step();
-    const double updates = std::max(1.0, std::ceil(target->samples ? *target->samples / batch : reference().updates));
-    job.training.steps = static_cast<std::int64_t>(updates);
-    job.training.samples = static_cast<std::int64_t>(std::ceil(target->samples ? *target->samples : updates * batch));
-    job.training.target.reset();
-    return job;
-  }
-
-  /// Of the full cluster.
-  double samples_per_s() const { return speed({reference_, 1}, reference(), 0).samples_per_s(); }
-  double samples_per_step() const { return speed({reference_, 1}, reference(), 0).samples_per_update; }
-
-  /// A membership that has not been simulated yet is remembered as missing, and goes at the reference's speed per
-  /// machine meanwhile.
-  TrainingSpeed operator()(const MachineCounts& counts, double share_done) {
-    bool is_known = true;
-    TrainingSpeed best;
-    for (const int times : batches_)
-      if (const auto found = measured_.find({counts, times}); found == measured_.end()) {
-        missing_.insert({counts, times});
-        is_known = false;
-      } else if (const TrainingSpeed of = speed(found->first, found->second, share_done);
-                 of.samples_per_s() > best.samples_per_s()) {
-        best = of;
-      }
-    if (is_known) return best;
-    const auto machines = [](const MachineCounts& some) { return std::accumulate(some.begin(), some.end(), 0.0); };
-    TrainingSpeed guess = speed({reference_, 1}, reference(), share_done);
-    const double share = machines(counts) / machines(reference_);
-    const bool keeps_updates = scenario_.training.strategy.is_synchronous() &&
-                               scenario_.training.smaller_cluster == SmallerCluster::kKeepsBatchPerWorker;
-    (keeps_updates ? guess.samples_per_update : guess.updates_per_s) *= share;
-    return guess;
-  }
-
-  std::set<Membership>& missing() { return missing_; }
-  /// Why larger batches are not tried; empty: all could be simulated.
-  const std::string& untried() const { return untried_; }
-
-  /// Asks for what lies between those that are known, where the machines of one group change and these are many: nearly every run
-  /// would come to one of the few that are not known, and be done again. One that cannot be simulated matters only to a run that
-  /// comes to it.
-  void ask_between() {
-    constexpr std::size_t kMany = 100;
-    std::set<MachineCounts> all;
-    for (const auto& [counts, times] : missing_) all.insert(counts);
-    for (const auto& [membership, measured] : measured_) all.insert(membership.first);
-    if (all.size() < kMany) return;
-    MachineCounts least = *all.begin(), most = least;
-    for (const MachineCounts& counts : all)
-      for (std::size_t g = 0; g < counts.size(); ++g) {
-        least[g] = std::min(least[g], counts[g]);
-        most[g] = std::max(most[g], counts[g]);
-      }
-    const auto changing = std::ranges::mismatch(least, most).in1;
-    if (changing == least.end() ||
-        !std::equal(changing + 1, least.end(), most.begin() + (changing + 1 - least.begin())))
-      return;
-    const int last = most[static_cast<std::size_t>(changing - least.begin())];
-    if (static_cast<std::size_t>(last - *changing) > 2 * all.size()) return;
-    for (MachineCounts& counts = least; *changing < last; ++*changing)
-      for (const int times : batches_) {
-        const Membership between{counts, times};
-        if (measured_.contains(between) || missing_.contains(between) || !guessed_.insert(between).second) continue;
-        missing_.insert(between);
-        guesses_.insert(between);
-      }
-  }
-
-  /// Simulates those that are missing.
-  void measure(const MonteCarloOptions& options) {
-    std::vector<Membership> list;
-    std::vector<std::string> keys;  // of options.known
-    const std::set<Membership> guesses = std::exchange(guesses_, {});
-    for (const Membership& membership : std::exchange(missing_, {})) {
-      if (options.known != nullptr) {
-        std::string key = key_of(membership);
-        if (const auto found = options.known->find(key); found != options.known->end()) {
-          keep(membership, parse_json(found->second, "membership"));
-          continue;
-        }
-        keys.push_back(std::move(key));
-      }
-      list.push_back(membership);
-    }
-    std::string problem;
-    const bool is_complete = options.pool.run(
-        list.size(), [&](std::size_t i) { return job_of(list[i]); },
-        [&](std::size_t i, const PooledRun& result) {
-          if (!result.has_succeeded) {
-            if (list[i].second > 1)
-              leave_out(list[i], result.text);
-            else if (!guesses.contains(list[i]))
-              problem = result.text;
-            return;
-          }
-          keep(list[i], parse_json(result.text, "membership"));
-          if (options.known != nullptr) options.known->emplace(std::move(keys[i]), result.text);
-          if (options.on_progress) options.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
-        },
-        options.limits);
-    if (!is_complete) throw MonteCarloStopped{};
-    if (!problem.empty()) throw NoResultError{"a part of the cluster cannot be simulated: " + problem};
-  }
-
-  /// What keep() took, for another process: [[membership, measured], ..].
-  Json known() const {
-    Json list = Json::array();
-    for (const auto& [membership, of] : measured_)
-      list.push_back({membership, {of.steps_per_s, of.samples_per_s, of.numerator, of.updates}});
-    return list;
-  }
-  void keep(const Membership& membership, const Json& json) {
-    measured_[membership] = {json[0].get<double>(), json[1].get<double>(), json[2].get<double>(),
-                             json[3].get<double>()};
-  }
-
-  /// With the scenario's batches, at the start.
-  std::map<MachineCounts, double> all() const {
-    std::map<MachineCounts, double> speeds;
-    const double reference = samples_per_step();
-    for (const auto& [membership, measured] : measured_) {
-      if (membership.second > 1) continue;
-      const TrainingSpeed of = speed(membership, measured, 0);
-      speeds[membership.first] = of.updates_per_s * (of.samples_per_update / reference);
-    }
-    return speeds;
-  }
-
- private:
-  const Measured& reference() const { return measured_.at({reference_, 1}); }
-
-  /// It is never chosen.
-  void leave_out(const Membership& membership, const std::string& reason) {
-    measured_[membership] = {};
-    if (untried_.empty() || membership.second < untried_from_) {
-      untried_from_ = membership.second;
-      untried_ = "elastic_batch: batches of " + std::to_string(membership.second) +
-                 " times the scenario's are not tried: " + reason;
-    }
-  }
-
-  std::string key_of(const Membership& membership) const {
-    Json json = membership_scenario(scenario_, effective_, membership.first, membership.second);
-    json.erase("name");
-    const auto& target = scenario_.training.target;
-    return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
-  }
-
-  std::string job_of(const Membership& membership) const {
-    Json options = Json::object();
-    if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
-    return kMembership.job(membership_scenario(scenario_, effective_, membership.first, membership.second),
-                           scenario_.file_name, options);
-  }
-
-  /// Synchronous steps have the samples that they have; of others, those that the membership has done in a step.
-  TrainingSpeed speed(const Membership& membership, const Measured& measured, double share_done) const {
-    const auto& target = scenario_.training.target;
-    const auto batch = [this](const MachineCounts& some, const Measured& of) {
-      return is_known_ ? samples_per_update(scenario_, workers_of(scenario_, some)) : of.samples_per_s / of.steps_per_s;
-    };
-    const MachineCounts& counts = membership.first;
-    if (const auto& control = scenario_.training.control; control && control->elastic_batch)
-      return speed_by_noise(*control->elastic_batch, membership, measured.steps_per_s, share_done);
-    if (!target || !target->loss) return {measured.steps_per_s, batch(counts, measured)};
-    return {measured.steps_per_s, batch(reference_, reference()) * reference().numerator / measured.numerator};
-  }
-
-  TrainingSpeed speed_by_noise(const ElasticBatch& rule, const Membership& membership, double steps_per_s,
-                               double share_done) const {
-    constexpr double kRounding = 1e-9;  // of shares at which a phase begins
-    const auto after = std::ranges::find_if(
-        rule.phases, [&](const ElasticBatch::Phase& phase) { return phase.from > share_done + kRounding; });
-    const double noise = std::prev(after)->noise_scale;
-    const double full = samples_per_update(scenario_, workers_of(scenario_, reference_));
-    const double samples = samples_per_update(scenario_, workers_of(scenario_, membership.first)) * membership.second;
-    return {.updates_per_s = steps_per_s,
-            .samples_per_update = samples * ((noise + full) / (noise + samples)),
-            .batch = membership.second,
-            .until = after == rule.phases.end() ? 1 : after->from};
-  }
-
-  Scenario scenario_;
-  std::vector<int> batches_;  // that are tried
-  Json effective_ = parse_json(scenario_.effective, scenario_.name);
-  /// Samples of an update follow from who trains, not from how fast each is.
-  bool is_known_ = scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_);
-  MachineCounts reference_;
-  std::map<Membership, Measured> measured_;
-  std::set<Membership> missing_;
-  std::set<Membership> guesses_;  // of them, those that no run has asked for
-  std::set<Membership> guessed_;  // those that ever were
-  std::string untried_;
-  int untried_from_ = 0;
-};
 
 Seconds overlap(Span a, Span b) { return std::max(Seconds{}, std::min(a.end, b.end) - std::max(a.start, b.start)); }
 
@@ -353,6 +78,7 @@ Json to_json(const RunOutcome& run) {
   json.push_back({run.samples.done, run.samples.lost, run.samples.repeated, run.samples.dropped});
   json.push_back({i.faults, i.decisions, run.time_use.trained.value()});
   for (const LostTime& lost : kLostTimes) json.back().push_back((run.time_use.*lost.time).value());
+  json.back().push_back(run.energy_j ? Json(*run.energy_j) : Json(nullptr));
   if (run.cost_usd)
     for (const double usd : {run.cost_usd->workers, run.cost_usd->servers, run.cost_usd->idle, run.cost_usd->startup})
       json.push_back(usd);
@@ -364,6 +90,7 @@ RunOutcome run_outcome(const Json& json) {
                  .is_finished = json[0].get<bool>(),
                  .time_s = json[1].get<double>(),
                  .cost_usd = {},
+                 .energy_j = {},
                  .interruptions = {},
                  .time_use = {},
                  .samples = {}};
@@ -385,6 +112,7 @@ RunOutcome run_outcome(const Json& json) {
   run.time_use.trained = Seconds{json[11][2].get<double>()};
   for (std::size_t i = 0; i < kLostTimes.size(); ++i)
     run.time_use.*kLostTimes[i].time = Seconds{json[11][3 + i].get<double>()};
+  if (const Json& energy = json[11].back(); energy.is_number()) run.energy_j = energy.get<double>();
   if (json.size() > 12)
     run.cost_usd =
         CostSplit{json[12].get<double>(), json[13].get<double>(), json[14].get<double>(), json[15].get<double>()};
@@ -398,12 +126,12 @@ Seconds gives_up_after(const Scenario& job, double samples_per_s, std::optional<
   return std::max({kGivesUpAfter, work * kTimesOfWork, deadline.value_or(Seconds{})});
 }
 
-SpeedOf speed_of(Speeds& speeds) {
+SpeedOf speed_of(MembershipSpeeds& speeds) {
   return [&](const MachineCounts& counts, double share_done) { return speeds(counts, share_done); };
 }
 
 /// The job that is run: its size, and, of the fixed plan, no rules.
-Scenario job_of(const Speeds& speeds, bool is_fixed) {
+Scenario job_of(const MembershipSpeeds& speeds, bool is_fixed) {
   Scenario job = speeds.sized_job();
   if (is_fixed) job.training.control.reset();
   return job;
@@ -432,10 +160,11 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            const Scenario scenario = std::move(asked);  // which rules refer to
                            const auto fixed_batch = options.maybe<int>("fixed_batch");
                            const bool is_fixed = fixed_batch.has_value();
-                           Speeds speeds{scenario, fixed_batch};
+                           MembershipSpeeds speeds{scenario, fixed_batch};
                            speeds.missing().clear();
                            for (const JsonReader& membership : options.children("memberships"))
-                             speeds.keep(membership.value().at(0).get<Speeds::Membership>(), membership.value().at(1));
+                             speeds.keep(membership.value().at(0).get<MembershipSpeeds::Membership>(),
+                                         membership.value().at(1));
                            const auto runs = options.child("runs").value().get<std::vector<std::size_t>>();
                            const Seconds limit{options.required<double>("gives_up_after_s")};
                            const Json replan = options.has("replan") ? options.child("replan").value() : Json{};
@@ -448,7 +177,7 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                            Trajectories trajectories{site, known, rules};
                            trajectories.know_broadcasts(broadcasts);
                            Json json{Json::array(), Json::array()};
-                           std::set<Speeds::Membership> missing;
+                           std::set<MembershipSpeeds::Membership> missing;
                            for (const std::size_t i : runs) {
                              const Trajectory trajectory = trajectories.run(seed_of_run(job.seed, i), limit, false);
                              if (!speeds.missing().empty()) {
@@ -461,14 +190,16 @@ const Verb kTrajectories{"trajectories", [](Scenario asked, const JsonReader& op
                                                 .is_finished = trajectory.is_finished,
                                                 .time_s = trajectory.job.end.value(),
                                                 .cost_usd = {},
+                                                .energy_j = {},
                                                 .interruptions = trajectory.job.interruptions,
                                                 .time_use = trajectory.job.time_use,
                                                 .samples = trajectory.job.samples};
                              outcome.cost_usd = split_cost(site, trajectory.job);
+                             outcome.energy_j = energy_of(site, trajectory);
                              outcome.samples.dropped = dropped_samples(job, trajectory.job.done);
                              json[0].push_back(to_json(outcome));
                            }
-                           for (const Speeds::Membership& membership : missing) json[1].push_back(membership);
+                           for (const MembershipSpeeds::Membership& membership : missing) json[1].push_back(membership);
                            json.push_back(Json::array());
                            for (const auto& [key, time] : trajectories.known_broadcasts())
                              if (!broadcasts.contains(key)) json[2].push_back({key, time.value()});
@@ -486,7 +217,7 @@ namespace {
 
 /// What runs have in common.
 struct Known {
-  Speeds speeds;
+  MembershipSpeeds speeds;
   Json broadcasts = Json::array();  // broadcast_times()
 };
 
@@ -525,7 +256,7 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
             again.push_back(of_chunk[chunk][k]);
           else
             result.runs[of_chunk[chunk][k]] = run_outcome(json[0][k]);
-        for (const Json& one : json[1]) known.speeds.missing().insert(one.get<Speeds::Membership>());
+        for (const Json& one : json[1]) known.speeds.missing().insert(one.get<MembershipSpeeds::Membership>());
         for (const Json& one : json[2]) broadcasts.emplace(one[0].get<std::vector<int>>(), one);
       },
       options.limits);
@@ -539,8 +270,8 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
 }  // namespace
 
 MonteCarlo run_monte_carlo(const Scenario& scenario, const MonteCarloOptions& options) {
-  Known known{Speeds{scenario, options.fixed_batch}};
-  Speeds& speeds = known.speeds;
+  Known known{MembershipSpeeds{scenario, options.fixed_batch}};
+  MembershipSpeeds& speeds = known.speeds;
   speeds.measure(options);
   if (options.fixed_batch && !speeds.untried().empty()) throw NoResultError{speeds.untried()};
   const bool is_controlled = scenario.training.control && !options.fixed_batch;

@@ -38,6 +38,7 @@ struct RunOutcome {
   bool is_finished = false;
   double time_s = 0;                  // until the end, or until it was given up, and then a lower bound as all else
   std::optional<CostSplit> cost_usd;  // none if a price is unknown
+  std::optional<double> energy_j;     // from the wall, of all machines while they are rented; none: not known
   Interruptions interruptions;
   TimeUse time_use;
   SampleCounts samples;
@@ -118,9 +119,6 @@ std::optional<std::string> remark_on_unfinished(const MonteCarlo& result);
 /// Percentiles and the probability of a deadline are of what happens to machines; how far the speed itself may be off comes
 /// besides. None where the profile does not know.
 std::optional<std::string> remark_on_speeds(const Scenario& scenario);
-/// That energy is of one run alone. None where the power of GPUs is not known, and so no run has any.
-std::optional<std::string> remark_on_energy(const Scenario& scenario);
-
 /// That providers bill more than half of the runs for longer than they take; none if they do not.
 std::optional<std::string> remark_on_billing(const Scenario& scenario, const MonteCarlo& result);
 
@@ -133,6 +131,8 @@ RunPercentiles goodput_percentiles(const MonteCarlo& result);
 /// Sums over all runs.
 TimeUse time_use_of(const MonteCarlo& result);
 std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result);
+/// J; none if it is not known.
+std::optional<RunPercentiles> energy_percentiles(const MonteCarlo& result);
 /// Share of the runs that are finished by `deadline`.
 double probability_by(const MonteCarlo& result, Seconds deadline);
 

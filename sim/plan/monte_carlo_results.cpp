@@ -16,7 +16,6 @@
 #include "sim/plan/monte_carlo.hpp"
 #include "sim/record/cost.hpp"
 #include "sim/record/summary.hpp"
-#include "sim/scenario/gpu_power.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -151,6 +150,15 @@ std::optional<RunPercentiles> cost_percentiles(const MonteCarlo& result) {
   return costs ? std::optional{percentiles(*costs)} : std::nullopt;
 }
 
+std::optional<RunPercentiles> energy_percentiles(const MonteCarlo& result) {
+  std::vector<double> joules;
+  for (const RunOutcome& run : result.runs) {
+    if (!run.energy_j) return {};
+    joules.push_back(run.is_finished ? *run.energy_j : kForever);
+  }
+  return percentiles(joules);
+}
+
 std::size_t unfinished_runs(const MonteCarlo& result) {
   return static_cast<std::size_t>(
       std::count_if(result.runs.begin(), result.runs.end(), [](const RunOutcome& run) { return !run.is_finished; }));
@@ -197,11 +205,6 @@ std::optional<std::string> remark_on_billing(const Scenario& scenario, const Mon
   return "costs are mostly for time that is billed beyond the runs: " + billing_text(scenario);
 }
 
-std::optional<std::string> remark_on_energy(const Scenario& scenario) {
-  if (!has_gpu_power(scenario)) return {};
-  return "energy is not computed of several runs: without --runs, simulate says what one run draws";
-}
-
 double probability_by(const MonteCarlo& result, Seconds deadline) {
   const auto in_time = std::count_if(result.runs.begin(), result.runs.end(), [&](const RunOutcome& run) {
     return run.is_finished && run.time_s <= deadline.value();
@@ -236,6 +239,11 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
             {"cost_usd", cost ? finite(cost->p50) : Json(nullptr)},
             {"cost_usd_p5", cost ? finite(cost->p5) : Json(nullptr)},
             {"cost_usd_p95", cost ? finite(cost->p95) : Json(nullptr)}};
+  const auto energy = energy_percentiles(result);
+  const auto kwh = [&](double joules) { return finite(scenario.electricity.kwh(joules)); };
+  json["energy_kwh"] = energy ? kwh(energy->p50) : Json(nullptr);
+  json["energy_kwh_p5"] = energy ? kwh(energy->p5) : Json(nullptr);
+  json["energy_kwh_p95"] = energy ? kwh(energy->p95) : Json(nullptr);
   add_time_use(time_use_of(result), json);
   const RunPercentiles goodput = goodput_percentiles(result);
   json["goodput_p5"] = finite(goodput.p5);
@@ -270,6 +278,13 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
     means["idle_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->idle; });
     means["startup_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->startup; });
   }
+  if (energy) {
+    const double mean_kwh = scenario.electricity.kwh(mean_of([](const RunOutcome& run) { return *run.energy_j; }));
+    const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    means["energy_kwh"] = mean_kwh;
+    means["usd_energy"] = or_null(scenario.electricity.usd(mean_kwh));
+    means["co2_kg"] = or_null(scenario.electricity.co2_kg(mean_kwh));
+  }
   json["mean"] = std::move(means);
   json["memberships"] = Json::array();
   for (const auto& [counts, speed] : result.speeds) {
@@ -283,7 +298,6 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
   }
   json["warnings"] = scenario.warnings;
   if (const auto remark = remark_on_speeds(scenario)) json["warnings"].push_back(*remark);
-  if (const auto remark = remark_on_energy(scenario)) json["warnings"].push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) json["warnings"].push_back(*remark);
   if (!result.untried_batches.empty()) json["warnings"].push_back(result.untried_batches);
   return json;
@@ -295,7 +309,7 @@ std::string runs_csv(const MonteCarlo& result) {
                                   "replacements", "restarts",     "pauses",           "checkpoints",     "lost_steps",
                                   "samples_done", "samples_lost", "samples_repeated", "samples_dropped", "stopped_s",
                                   "faults",       "trained_s",    "checkpoints_s",    "redone_s",        "detection_s",
-                                  "waiting_s",    "restarting_s"};
+                                  "waiting_s",    "restarting_s", "energy_j"};
   if (result.is_controlled) header.emplace_back("decisions");
   CsvWriter csv{header};
   for (std::size_t i = 0; i < result.runs.size(); ++i) {
@@ -330,7 +344,8 @@ std::string runs_csv(const MonteCarlo& result) {
                               run.time_use.redone.value(),
                               run.time_use.detection.value(),
                               run.time_use.waiting.value(),
-                              run.time_use.restarting.value()};
+                              run.time_use.restarting.value(),
+                              run.energy_j ? CsvField{*run.energy_j} : CsvField{""}};
     if (result.is_controlled) row.emplace_back(what.decisions);
     csv.row(row);
   }

@@ -81,6 +81,11 @@ class DrawingMachine {
 
 }  // namespace
 
+double rest_power(const Scenario& scenario, const Machine& machine) {
+  const DrawingMachine draws{scenario, machine};
+  return draws.node_w(draws.gpus_w(0, 0, 0), 0);
+}
+
 std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& record,
                                    const std::vector<double>& rates) {
   if (!has_gpu_power(scenario) || record.gpu_energy_per_step.empty()) return {};

@@ -23,6 +23,9 @@ struct RunEnergy {
 
 };
 
+/// W from the wall of a machine that is rented and does not train.
+double rest_power(const Scenario& scenario, const Machine& machine);
+
 /// `rates`: [machines] steps/s of all workers of each in the steady state. None if it is not known.
 std::optional<RunEnergy> energy_of(const Scenario& scenario, const RunRecord& record, const std::vector<double>& rates);
 

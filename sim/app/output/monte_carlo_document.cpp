@@ -134,7 +134,7 @@ Section memberships(const Scenario& scenario, const MonteCarlo& result) {
 
 }  // namespace
 
-Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline) {
+Table monte_carlo_table(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
   Table table{.header = {"", "p5", "p50", "p95", "mean"}, .rows = {}};
   const auto count = static_cast<double>(result.runs.size());
   const std::size_t unfinished = unfinished_runs(result);
@@ -160,6 +160,14 @@ Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadlin
     part("  servers", &CostSplit::servers);
     part("  idle, while the job stands still", &CostSplit::idle);
     part("  start-up of workers", &CostSplit::startup);
+  }
+  if (const auto energy = energy_percentiles(result)) {
+    const auto kwh = [&](double joules) { return or_never(scenario.electricity.kwh(joules)); };
+    const double mean_j = mean_of([](const RunOutcome& run) { return *run.energy_j; });
+    table.rows.push_back({"energy, kWh", kwh(energy->p5), kwh(energy->p50), kwh(energy->p95),
+                          mean_text(scenario.electricity.kwh(mean_j), unfinished > 0)});
+    if (const auto co2 = scenario.electricity.co2_kg(scenario.electricity.kwh(mean_j)))
+      table.rows.push_back({"CO2, kg", "", "", "", mean_text(*co2, unfinished > 0)});
   }
   const auto mean_row = [&](const char* name, auto value) {
     table.rows.push_back({name, "", "", "", mean_text(mean_of(value), unfinished > 0)});
@@ -240,12 +248,11 @@ std::string monte_carlo_report(const Scenario& scenario, const MonteCarlo& resul
   document.overview.push_back(where_time_goes(time_use_of(result)));
   document.overview.push_back(distributions(result, deadline));
   document.overview.back().is_wide = true;
-  document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(result, deadline)}});
+  document.sections.push_back({.title = "Summary", .tables = {monte_carlo_table(scenario, result, deadline)}});
   for (Section& section : sample_run(scenario, result)) document.sections.push_back(std::move(section));
   document.sections.push_back(memberships(scenario, result));
   std::vector<std::string> warnings = scenario.warnings;
   if (const auto remark = remark_on_speeds(scenario)) warnings.push_back(*remark);
-  if (const auto remark = remark_on_energy(scenario)) warnings.push_back(*remark);
   if (const auto remark = remark_on_unfinished(result)) warnings.push_back(*remark);
   if (const auto remark = remark_on_billing(scenario, result)) warnings.push_back(*remark);
   if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});

@@ -10,7 +10,7 @@
 namespace rehearse {
 
 /// What the terminal shows.
-Table monte_carlo_table(const MonteCarlo& result, std::optional<Seconds> deadline);
+Table monte_carlo_table(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline);
 
 /// What rules of Control gained over the fixed plan with so many times the scenario's batch, with intervals of 95 %.
 Table control_table(const ControlGain& gain, int times);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "sim/base/errors.hpp"
+#include "sim/record/energy.hpp"
 #include "tests/support/reversed_executor.hpp"
 #include "tests/support/timed_cluster.hpp"
 
@@ -170,6 +171,36 @@ TEST_CASE("the cost is the billed time by the price, and its parts add up to it"
   CHECK(other.cost_usd->servers == doctest::Approx(other.time_s).epsilon(1e-9));
   CHECK(other.cost_usd->workers == doctest::Approx(3 * other.time_s - 6).epsilon(1e-9));
   CHECK(other.cost_usd->idle == 0);
+}
+
+TEST_CASE("machines draw what they do in one simulation while they train, and rest while they wait") {
+  Json json = ring(4, 20'000);
+  json["cluster"]["groups"][0]["instance"]["accelerator"].update(
+      {{"power", "200W"}, {"process_nm", 16}, {"memory_kind", "GDDR6"}});
+  json["cluster"]["electricity"] = {{"pue", 1.5}, {"gco2_per_kwh", 100}};
+  const Scenario alone = test::resolved(json);
+  const RunRecord record = simulate(alone);
+  const Summary summary = summarize(alone, record);
+  REQUIRE(summary.energy);
+  const MonteCarlo many = run_monte_carlo(alone, {.runs = 2});
+  CHECK(*many.runs[1].energy_j == doctest::Approx(summary.energy->node_j).epsilon(1e-3));
+  const Json told = to_json(alone, many, {});
+  CHECK(told["energy_kwh"].get<double>() == doctest::Approx(1.5 * *many.runs[0].energy_j / 3.6e6));
+  CHECK(told["mean"]["co2_kg"].get<double>() == doctest::Approx(told["mean"]["energy_kwh"].get<double>() / 10));
+  // Each run: all that is rented at rest, and what is above rest for as long as somebody trains.
+  const Scenario spot = test::resolved(revocable(json, "40s"));
+  const MonteCarlo revoked = run_monte_carlo(spot, {.runs = 20});
+  double rest = 0;
+  for (const Machine& machine : record.machines) rest += rest_power(alone, machine);
+  const double training = summary.energy->all_power_w;
+  REQUIRE(training > rest);
+  for (const RunOutcome& run : revoked.runs) {
+    CHECK(*run.energy_j < training * run.time_s);
+    CHECK(*run.energy_j > rest * (run.time_s - run.interruptions.stopped.value()) * 0.75);
+  }
+  const MonteCarlo unknown = run_monte_carlo(test::resolved(ring(4, 1000)), {.runs = 2});
+  CHECK_FALSE(unknown.runs[0].energy_j);
+  CHECK_FALSE(energy_percentiles(unknown));
 }
 
 TEST_CASE("spares are paid for from the start to the end, and what the time was for is said in shares") {
