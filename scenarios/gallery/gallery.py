@@ -132,13 +132,15 @@ def policies(queue):
 
 def control(*runs):
     bars = [(label, run["control"]["cost_usd_" + part] + (run["control"]["cost_usd_fixed"] if part == "difference" else 0))
-            for run, name in zip(runs, ("spotDNN", "CM-DARE")) for label, part in ((f"{name}, fixed", "fixed"), (f"{name}, rule", "difference"))]
-    replan, servers = (run["control"] for run in runs)
+            for run, name in zip(runs, ("spotDNN", "CM-DARE", "Pollux")) for label, part in ((f"{name}, fixed", "fixed"), (f"{name}, rule", "difference"))]
+    replan, servers, batch = (run["control"] for run in runs)
     def saved(gain, what):
         return -100 * gain[what + "_difference"] / gain[what + "_fixed"]
     return (f"Planned anew at each notice, spotDNN's job costs {saved(replan, 'cost_usd'):.0f} % less than one that replaces each machine by its like, and is in time in "
             f"{100 * (replan['deadline_share_fixed'] + replan['deadline_share_difference']):.1f} instead of {100 * replan['deadline_share_fixed']:.1f} % of the runs.\n"
             f"CM-DARE's added servers make eight P100 {saved(servers, 'time_s'):.0f} % sooner done, for {saved(servers, 'cost_usd'):.0f} % less.\n"
+            f"A batch that follows the noise of the gradient, as Pollux's, costs {saved(batch, 'cost_usd'):.0f} % less than 32 samples a GPU to the end, but only "
+            f"{saved(batch['best_fixed_batch'], 'cost_usd'):.1f} % less than {batch['best_fixed_batch']['times']} times as many.\n"
             "The planner knows of no outages: where pools have some (scenarios/control/spotdnn-outages.json) most runs come late, "
             "[cheaper all the same](../../sim/job/README.md).", bars)
 
@@ -181,8 +183,8 @@ QUESTIONS = [
              ["provision --model llama3_70b --tokens 1T --gpus 512 --instance p5.48xlarge"], "s of a step, of the best plans", way_to_train),
     Question("queue", "Which policy for a queue of jobs of two teams on 32 V100?",
              ["queue scenarios/queue/two-teams.json"], "h from arrival to end, in the mean", policies),
-    Question("control", "What does re-planning gain when machines are taken away, and what a parameter server that is added?",
-             ["simulate scenarios/control/spotdnn.json --runs 1000", "simulate scenarios/control/cm-dare.json --runs 1000"], "USD, in the mean", control),
+    Question("control", "What does re-planning gain when machines are taken away, what a parameter server that is added, what a batch that grows?",
+             [f"simulate scenarios/control/{name}.json --runs 1000" for name in ("spotdnn", "cm-dare", "pollux")], "USD, in the mean", control),
     Question("energy", "What does Llama 3 8B on 64 H100 take in kWh and CO2, and with less power?",
              ["sweep scenarios/llama3-8b.json --grid /cluster/groups/0/power_limit=300W,400W,500W,600W,700W --set /training/steps=953675 --set "
               + shlex.quote('/cluster/electricity={"gco2_per_kwh": 400, "pue": 1.2}')], "t CO2", energy),

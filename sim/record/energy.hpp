@@ -20,7 +20,6 @@ struct RunEnergy {
   double node_power_w = 0;  // mean over workers' machines in the steady state
   double all_power_w = 0;   // of all machines in the steady state
   double all_gpu_power_w = 0;
-
 };
 
 /// W from the wall of a machine that is rented and does not train.
