@@ -154,6 +154,9 @@ void run_with_revocations(GoalPlan& plan, const TrainingGoal& goal, const Catalo
   if (!plan.risk->error.empty()) return;
   plan.time_s = plan.risk->time_s.p50;
   plan.cost_usd = plan.risk->cost_usd.p50;
+  plan.energy_kwh.reset();
+  if (const auto& energy = plan.risk->energy_j; energy && std::isfinite(*energy))
+    plan.energy_kwh = plan.electricity.kwh(*energy);
 }
 
 /// Runs the whole training where machines may be taken away; otherwise what the simulated step says.
@@ -168,6 +171,8 @@ void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, co
   if (goal.deadline && options.uncertainty_by_parameters)
     plan.by_parameters = options.uncertainty_by_parameters(
         read_scenario(plan_scenario(plan, best.degrees, false), plan.candidate.file_name, catalog));
+  if (summary["training_energy_kwh"].is_number()) plan.energy_kwh = summary["training_energy_kwh"].get<double>();
+  plan.electricity = scenario.electricity;
   if (scenario.has_revocations()) run_with_revocations(plan, goal, catalog, options, means);
 }
 
@@ -254,6 +259,9 @@ Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
   json["step_s"] = plan.best()->step_s;
   json["time_s"] = plan.time_s;
   json["cost_usd"] = plan.cost_usd ? Json(*plan.cost_usd) : Json{};
+  json["energy_kwh"] = plan.energy_kwh ? Json(*plan.energy_kwh) : Json{};
+  const auto co2 = plan.energy_kwh ? plan.electricity.co2_kg(*plan.energy_kwh) : std::nullopt;
+  json["co2_kg"] = co2 ? Json(*co2) : Json{};
   if (goal.deadline && has_result(plan)) json["probability"] = plan.probability_by(*goal.deadline);
   const Json summary = parse_json(plan.best()->summary, "summary");
   for (const char* key :
@@ -435,8 +443,8 @@ std::string plans_csv(const GoalAnswer& answer) {
   std::vector<std::string> columns{"machines", "gpus"};
   const Json of_any_plan = json_of(Degrees{});
   for (const auto& [key, unused] : of_any_plan.items()) columns.push_back(key);
-  for (const char* key :
-       {"estimated_step_s", "outcome", "step_s", "training_time_s", "training_cost_usd", "gpu_memory_needed_B", "why"})
+  for (const char* key : {"estimated_step_s", "outcome", "step_s", "training_time_s", "training_cost_usd",
+                          "training_energy_kwh", "gpu_memory_needed_B", "why"})
     columns.emplace_back(key);
   CsvWriter csv{columns};
   for (const GoalPlan& plan : answer.plans) {
@@ -453,7 +461,8 @@ std::string plans_csv(const GoalAnswer& answer) {
       };
       fields.emplace_back(each.estimate_s);
       fields.emplace_back(std::string{word_of(each.outcome)});
-      for (const char* key : {"iteration_time_s", "training_time_s", "training_cost_usd", "gpu_memory_needed_B"})
+      for (const char* key :
+           {"iteration_time_s", "training_time_s", "training_cost_usd", "training_energy_kwh", "gpu_memory_needed_B"})
         fields.push_back(number(key));
       fields.emplace_back(each.error);
       csv.row(fields);

@@ -44,6 +44,8 @@ struct GoalPlan {
   Seconds least_time{};                // of the arithmetic alone, at the peak of all GPUs
   double time_s = 0;  // of the whole training by its best plan; the median where machines may be taken away
   std::optional<double> cost_usd;
+  Electricity electricity;
+  std::optional<double> energy_kwh;     // with what the site adds; none: not known
   std::optional<PlanRisk> risk;         // where machines may be taken away
   PredictionUncertainty uncertainty{};  // of the best plan's speed,
   double by_parameters = 0;             // .. by the profile's values

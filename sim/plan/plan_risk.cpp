@@ -34,9 +34,11 @@ PlanRisk risk_of_many(const MonteCarlo& result, Seconds deadline) {
   std::vector<double> times;
   for (const RunOutcome& run : result.runs)
     times.push_back(run.is_finished ? run.time_s : std::numeric_limits<double>::infinity());
+  const auto energy = energy_percentiles(result);
   return {.probability = probability_by(result, deadline),
           .time_s = {time.p5, time.p50, time.p95},
           .cost_usd = {cost->p5, cost->p50, cost->p95},
+          .energy_j = energy ? std::optional{energy->p50} : std::nullopt,
           .runs = result.runs.size(),
           .times_s = std::move(times),
           .error = {}};

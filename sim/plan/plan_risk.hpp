@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Quantiles {
 struct PlanRisk {
   double probability = 0;  // of being done by the deadline
   Quantiles time_s, cost_usd;
+  std::optional<double> energy_j{};  // of many runs: the median, from the wall; none: not known
   std::size_t runs = 0;              // 1: without revocations
   std::vector<double> times_s = {};  // [runs] of the whole training; infinity where it never ends
   std::string error;                 // why there is nothing; then the rest is 0

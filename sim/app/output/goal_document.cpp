@@ -15,6 +15,8 @@ namespace {
 
 std::string number_text(double value, const char* unit) { return brief(value) + " " + unit; }
 
+std::string energy_text(double kwh) { return kwh >= 1e4 ? number_text(kwh / 1e3, "MWh") : number_text(kwh, "kWh"); }
+
 std::string usd_text(double usd) {
   return usd >= 1e6   ? number_text(usd / 1e6, "million USD")
          : usd >= 1e4 ? number_text(usd / 1e3, "thousand USD")
@@ -145,6 +147,10 @@ std::string goal_sentence(const GoalAnswer& answer, const AskedGoal& asked,
             long_time_text(plan.time_s * interval->second) + ", 90 %)";
   if (asked.goal.deadline) text += ", in time with " + probability_text(plan.probability_by(*asked.goal.deadline));
   if (plan.cost_usd) text += ", " + usd_text(*plan.cost_usd);
+  if (plan.energy_kwh) {
+    text += ", " + energy_text(*plan.energy_kwh);
+    if (const auto co2 = plan.electricity.co2_kg(*plan.energy_kwh)) text += ", " + number_text(*co2, "kg CO2");
+  }
   text += ", a step of " + number_text(plan.best()->step_s, "s");
   if (asked.positions > 0)
     text += ", " + number_text(summary["samples_per_s"].get<double>() * asked.positions / 1e3, "thousand tokens/s");
@@ -194,6 +200,7 @@ std::string goal_report(const GoalAnswer& answer, const AskedGoal& asked,
     document.title = asked.model + " on " + plan.candidate.machines;
     document.headlines.push_back({"time", long_time_text(plan.time_s), time_range(plan, interval)});
     if (plan.cost_usd) document.headlines.push_back({"cost", usd_text(*plan.cost_usd)});
+    if (plan.energy_kwh) document.headlines.push_back({"energy", energy_text(*plan.energy_kwh)});
     if (asked.goal.deadline)
       document.headlines.push_back({"in time", probability_text(plan.probability_by(*asked.goal.deadline))});
     document.headlines.push_back({"a step", short_time_text(plan.best()->step_s)});

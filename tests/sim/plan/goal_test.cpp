@@ -112,6 +112,11 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
         doctest::Approx(*plan.candidate.usd_per_hour * plan.time_s / 3600).epsilon(1e-3));  // whole seconds are billed
     times.push_back(plan.time_s);
     costs.push_back(*plan.cost_usd);
+    const Json summary = parse_json(plan.best()->summary, "summary");
+    REQUIRE(plan.energy_kwh);
+    CHECK(*plan.energy_kwh ==
+          doctest::Approx(plan.candidate.gpus * summary["node_power_w"].get<double>() * plan.time_s / 3.6e6)
+              .epsilon(1e-3));
   }
   CHECK(*free.plans[*free.answer].cost_usd == *std::ranges::min_element(costs));
   CHECK(free.plans[*free.answer].is_on_frontier);
