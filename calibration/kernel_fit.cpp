@@ -10,6 +10,7 @@
 #include "calibration/detail/least_squares.hpp"
 #include "calibration/detail/like_rows.hpp"
 #include "calibration/kernel_study.hpp"
+#include "platforms/board_power.hpp"
 #include "sim/base/statistics.hpp"
 
 namespace rehearse {
@@ -355,6 +356,26 @@ KernelPredictions predict_by_profile(const KernelStudy& study) {
     predictions.roofline.push_back(kernels::roofline(row.kernel, gpu).value());
   }
   return predictions;
+}
+
+std::vector<double> predict_power(const KernelStudy& study) {
+  std::vector<double> watts;
+  for (const KernelRow& row : study.rows) {
+    watts.push_back(0);
+    if (!row.power) continue;
+    const auto& product = std::get<kernels::Product>(row.kernel);
+    const Accelerator& gpu = study.accelerators[row.gpu];
+    const BoardPowerValues values;
+    const BoardPower board{gpu, values, gpu.power_w, gpu.power_w};
+    const auto batch = kernels::number(product.batch), m = kernels::number(product.m), n = kernels::number(product.n),
+               k = kernels::number(product.k);
+    const double bytes = batch * (m * k + k * n + m * n) * kernels::bytes_of(product.precision);
+    const Draw draw = board.of({.time = row.measured,
+                                .flops = 2 * batch * m * n * k * kernels::flop_energy(gpu, values, product.precision),
+                                .bytes = bytes * board.byte_energy()});
+    watts.back() = board.rest_w() + draw.energy / row.measured;
+  }
+  return watts;
 }
 
 Json kernel_profile(const KernelStudy& study, const std::string& command, const Budget& budget) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "platforms/board_power.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kLargestSize = 1'000'000'000;
+constexpr double kMostWatts = 1e5;  // of a board
 constexpr double kMostRows = 1e15;  // of a transformer's attention: batch * sequence * heads
 
 /// A size of a kernel: from a column, or the same in all rows.
@@ -61,6 +63,7 @@ class TableReader {
     read_precision();
     const JsonReader time = json_.child("time");
     time_column_ = time.required<std::string>("column");
+    read_power();
     read_unit(time);
     read_filter();
     read_gpus();
@@ -129,6 +132,12 @@ class TableReader {
     sizes.reject_unknown_keys();
   }
 
+  void read_power() {
+    if (!json_.has("power")) return;
+    json_.expect(word_ == "product", "power", "none but of products, whose bytes are known");
+    power_column_ = json_.required<std::string>("power");
+  }
+
   void read_unit(const JsonReader& time) {
     const auto unit = time.required<std::string>("unit");
     time.expect(unit == "s" || unit == "ms" || unit == "us", "unit", "\"s\", \"ms\" or \"us\"");
@@ -158,7 +167,10 @@ class TableReader {
     const auto known = name.as<std::string>();
     auto at = std::find_if(study_.gpus.begin(), study_.gpus.end(), [&](const auto& g) { return g.name == known; });
     if (at == study_.gpus.end()) {
-      study_.gpus.push_back(kernels::gpu_of(read_accelerator(known, catalog_.accelerator(known, name)), name.place()));
+      study_.accelerators.push_back(read_accelerator(known, catalog_.accelerator(known, name)));
+      name.expect(power_column_.empty() || has_board_power(study_.accelerators.back()),
+                  "a GPU whose entry states \"power\", \"process_nm\" and \"memory_kind\"");
+      study_.gpus.push_back(kernels::gpu_of(study_.accelerators.back(), name.place()));
       at = std::prev(study_.gpus.end());
     }
     return static_cast<std::size_t>(at - study_.gpus.begin());
@@ -192,9 +204,13 @@ class TableReader {
       row.fail(time_column_, "expected a batch, a sequence and heads whose product is at most 1e15");
     const double time = row.number(time_column_) * unit_;
     if (!(time > 0 && time <= kLongest.value())) row.fail(time_column_, "expected a time above 0, at most 1e9 s");
-    auto& [line, times] = rows_[{gpus_.at(gpu_text(row)), sizes, groups_of(row)}];
-    if (times.empty()) line = row.line();
-    times.push_back(time);
+    Measured& measured = rows_[{gpus_.at(gpu_text(row)), sizes, groups_of(row)}];
+    if (measured.times.empty()) measured.line = row.line();
+    measured.times.push_back(time);
+    if (power_column_.empty()) return;
+    const double power = row.number(power_column_);
+    if (!(power > 0 && power <= kMostWatts)) row.fail(power_column_, "expected a power above 0, at most 1e5 W");
+    measured.powers.push_back(power);
   }
 
   kernels::Kernel kernel(const Sizes& s) const {
@@ -234,8 +250,9 @@ class TableReader {
       study_.rows.push_back({.kernel = kernel(std::get<Sizes>(key)),
                              .gpu = std::get<std::size_t>(key),
                              .table = study_.tables.size() - 1,
-                             .line = found.first,
-                             .measured = median(found.second),
+                             .line = found.line,
+                             .measured = median(found.times),
+                             .power = found.powers.empty() ? std::nullopt : std::optional{median(found.powers)},
                              .groups = std::get<std::vector<std::string>>(key)});
   }
 
@@ -248,12 +265,16 @@ class TableReader {
   std::optional<kernels::Pass> pass_;
   std::optional<kernels::StreamingKind> streaming_;
   std::vector<Size> sizes_;
-  std::string time_column_, gpu_column_;
+  std::string time_column_, gpu_column_, power_column_;
   double unit_ = 1;
   std::vector<std::pair<std::string, std::vector<std::string>>> filter_;
   std::map<std::string, std::size_t> gpus_;
   std::vector<std::string> groups_;  // columns
-  std::map<std::tuple<std::size_t, Sizes, std::vector<std::string>>, std::pair<std::size_t, std::vector<double>>> rows_;
+  struct Measured {
+    std::size_t line = 0;  // of the first row
+    std::vector<double> times, powers;
+  };
+  std::map<std::tuple<std::size_t, Sizes, std::vector<std::string>>, Measured> rows_;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ struct KernelRow {
   std::size_t table = 0;              // of KernelStudy::tables
   std::size_t line = 0;               // of the first of its rows in the table's file
   double measured = 0;                // s
+  std::optional<double> power{};      // W of the board, in the mean, while the kernel ran again and again
   std::vector<std::string> groups{};  // "kind weight", "tensor 8": the values of the columns that the table names
 };
 
@@ -47,6 +48,7 @@ struct Harness {
 ///              stride_height, stride_width, padding_height, padding_width, groups (default 1, of paddings 0)
 ///   "precision" of all rows
 ///   "time"     { "column", "unit": "s", "ms" or "us" }
+///   "power"    of products: the column of the board's power, W
 ///   "name"     what it is called in results; default: folder and file without ending, and kernel
 ///   "groups"   columns; errors are told of the rows of each of their values, too
 ///   "harness"  a name, for tables that were measured alike; default: the kernel alone was measured
@@ -55,9 +57,10 @@ struct KernelStudy {
   std::vector<std::string> tables;     // their names
   std::vector<std::string> harnesses;  // [tables]; may be empty
   std::vector<kernels::Gpu> gpus;
-  std::vector<std::string> folds;       // [gpus]: what is left out together has the same name
-  std::string profile;                  // empty if each fold is predicted by a fit to the others
-  std::optional<kernels::Model> model;  // of the profile
+  std::vector<Accelerator> accelerators;  // [gpus]
+  std::vector<std::string> folds;         // [gpus]: what is left out together has the same name
+  std::string profile;                    // empty if each fold is predicted by a fit to the others
+  std::optional<kernels::Model> model;    // of the profile
   std::vector<KernelRow> rows;
 };
 
@@ -95,6 +98,10 @@ KernelPredictions cross_validate(const KernelStudy& study, const kernels::Values
 /// Predictions of all rows, in s, by the profile that the study names, beside rooflines. `with_host` and `nearest`, which
 /// take other rows, are empty, and a harness costs nothing. Requires `study.model`.
 KernelPredictions predict_by_profile(const KernelStudy& study);
+
+/// W of the boards of all rows, 0 of those without a measured power, by platforms/board_power.hpp with its own values, the measured
+/// time and the board's own limit: of a product's FLOPs, and of its operands' and its result's bytes, each moved once.
+std::vector<double> predict_power(const KernelStudy& study);
 
 /// The profile file "kernels" with the values of all rows together and, for each architecture with enough rows, its own.
 Json kernel_profile(const KernelStudy& study, const std::string& command, const Budget& budget = {});

@@ -200,6 +200,7 @@ std::string kernel_study_schema() {
         "precision": { "enum": ["fp32", "tf32", "fp16", "bf16", "fp8"] },
         "time": { "type": "object", "required": ["column", "unit"], "additionalProperties": false, "properties": {
           "column": { "type": "string" }, "unit": { "enum": ["s", "ms", "us"] } } },
+        "power": { "type": "string", "description": "of products: column of the board's power in W, which is predicted with the measured time" },
         "where": { "type": "object", "description": "values that a row must have one of, by column", "additionalProperties": { "type": "array", "items": { "type": "string" } } }
       } } }
   })json");

@@ -120,6 +120,35 @@ std::string csv_of(const KernelStudy& study, const KernelPredictions& prediction
   return csv.text();
 }
 
+/// Power with the measured time, and what the board's limit says instead.
+struct PowerLine {
+  std::string label;
+  ErrorStatistics model, limit;
+};
+
+std::vector<PowerLine> power_lines_of(const KernelStudy& study) {
+  std::vector<PowerLine> lines;
+  const std::vector<double> predicted = predict_power(study);
+  for (const auto& [label, least] :
+       {std::pair{"power", 0.0}, {"power, above 20 us", 20e-6}, {"power, above 100 us", 100e-6}}) {
+    std::vector<ValidationRow> by_model, by_limit;
+    for (std::size_t i = 0; i < study.rows.size(); ++i) {
+      const KernelRow& row = study.rows[i];
+      if (!row.power || row.measured < least) continue;
+      const auto add = [&](std::vector<ValidationRow>& to, double watts) {
+        to.push_back(
+            {.measured = *row.power, .simulated = watts, .error_pct = 100 * (watts / *row.power - 1), .problem = {}});
+      };
+      add(by_model, predicted[i]);
+      add(by_limit, study.accelerators[row.gpu].power_w);
+    }
+    if (by_model.empty()) continue;
+    const std::vector<std::optional<double>> none(by_model.size());
+    lines.push_back({label, error_statistics(by_model, none), error_statistics(by_limit, none)});
+  }
+  return lines;
+}
+
 Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
   Json groups = Json::object();
   for (const Line& line : lines) {
@@ -134,6 +163,8 @@ Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
   else
     summary["left_out"] = study.folds;
   summary["errors"] = std::move(groups);
+  for (const PowerLine& line : power_lines_of(study))
+    summary["power_errors"][line.label] = {{"board_power", to_json(line.model)}, {"limit", to_json(line.limit)}};
   return summary;
 }
 
@@ -173,6 +204,17 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     pair(line.roofline);
     if (!study.model) pair(line.nearest);
     if (has_hosts) pair(line.with_host);
+    std::printf("\n");
+  }
+  const std::vector<PowerLine> powers = power_lines_of(study);
+  if (!powers.empty())
+    std::printf("with the measured time%*s rows %15s %8s %8s %15s\n", 25, "", "board power", "MAPE", "bias",
+                "board's limit");
+  for (const PowerLine& line : powers) {
+    std::printf("%-46s %6zu", line.label.c_str(), line.model.rows);
+    pair(line.model);
+    std::printf(" %8.1f %+8.1f", line.model.mape, line.model.bias);
+    pair(line.limit);
     std::printf("\n");
   }
   if (has_hosts)

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "platforms/board_power.hpp"
 #include "platforms/profile.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/statistics.hpp"
@@ -179,6 +180,40 @@ TEST_CASE("a study that names a profile is predicted by its values as they are, 
   json["profile"] = "nccl";
   CHECK(study_refusal(json, "kind,m,n,time\ndata,1,2,3\n")
             .find("/profile: expected a profile with a section \"kernels\"") != std::string::npos);
+}
+
+TEST_CASE(
+    "the power of a product with its time given: at rest, what it computes and moves, at most the board's limit") {
+  Json json = kStudy;
+  json["leave_out"] = "gpu";
+  json["tables"][0]["power"] = "watts";
+  const test::TemporaryFolder folder;
+  // An H100's: one that takes long draws what it does at rest and with all multiprocessors, one at 900 Tflops the limit.
+  const double long_s = 1e3, limited_s = 2.0 * 8192 * 8192 * 512 / 900e12;
+  folder.write("rows.csv", "gpu,m,n,time,watts\nh,8192,8192," + std::to_string(long_s * 1e6) + ",300\nh,8192,8191," +
+                               std::to_string(limited_s * 1e6) + ",650\nh,8192,8191," +
+                               std::to_string(limited_s * 1e6) + ",690\nh,8192,8191," +
+                               std::to_string(limited_s * 1e6) + ",670\n");
+  const KernelStudy study = load_kernel_study(folder.write("study.json", json.dump()), catalog());
+  REQUIRE(study.rows.size() == 2);
+  const std::vector<double> watts = predict_power(study);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const bool is_long = study.rows[i].measured > 1;
+    CHECK(*study.rows[i].power == (is_long ? 300 : 670));
+    const BoardPowerValues values;
+    const double at_rest = values.rest_stacked * 700 + values.active * 1e-12 * 4 / 16 * 66.9e12;
+    CHECK(watts[i] == doctest::Approx(is_long ? at_rest : 700).epsilon(is_long ? 0.02 : 1e-9));
+  }
+  CHECK(study_refusal(
+            [&] {
+              Json wrong = json;
+              wrong["tables"][0]["kernel"] = "softmax";
+              wrong["tables"][0]["sizes"] = {{"rows", "m"}, {"columns", "n"}};
+              return wrong;
+            }(),
+            "gpu,m,n,time,watts\nh,1,2,7,1\n")
+            .find("/tables/0/power: expected none but of products") != std::string::npos);
+  CHECK(study_refusal(json, "gpu,m,n,time,watts\nh,1,2,7,-1\n").find("expected a power above 0") != std::string::npos);
 }
 
 TEST_CASE("mistakes in a study of kernels are named with their place") {
