@@ -83,7 +83,7 @@ class Job final : public SessionOwner {
   bool is_controlled() const { return !control_.rules.empty(); }
   bool asks_at(ControlEvent event) const;
   void ask_soon();
-  void ask(ControlEvent event, ControlView view);
+  void ask(ControlEvent event, const ControlView& view);
   ControlView view() const;
   bool is_on_its_way(MachineIndex machine) const;
   void change_machines(const ControlDecision& decision);

@@ -44,7 +44,7 @@ void Job::begin_window() {
       if (const auto machine = static_cast<MachineIndex>(m); is_worker(machine) && state_.membership.is_there(machine))
         ++training[static_cast<std::size_t>(site_.machines[m].group)];
     seen.updates_per_s_alone = control_.updates_per_s_alone(training);
-    ask(ControlEvent::kObservation, std::move(seen));
+    ask(ControlEvent::kObservation, seen);
   });
 }
 
@@ -70,7 +70,7 @@ ControlView Job::view() const {
   return view;
 }
 
-void Job::ask(ControlEvent event, ControlView view) {
+void Job::ask(ControlEvent event, const ControlView& view) {
   for (const auto& rule : control_.rules) {
     if (rule->event() != event) continue;
     if (const auto decision = rule->decide(view)) change_machines(*decision);

@@ -212,6 +212,27 @@ double probability_by(const MonteCarlo& result, Seconds deadline) {
   return static_cast<double>(in_time) / static_cast<double>(result.runs.size());
 }
 
+namespace {
+
+/// Percentiles of the energy, and means of it and of what it costs.
+void add_energy(Json& json, const Electricity& site, const MonteCarlo& result) {
+  const auto energy = energy_percentiles(result);
+  for (const auto& [key, percentile] : {std::pair{"energy_kwh", &RunPercentiles::p50},
+                                        {"energy_kwh_p5", &RunPercentiles::p5},
+                                        {"energy_kwh_p95", &RunPercentiles::p95}})
+    json[key] = energy && std::isfinite((*energy).*percentile) ? Json(site.kwh((*energy).*percentile)) : Json(nullptr);
+  if (!energy) return;
+  double joules = 0;
+  for (const RunOutcome& run : result.runs) joules += *run.energy_j;
+  const double kwh = site.kwh(joules / static_cast<double>(result.runs.size()));
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  json["mean"]["energy_kwh"] = kwh;
+  json["mean"]["usd_energy"] = or_null(site.usd(kwh));
+  json["mean"]["co2_kg"] = or_null(site.co2_kg(kwh));
+}
+
+}  // namespace
+
 Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<Seconds> deadline) {
   const auto finite = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
   const auto count = static_cast<double>(result.runs.size());
@@ -239,11 +260,6 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
             {"cost_usd", cost ? finite(cost->p50) : Json(nullptr)},
             {"cost_usd_p5", cost ? finite(cost->p5) : Json(nullptr)},
             {"cost_usd_p95", cost ? finite(cost->p95) : Json(nullptr)}};
-  const auto energy = energy_percentiles(result);
-  const auto kwh = [&](double joules) { return finite(scenario.electricity.kwh(joules)); };
-  json["energy_kwh"] = energy ? kwh(energy->p50) : Json(nullptr);
-  json["energy_kwh_p5"] = energy ? kwh(energy->p5) : Json(nullptr);
-  json["energy_kwh_p95"] = energy ? kwh(energy->p95) : Json(nullptr);
   add_time_use(time_use_of(result), json);
   const RunPercentiles goodput = goodput_percentiles(result);
   json["goodput_p5"] = finite(goodput.p5);
@@ -278,14 +294,8 @@ Json to_json(const Scenario& scenario, const MonteCarlo& result, std::optional<S
     means["idle_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->idle; });
     means["startup_usd"] = mean_of([](const RunOutcome& run) { return run.cost_usd->startup; });
   }
-  if (energy) {
-    const double mean_kwh = scenario.electricity.kwh(mean_of([](const RunOutcome& run) { return *run.energy_j; }));
-    const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-    means["energy_kwh"] = mean_kwh;
-    means["usd_energy"] = or_null(scenario.electricity.usd(mean_kwh));
-    means["co2_kg"] = or_null(scenario.electricity.co2_kg(mean_kwh));
-  }
   json["mean"] = std::move(means);
+  add_energy(json, scenario.electricity, result);
   json["memberships"] = Json::array();
   for (const auto& [counts, speed] : result.speeds) {
     Json machines = Json::object();
