@@ -168,12 +168,13 @@ class TableReader {
     auto at = std::find_if(study_.gpus.begin(), study_.gpus.end(), [&](const auto& g) { return g.name == known; });
     if (at == study_.gpus.end()) {
       study_.accelerators.push_back(read_accelerator(known, catalog_.accelerator(known, name)));
-      name.expect(power_column_.empty() || has_board_power(study_.accelerators.back()),
-                  "a GPU whose entry states \"power\", \"process_nm\" and \"memory_kind\"");
       study_.gpus.push_back(kernels::gpu_of(study_.accelerators.back(), name.place()));
       at = std::prev(study_.gpus.end());
     }
-    return static_cast<std::size_t>(at - study_.gpus.begin());
+    const auto place = static_cast<std::size_t>(at - study_.gpus.begin());
+    name.expect(power_column_.empty() || has_board_power(study_.accelerators[place]),
+                "a GPU whose entry states \"power\", \"process_nm\" and \"memory_kind\"");
+    return place;
   }
 
   /// What stands for its GPU in a row; nothing where one has measured them all.

@@ -149,7 +149,7 @@ std::vector<PowerLine> power_lines_of(const KernelStudy& study) {
   return lines;
 }
 
-Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
+Json summary_of(const KernelStudy& study, const std::vector<Line>& lines, const std::vector<PowerLine>& powers) {
   Json groups = Json::object();
   for (const Line& line : lines) {
     Json& group = groups[line.key()] = {{"kernel_model", to_json(line.model)}, {"roofline", to_json(line.roofline)}};
@@ -163,7 +163,7 @@ Json summary_of(const KernelStudy& study, const std::vector<Line>& lines) {
   else
     summary["left_out"] = study.folds;
   summary["errors"] = std::move(groups);
-  for (const PowerLine& line : power_lines_of(study))
+  for (const PowerLine& line : powers)
     summary["power_errors"][line.label] = {{"board_power", to_json(line.model)}, {"limit", to_json(line.limit)}};
   return summary;
 }
@@ -184,7 +184,7 @@ void print_folds(const KernelStudy& study) {
   std::printf(")\n");
 }
 
-void print(const KernelStudy& study, const std::vector<Line>& lines) {
+void print(const KernelStudy& study, const std::vector<Line>& lines, const std::vector<PowerLine>& powers) {
   std::printf("%s: kernel_time_s, errors in %%, median / p90 of their absolute values\n", study.name.c_str());
   if (study.model)
     std::printf("predicted by profile %s as it is\n", study.profile.c_str());
@@ -206,7 +206,6 @@ void print(const KernelStudy& study, const std::vector<Line>& lines) {
     if (has_hosts) pair(line.with_host);
     std::printf("\n");
   }
-  const std::vector<PowerLine> powers = power_lines_of(study);
   if (!powers.empty())
     std::printf("with the measured time%*s rows %15s %8s %8s %15s\n", 25, "", "board power", "MAPE", "bias",
                 "board's limit");
@@ -260,14 +259,15 @@ int validate_kernels(const ValidateCommand& command) {
       study.model ? predict_by_profile(study) : cross_validate(study, {}, on_fold, command.common.budget);
   progress.clear();
   const std::vector<Line> lines = lines_of(study, predictions);
-  const Json summary = summary_of(study, lines);
+  const std::vector<PowerLine> powers = power_lines_of(study);
+  const Json summary = summary_of(study, lines, powers);
   if (command.common.output) {
     OutputFolder files{*command.common.output};
     files.write("validation.csv", csv_of(study, predictions));
     files.write("summary.json", to_json_text(summary));
     files.commit();
   }
-  show(command.common, summary, [&] { print(study, lines); });
+  show(command.common, summary, [&] { print(study, lines, powers); });
   if (command.common.output) say_written(command.common, *command.common.output);
   return kSuccess;
 }
