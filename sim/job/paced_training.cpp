@@ -97,10 +97,11 @@ class PacedTraining final : public ProgramSession {
     if (servers_strategy_ == nullptr && !lost.empty() && lost.size() == present_.size()) return false;
     for (PacedWorker* paced : lost) lose(*paced);
     for (const PacedWorker* paced : lost) executor_.cut_fetches_from(*paced->running);
-    const auto kept = std::ranges::stable_partition(
-        arrived_, [machine](const PacedWorker* waiting) { return waiting->worker.gpu.machine != machine; });
-    const std::vector<PacedWorker*> gone{kept.begin(), kept.end()};
-    arrived_.erase(kept.begin(), kept.end());
+    const auto gone_from =
+        std::stable_partition(arrived_.begin(), arrived_.end(),
+                              [machine](const PacedWorker* waiting) { return waiting->worker.gpu.machine != machine; });
+    const std::vector<PacedWorker*> gone{gone_from, arrived_.end()};
+    arrived_.erase(gone_from, arrived_.end());
     for (const PacedWorker* waiting : gone) withdraw(*waiting);  // which may bring about an update
     call_idle();
     return true;

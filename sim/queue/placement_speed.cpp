@@ -26,23 +26,33 @@ double PlacementSpeeds::of_table(const JobKind& kind, const Shape& shape) {
   return speeds_->speed(kind.type, group.gpu, kind.gpus, machines).value_or(0);
 }
 
+void PlacementSpeeds::read_scenarios() {
+  for (const JobKind& kind : setup_.kinds) {
+    if (kind.scenario.empty() || scenarios_.contains(kind.scenario)) continue;
+    const std::string& file = kind.scenario;
+    Json scenario = load_json_file(file);
+    const Json* const groups = json_pointer_find(scenario, "/cluster/groups");
+    if (!groups || !groups->is_array() || groups->empty() || !groups->front().is_object())
+      throw InputError{file + ": /cluster/groups: expected groups, of whose machines the queue's take the place"};
+    for (const Json& group : *groups)
+      if (!group.is_object() || group.value("role", Json{}) != "worker")
+        throw InputError{file +
+                         ": /cluster/groups: expected workers alone, whose machines the queue's take the place of"};
+    read_scenario(scenario, file, catalog_);  // what is wrong with it on its own machines is no matter of a placement
+    scenarios_.emplace(file, std::move(scenario));
+  }
+}
+
 /// The scenario with its groups replaced by workers on the machines of the shape, as many GPUs of each as the job has.
-std::string PlacementSpeeds::job_of(std::size_t kind, const Shape& shape) const {
+Json PlacementSpeeds::placed_scenario(std::size_t kind, const Shape& shape) const {
   const std::string& file = setup_.kinds[kind].scenario;
-  Json scenario = load_json_file(file);
-  const Json* const groups = json_pointer_find(scenario, "/cluster/groups");
-  if (!groups || !groups->is_array() || groups->empty() || !groups->front().is_object())
-    throw InputError{file + ": /cluster/groups: expected groups, of whose machines the queue's take the place"};
-  for (const Json& group : *groups)
-    if (!group.is_object() || group.value("role", Json{}) != "worker")
-      throw InputError{file +
-                       ": /cluster/groups: expected workers alone, whose machines the queue's take the place of"};
+  Json scenario = scenarios_.at(file);
   const JsonReader asked{scenario, file};
   const Json instance = catalog_.instance(setup_.groups[shape.first].instance, asked).value();
   Json placed = Json::array();
   for (auto first = shape.second.begin(); first != shape.second.end();) {
     const auto next = std::find_if(first, shape.second.end(), [&](int gpus) { return gpus != *first; });
-    Json group = groups->front();
+    Json group = scenario["cluster"]["groups"].front();
     group["name"] = "gpus-" + std::to_string(*first);
     group["count"] = next - first;
     Json part = instance;
@@ -53,16 +63,25 @@ std::string PlacementSpeeds::job_of(std::size_t kind, const Shape& shape) const 
     first = next;
   }
   scenario["cluster"]["groups"] = std::move(placed);
-  return kSimulate.job(read_scenario(scenario, file, catalog_)).text();
+  return scenario;
 }
 
 void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,
                                const std::function<void(std::size_t, std::size_t)>& on_done) {
-  std::vector<std::string> texts;
-  for (const auto& [kind, shape] : wanted) texts.push_back(job_of(kind, shape));
+  std::vector<std::string> texts(wanted.size());
+  std::vector<std::string> errors(wanted.size());
   std::vector<std::size_t> missing;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto& [kind, shape] = wanted[i];
+    try {
+      const Json scenario = placed_scenario(kind, shape);
+      texts[i] = kSimulate.job(read_scenario(scenario, setup_.kinds[kind].scenario, catalog_)).text();
+    } catch (const InputError& error) {
+      errors[i] = error.what();  // its strategy asks of machines what is not true of this placement
+      continue;
+    }
     if (!store_.is_finished(run_key(texts[i], program_))) missing.push_back(i);
+  }
   const auto keep = [&](std::size_t index, const PooledRun& run) {
     const std::size_t i = missing[index];
     store_.put(run_key(texts[i], program_), {.name = setup_.kinds[wanted[i].first].scenario,
@@ -83,38 +102,83 @@ void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>&
   if (!is_complete) budget_.stop();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [kind, shape] = wanted[i];
-    const auto stored = store_.find(run_key(texts[i], program_));
+    const auto stored = texts[i].empty() ? std::nullopt : store_.find(run_key(texts[i], program_));
     double speed = 0;
     if (stored && !stored->summary.empty()) {
       const Json summary = parse_json(stored->summary, "summary");
       speed = summary["steps_per_s"].is_number() ? summary["steps_per_s"].get<double>() : 0;
       if (const Json power = summary.value("gpu_power_w", Json{}); power.is_number())
-        gpu_power_w_[{kind, shape}] = power.get<double>();
+        gpu_power_w_[wanted[i]] = power.get<double>();
       for (const Json& warning : summary.value("warnings", Json::array()))
         warnings_.insert(setup_.kinds[kind].scenario + ": " + warning.get<std::string>());
     } else {
-      warnings_.insert(setup_.kinds[kind].scenario + " does not run on " + std::to_string(setup_.kinds[kind].gpus) +
-                       " GPUs of group " + in_quotes(setup_.groups[shape.first].name) + ": " +
-                       (stored ? shortened(stored->error, 300) : "no result"));
+      const std::string file = setup_.kinds[kind].scenario + ": ";
+      const std::string why = stored ? stored->error : errors[i].empty() ? "no result" : errors[i];
+      why_not_[wanted[i]] = shortened(why.starts_with(file) ? why.substr(file.size()) : why, 300);
     }
-    known_[{kind, shape}] = speed;
+    known_[wanted[i]] = speed;
   }
 }
 
 void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)>& on_done) {
+  read_scenarios();
   std::vector<std::pair<std::size_t, Shape>> wanted;
-  for (std::size_t kind = 0; kind < setup_.kinds.size(); ++kind) {
-    if (setup_.kinds[kind].scenario.empty()) continue;
-    for (std::size_t g = 0; g < setup_.groups.size(); ++g) {
-      const QueueGroup& group = setup_.groups[g];
-      int left = setup_.kinds[kind].gpus;
-      if (group.instance.empty() || left > group.gpus()) continue;
-      Shape shape{g, {}};
-      for (; left > 0; left -= shape.second.back()) shape.second.push_back(std::min(left, group.gpus_per_machine));
-      wanted.emplace_back(kind, std::move(shape));
-    }
-  }
+  for (std::size_t kind = 0; kind < setup_.kinds.size(); ++kind)
+    for (std::size_t g = 0; g < setup_.groups.size(); ++g)
+      if (const auto shape = packed_shape(kind, g)) wanted.emplace_back(kind, *shape);
   if (!wanted.empty()) simulate(wanted, on_done);
+  for (const auto& placed : wanted)
+    if (std::ranges::none_of(wanted,
+                             [&](const auto& other) { return other.first == placed.first && known_.at(other) > 0; }))
+      throw NoResultError{does_not_run(placed.first, placed.second) + ": " + why_not_.at(placed)};
+}
+
+std::optional<PlacementSpeeds::Shape> PlacementSpeeds::packed_shape(std::size_t kind, std::size_t group) const {
+  const QueueGroup& of = setup_.groups[group];
+  int left = setup_.kinds[kind].gpus;
+  if (setup_.kinds[kind].scenario.empty() || of.instance.empty() || left > of.gpus()) return {};
+  Shape shape{group, {}};
+  for (; left > 0; left -= shape.second.back()) shape.second.push_back(std::min(left, of.gpus_per_machine));
+  return shape;
+}
+
+std::string PlacementSpeeds::does_not_run(std::size_t kind, const Shape& shape) const {
+  std::string gpus;
+  for (auto first = shape.second.begin(); first != shape.second.end();) {
+    const auto next = std::find_if(first, shape.second.end(), [&](int other) { return other != *first; });
+    if (!gpus.empty()) gpus += " and ";
+    const auto machines = next - first;
+    gpus += std::to_string(*first) + (*first == 1 ? " GPU" : " GPUs");
+    if (shape.second.size() > 1)
+      gpus += " of " + (machines == 1 ? "one machine" : "each of " + std::to_string(machines) + " machines");
+    first = next;
+  }
+  return setup_.kinds[kind].scenario + " does not run on " + gpus + " of group " +
+         in_quotes(setup_.groups[shape.first].name);
+}
+
+std::vector<std::string> PlacementSpeeds::warnings() const {
+  std::map<std::vector<std::string>, std::pair<std::string, int>> alike;  // the first placement, and how many others
+  for (const auto& [placed, why] : why_not_) {
+    const auto& [kind, shape] = placed;
+    const auto packed = packed_shape(kind, shape.first);
+    const auto speed = packed && *packed != shape ? known_.find({kind, *packed}) : known_.end();
+    const bool is_replaced = speed != known_.end() && speed->second > 0;
+    const std::string reason = (is_replaced ? ", and is taken to be as fast there as packed: " : ": ") + why;
+    auto& [first, others] = alike[{std::to_string(kind), setup_.groups[shape.first].name, reason}];
+    if (first.empty())
+      first = does_not_run(kind, shape);
+    else
+      ++others;
+  }
+  std::set<std::string> all = warnings_;
+  for (const auto& [key, told] : alike) {
+    const auto& [first, others] = told;
+    const std::string more =
+        others == 0 ? "" : " nor on " + std::to_string(others) + (others == 1 ? " other placement" : " others");
+    all.insert(first + more + key.back());
+  }
+  return {all.begin(), all.end()};
 }
 
 PlacementSpeeds::Shape PlacementSpeeds::shape_of(const GpuPlacement& placement) {

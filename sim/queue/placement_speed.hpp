@@ -22,22 +22,26 @@ class PlacementSpeeds : public JobSpeeds {
                   const Pool& pool, ResultStore& store, std::string program, const Budget& budget);
 
   /// Simulates the jobs of scenarios on every group, packed, several at a time. `on_done(done, all)` is called after
-  /// each. Throws InputError or NoResultError of the first that has no result anywhere.
+  /// each. Throws InputError of a scenario that cannot be read, NoResultError of the first that runs on no group.
   void prepare(const std::function<void(std::size_t, std::size_t)>& on_done);
 
   double steps_per_s(std::size_t kind, const GpuPlacement& placement) override;
   /// As the job states, or as its simulation says.
   std::optional<double> gpu_power_w(std::size_t kind, const GpuPlacement& placement) override;
 
-  /// Scenarios that do not run on a group, and why; and what those say that do.
-  std::vector<std::string> warnings() const { return {warnings_.begin(), warnings_.end()}; }
+  /// Scenarios that do not run on a placement, and why; and what those say that do.
+  std::vector<std::string> warnings() const;
 
  private:
   /// Group and GPUs on each machine, the most first.
   using Shape = std::pair<std::size_t, std::vector<int>>;
   static Shape shape_of(const GpuPlacement& placement);
   double of_table(const JobKind& kind, const Shape& shape);
-  std::string job_of(std::size_t kind, const Shape& shape) const;
+  void read_scenarios();
+  Json placed_scenario(std::size_t kind, const Shape& shape) const;
+  /// None where a job of this kind has no scenario, or no room.
+  std::optional<Shape> packed_shape(std::size_t kind, std::size_t group) const;
+  std::string does_not_run(std::size_t kind, const Shape& shape) const;
   void simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,
                 const std::function<void(std::size_t, std::size_t)>& on_done);
 
@@ -51,7 +55,9 @@ class PlacementSpeeds : public JobSpeeds {
   std::map<std::pair<std::size_t, Shape>, double> known_;  // [kind, shape]
   std::map<std::pair<std::size_t, Shape>, double>
       gpu_power_w_;  // the same of those that are simulated, where it is known
-  std::set<std::string> warnings_;
+  std::map<std::pair<std::size_t, Shape>, std::string> why_not_;  // of those that do not run
+  std::map<std::string, Json> scenarios_;                         // by file
+  std::set<std::string> warnings_;                                // of those that run
 };
 
 }  // namespace rehearse

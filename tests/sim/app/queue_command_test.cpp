@@ -125,6 +125,33 @@ TEST_CASE("jobs whose scenario is simulated are as fast as simulate says") {
   CHECK(mean_completions(file).at("fifo") == doctest::Approx(1000 / speed).epsilon(1e-6));
 }
 
+TEST_CASE("a job whose strategy refuses a placement is as fast there as packed, and that is told") {
+  const TemporaryFolder folder;
+  const auto queue_of = [&](int gpus) {
+    return folder
+        .write("q.json",
+               R"({"format":1,"cluster":{"groups":[{"name":"g","instance":"p3.16xlarge","machines":2}]},"jobs":[
+                   {"name":"five","gpus":5,"duration":"1d"},{"name":"six","gpus":6,"duration":"1d"},
+                   {"name":"rings","gpus":)" +
+                   std::to_string(gpus) + R"(,"scenario":")" + kRoot +
+                   R"(/scenarios/resnet50-ec2.json","steps":1000}],"policy":"fifo"})")
+        .string();
+  };
+  // 3 and 2 GPUs are left, and a ring between machines has one GPU of each.
+  const Outcome spread = rehearse_with("queue " + queue_of(5) + " --json");
+  REQUIRE(spread.exit_code == 0);
+  CHECK(spread.out.find("resnet50-ec2.json does not run on 3 GPUs of one machine and 2 GPUs of one machine of group "
+                        "\\\"g\\\", and is taken to be as fast there as packed: ") != std::string::npos);
+  CHECK(spread.out.find("expected the same number of GPUs on every machine") != std::string::npos);
+
+  const Outcome nowhere = rehearse_with("queue " + queue_of(10) + " --json");
+  CHECK(nowhere.exit_code == 3);
+  CHECK(nowhere.err.find("does not run on 8 GPUs of one machine and 2 GPUs of one machine of group \"g\": ") !=
+        std::string::npos);
+  CHECK(nowhere.err.find("expected the same number of GPUs on every machine") != std::string::npos);
+  CHECK(std::count(nowhere.err.begin(), nowhere.err.end(), '\n') == 1);
+}
+
 TEST_CASE("what queue refuses, in one line") {
   const TemporaryFolder folder;
   const std::string file = folder.write("q.json", kSmall).string();
