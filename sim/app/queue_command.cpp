@@ -59,14 +59,14 @@ std::string content_of(const QueueSetup& setup, const std::vector<std::vector<do
   for (const QueuedJob& job : setup.jobs) jobs.push_back({job.kind, job.arrival, job.steps, job.weight});
   for (const JobKind& kind : setup.kinds) kinds.push_back({kind.type, kind.scenario, kind.gpus});
   for (const QueueGroup& group : setup.groups)
-    groups.push_back({group.gpu, group.instance, group.machines, group.gpus_per_machine});
+    groups.push_back({group.gpu, group.instance, group.machines, group.gpus_per_machine, group.nics});
   return Json{{"jobs", std::move(jobs)},
               {"kinds", std::move(kinds)},
               {"groups", std::move(groups)},
               {"round", setup.round ? Json(*setup.round) : Json{}},
               {"times", {setup.restart, setup.reallocation, setup.service_threshold}},
               {"placing", setup.placing == Placing::kPacked},
-              {"interference", setup.interference},
+              {"interference", setup.interference ? Json(*setup.interference) : Json{}},
               {"seed", setup.seed},
               {"speeds", speeds},
               {"table", setup.speeds.empty() ? "" : read_file(setup.speeds, std::size_t{1} << 30U)}}
@@ -116,13 +116,12 @@ void add_energy(QueueSetup& setup, JobSpeeds& speeds, std::vector<QueueRun>& run
 }
 
 void add_link_warnings(QueueSetup& setup, const std::vector<QueueRun>& runs) {
-  if (setup.interference > 0) return;
   for (const QueueRun& run : runs)
-    if (run.shared_gpu_time > 0)
+    if (run.unknown_gpu_time > 0)
       setup.warnings.push_back(
-          run.policy + ": for " + display(hours(run.shared_gpu_time)) +
-          " GPU hours jobs on several machines shared the network of one with another such job; they "
-          "are simulated as if alone, unless \"interference\" says what they lose");
+          run.policy + ": for " + display(hours(run.unknown_gpu_time)) +
+          " GPU hours jobs on several machines shared NICs with another such job, and nobody says what one of them "
+          "sends; they neither lose speed by that nor take any, unless \"interference\" says what they lose");
 }
 
 void add_table_warning(QueueSetup& setup, const std::optional<SpeedTable>& speeds, const std::vector<QueueRun>& runs) {

@@ -1,10 +1,12 @@
 #include "sim/queue/placement_speed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/names.hpp"
+#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
@@ -20,10 +22,10 @@ PlacementSpeeds::PlacementSpeeds(const QueueSetup& setup, const std::optional<Sp
       program_{std::move(program)},
       budget_{budget} {}
 
-double PlacementSpeeds::of_table(const JobKind& kind, const Shape& shape) {
-  const QueueGroup& group = setup_.groups[shape.first];
-  const int machines = static_cast<int>(shape.second.size());
-  return speeds_->speed(kind.type, group.gpu, kind.gpus, machines).value_or(0);
+double PlacementSpeeds::of_table(const Placed& placed) const {
+  const JobKind& kind = setup_.kinds[placed.kind];
+  const std::string& gpu = setup_.groups[placed.group].gpu;
+  return speeds_->speed(kind.type, gpu, kind.gpus, static_cast<int>(placed.gpus.size())).value_or(0);
 }
 
 void PlacementSpeeds::read_scenarios() {
@@ -43,39 +45,47 @@ void PlacementSpeeds::read_scenarios() {
   }
 }
 
-/// The scenario with its groups replaced by workers on the machines of the shape, as many GPUs of each as the job has.
-Json PlacementSpeeds::placed_scenario(std::size_t kind, const Shape& shape) const {
-  const std::string& file = setup_.kinds[kind].scenario;
-  Json scenario = scenarios_.at(file);
-  const JsonReader asked{scenario, file};
-  const Json instance = catalog_.instance(setup_.groups[shape.first].instance, asked).value();
-  Json placed = Json::array();
-  for (auto first = shape.second.begin(); first != shape.second.end();) {
-    const auto next = std::find_if(first, shape.second.end(), [&](int gpus) { return gpus != *first; });
+/// A machine of the group with as many GPUs as the job has, and the NICs that are theirs.
+Json PlacementSpeeds::placed_instance(const Placed& placed, int gpus) const {
+  const std::string& name = setup_.groups[placed.group].instance;
+  const JsonReader asked{scenarios_.at(setup_.kinds[placed.kind].scenario), setup_.kinds[placed.kind].scenario};
+  const JsonReader whole = catalog_.instance(name, asked);
+  const int nics = whole.optional<int>("nics", 1);
+  const int nics_for_a_gpu = nics / whole.required<int>("accelerators");
+  Json instance = whole.value();
+  instance["name"] = name + " with " + std::to_string(gpus);
+  instance["accelerators"] = gpus;
+  instance["nics"] = nics_for_a_gpu > 0 ? gpus * nics_for_a_gpu : std::min(gpus, nics);
+  if (placed.halvings > 0)
+    instance["nic"] = to_text(whole.required<BytesPerSecond>("nic") * std::exp2(-placed.halvings));
+  return instance;
+}
+
+/// The scenario with its groups replaced by workers on the placement's machines.
+Json PlacementSpeeds::placed_scenario(const Placed& placed) const {
+  Json scenario = scenarios_.at(setup_.kinds[placed.kind].scenario);
+  Json groups = Json::array();
+  for (auto first = placed.gpus.begin(); first != placed.gpus.end();) {
+    const auto next = std::find_if(first, placed.gpus.end(), [&](int gpus) { return gpus != *first; });
     Json group = scenario["cluster"]["groups"].front();
     group["name"] = "gpus-" + std::to_string(*first);
     group["count"] = next - first;
-    Json part = instance;
-    part["name"] = setup_.groups[shape.first].instance + " with " + std::to_string(*first);
-    part["accelerators"] = *first;
-    group["instance"] = std::move(part);
-    placed.push_back(std::move(group));
+    group["instance"] = placed_instance(placed, *first);
+    groups.push_back(std::move(group));
     first = next;
   }
-  scenario["cluster"]["groups"] = std::move(placed);
+  scenario["cluster"]["groups"] = std::move(groups);
   return scenario;
 }
 
-void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,
-                               const std::function<void(std::size_t, std::size_t)>& on_done) {
+void PlacementSpeeds::simulate(const Placements& wanted, const std::function<void(std::size_t, std::size_t)>& on_done) {
   std::vector<std::string> texts(wanted.size());
   std::vector<std::string> errors(wanted.size());
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto& [kind, shape] = wanted[i];
+    const std::string& file = setup_.kinds[wanted[i].kind].scenario;
     try {
-      const Json scenario = placed_scenario(kind, shape);
-      texts[i] = kSimulate.job(read_scenario(scenario, setup_.kinds[kind].scenario, catalog_)).text();
+      texts[i] = kSimulate.job(read_scenario(placed_scenario(wanted[i]), file, catalog_)).text();
     } catch (const InputError& error) {
       errors[i] = error.what();  // its strategy asks of machines what is not true of this placement
       continue;
@@ -84,7 +94,7 @@ void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>&
   }
   const auto keep = [&](std::size_t index, const PooledRun& run) {
     const std::size_t i = missing[index];
-    store_.put(run_key(texts[i], program_), {.name = setup_.kinds[wanted[i].first].scenario,
+    store_.put(run_key(texts[i], program_), {.name = setup_.kinds[wanted[i].kind].scenario,
                                              .parameters = "{}",
                                              .summary = run.has_succeeded ? run.text : "",
                                              .error = run.has_succeeded ? "" : run.text,
@@ -100,74 +110,81 @@ void PlacementSpeeds::simulate(const std::vector<std::pair<std::size_t, Shape>>&
       },
       {.is_stopped = budget_.asked(), .job_wall_s = {}});
   if (!is_complete) budget_.stop();
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto& [kind, shape] = wanted[i];
-    const auto stored = texts[i].empty() ? std::nullopt : store_.find(run_key(texts[i], program_));
-    double speed = 0;
-    if (stored && !stored->summary.empty()) {
-      const Json summary = parse_json(stored->summary, "summary");
-      speed = summary["steps_per_s"].is_number() ? summary["steps_per_s"].get<double>() : 0;
-      if (const Json power = summary.value("gpu_power_w", Json{}); power.is_number())
-        gpu_power_w_[wanted[i]] = power.get<double>();
-      for (const Json& warning : summary.value("warnings", Json::array()))
-        warnings_.insert(setup_.kinds[kind].scenario + ": " + warning.get<std::string>());
-    } else {
-      const std::string file = setup_.kinds[kind].scenario + ": ";
-      const std::string why = stored ? stored->error : errors[i].empty() ? "no result" : errors[i];
-      why_not_[wanted[i]] = shortened(why.starts_with(file) ? why.substr(file.size()) : why, 300);
-    }
-    known_[wanted[i]] = speed;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    note_result(wanted[i], texts[i].empty() ? std::nullopt : store_.find(run_key(texts[i], program_)), errors[i]);
+}
+
+void PlacementSpeeds::note_result(const Placed& placed, const std::optional<StoredRun>& stored,
+                                  const std::string& error) {
+  const std::string file = setup_.kinds[placed.kind].scenario + ": ";
+  Known& known = known_[placed];
+  if (!stored || stored->summary.empty()) {
+    const std::string why = stored ? stored->error : error.empty() ? "no result" : error;
+    known.why_not = shortened(why.starts_with(file) ? why.substr(file.size()) : why, 300);
+    return;
   }
+  const Json summary = parse_json(stored->summary, "summary");
+  if (const Json& speed = summary["steps_per_s"]; speed.is_number()) known.steps_per_s = speed.get<double>();
+  if (const Json power = summary.value("gpu_power_w", Json{}); power.is_number())
+    known.gpu_power_w = power.get<double>();
+  for (const Json& machine : summary["machines"])
+    known.nic_use.push_back(
+        std::max(machine["nic_send_utilization"].get<double>(), machine["nic_receive_utilization"].get<double>()));
+  for (const Json& warning : summary.value("warnings", Json::array()))
+    warnings_.insert(file + warning.get<std::string>());
 }
 
 void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)>& on_done) {
   read_scenarios();
-  std::vector<std::pair<std::size_t, Shape>> wanted;
+  Placements wanted;
   for (std::size_t kind = 0; kind < setup_.kinds.size(); ++kind)
     for (std::size_t g = 0; g < setup_.groups.size(); ++g)
-      if (const auto shape = packed_shape(kind, g)) wanted.emplace_back(kind, *shape);
+      if (auto on_group = packed(kind, g)) wanted.push_back(std::move(*on_group));
   if (!wanted.empty()) simulate(wanted, on_done);
-  for (const auto& placed : wanted)
-    if (std::ranges::none_of(wanted,
-                             [&](const auto& other) { return other.first == placed.first && known_.at(other) > 0; }))
-      throw NoResultError{does_not_run(placed.first, placed.second) + ": " + why_not_.at(placed)};
+  for (const Placed& placed : wanted) {
+    const auto runs = [&](const Placed& other) {
+      return other.kind == placed.kind && known_.at(other).steps_per_s > 0;
+    };
+    if (std::ranges::none_of(wanted, runs))
+      throw NoResultError{does_not_run(placed) + ": " + known_.at(placed).why_not};
+  }
 }
 
-std::optional<PlacementSpeeds::Shape> PlacementSpeeds::packed_shape(std::size_t kind, std::size_t group) const {
+std::optional<PlacementSpeeds::Placed> PlacementSpeeds::packed(std::size_t kind, std::size_t group) const {
   const QueueGroup& of = setup_.groups[group];
   int left = setup_.kinds[kind].gpus;
   if (setup_.kinds[kind].scenario.empty() || of.instance.empty() || left > of.gpus()) return {};
-  Shape shape{group, {}};
-  for (; left > 0; left -= shape.second.back()) shape.second.push_back(std::min(left, of.gpus_per_machine));
-  return shape;
+  Placed placed{.kind = kind, .group = group, .gpus = {}};
+  for (; left > 0; left -= placed.gpus.back()) placed.gpus.push_back(std::min(left, of.gpus_per_machine));
+  return placed;
 }
 
-std::string PlacementSpeeds::does_not_run(std::size_t kind, const Shape& shape) const {
+std::string PlacementSpeeds::does_not_run(const Placed& placed) const {
   std::string gpus;
-  for (auto first = shape.second.begin(); first != shape.second.end();) {
-    const auto next = std::find_if(first, shape.second.end(), [&](int other) { return other != *first; });
+  for (auto first = placed.gpus.begin(); first != placed.gpus.end();) {
+    const auto next = std::find_if(first, placed.gpus.end(), [&](int other) { return other != *first; });
     if (!gpus.empty()) gpus += " and ";
     const auto machines = next - first;
     gpus += std::to_string(*first) + (*first == 1 ? " GPU" : " GPUs");
-    if (shape.second.size() > 1)
+    if (placed.gpus.size() > 1)
       gpus += " of " + (machines == 1 ? "one machine" : "each of " + std::to_string(machines) + " machines");
     first = next;
   }
-  return setup_.kinds[kind].scenario + " does not run on " + gpus + " of group " +
-         in_quotes(setup_.groups[shape.first].name);
+  return setup_.kinds[placed.kind].scenario + " does not run on " + gpus + " of group " +
+         in_quotes(setup_.groups[placed.group].name);
 }
 
 std::vector<std::string> PlacementSpeeds::warnings() const {
   std::map<std::vector<std::string>, std::pair<std::string, int>> alike;  // the first placement, and how many others
-  for (const auto& [placed, why] : why_not_) {
-    const auto& [kind, shape] = placed;
-    const auto packed = packed_shape(kind, shape.first);
-    const auto speed = packed && *packed != shape ? known_.find({kind, *packed}) : known_.end();
-    const bool is_replaced = speed != known_.end() && speed->second > 0;
-    const std::string reason = (is_replaced ? ", and is taken to be as fast there as packed: " : ": ") + why;
-    auto& [first, others] = alike[{std::to_string(kind), setup_.groups[shape.first].name, reason}];
+  for (const auto& [placed, known] : known_) {
+    if (known.why_not.empty() || placed.halvings > 0) continue;
+    const auto on_group = packed(placed.kind, placed.group);
+    const auto replaces = on_group && *on_group != placed ? known_.find(*on_group) : known_.end();
+    const bool is_replaced = replaces != known_.end() && replaces->second.steps_per_s > 0;
+    const std::string reason = (is_replaced ? ", and is taken to be as fast there as packed: " : ": ") + known.why_not;
+    auto& [first, others] = alike[{std::to_string(placed.kind), setup_.groups[placed.group].name, reason}];
     if (first.empty())
-      first = does_not_run(kind, shape);
+      first = does_not_run(placed);
     else
       ++others;
   }
@@ -181,30 +198,68 @@ std::vector<std::string> PlacementSpeeds::warnings() const {
   return {all.begin(), all.end()};
 }
 
-PlacementSpeeds::Shape PlacementSpeeds::shape_of(const GpuPlacement& placement) {
-  Shape shape{placement.group, {}};
-  for (const GpuPlacement::Part& part : placement.parts) shape.second.push_back(part.gpus);
-  std::ranges::sort(shape.second, std::greater{});
-  return shape;
+PlacementSpeeds::Placed PlacementSpeeds::placed(std::size_t kind, const GpuPlacement& placement) {
+  Placed placed{.kind = kind, .group = placement.group, .gpus = {}};
+  for (const GpuPlacement::Part& part : placement.parts) placed.gpus.push_back(part.gpus);
+  std::ranges::sort(placed.gpus, std::greater{});
+  return placed;
 }
 
-std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPlacement& placement) {
-  if (const auto& stated = setup_.kinds[kind].gpu_power_w) return stated;
-  if (setup_.kinds[kind].scenario.empty() || steps_per_s(kind, placement) <= 0) return {};
-  const auto found = gpu_power_w_.find({kind, shape_of(placement)});
-  return found == gpu_power_w_.end() ? std::nullopt : std::optional{found->second};
+const PlacementSpeeds::Known& PlacementSpeeds::known(const Placed& placed) {
+  const JobKind& kind = setup_.kinds[placed.kind];
+  const auto found = known_.find(placed);
+  if (found != known_.end()) return found->second;
+  if (!kind.type.empty()) return known_[placed] = {.steps_per_s = of_table(placed)};
+  if (setup_.groups[placed.group].instance.empty()) return known_[placed] = {};
+  simulate({placed}, {});
+  return known_.at(placed);
 }
 
 double PlacementSpeeds::steps_per_s(std::size_t kind, const GpuPlacement& placement) {
   const JobKind& of = setup_.kinds[kind];
   if (of.type.empty() && of.scenario.empty()) return static_cast<double>(kQueueSecond);  // a step is a microsecond
-  const Shape shape = shape_of(placement);
-  const auto found = known_.find({kind, shape});
-  if (found != known_.end()) return found->second;
-  if (!of.type.empty()) return known_[{kind, shape}] = of_table(of, shape);
-  if (setup_.groups[placement.group].instance.empty()) return known_[{kind, shape}] = 0;
-  simulate({{kind, shape}}, {});
-  return known_.at({kind, shape});
+  return known(placed(kind, placement)).steps_per_s;
+}
+
+std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPlacement& placement) {
+  if (const auto& stated = setup_.kinds[kind].gpu_power_w) return stated;
+  if (setup_.kinds[kind].scenario.empty()) return {};
+  const Known& there = known(placed(kind, placement));
+  if (there.steps_per_s > 0) return there.gpu_power_w;
+  const auto on_group = packed(kind, placement.group);  // as fast as which it is taken to be
+  return on_group ? known(*on_group).gpu_power_w : std::nullopt;
+}
+
+std::optional<std::vector<double>> PlacementSpeeds::nic_use(std::size_t kind, const GpuPlacement& placement) {
+  if (setup_.kinds[kind].scenario.empty()) return {};
+  const Placed asked = placed(kind, placement);
+  const Known& there = known(asked);
+  if (there.steps_per_s <= 0 || there.nic_use.size() != asked.gpus.size()) return {};
+  std::vector<double> use;
+  for (const GpuPlacement::Part& part : placement.parts) {
+    double most = 0;
+    for (std::size_t i = 0; i < asked.gpus.size(); ++i)
+      if (asked.gpus[i] == part.gpus) most = std::max(most, there.nic_use[i]);
+    use.push_back(most);
+  }
+  return use;
+}
+
+double PlacementSpeeds::step_s(std::size_t kind, const GpuPlacement& placement, double slowdown) {
+  Placed asked = placed(kind, placement);
+  const double alone_s = 1 / known(asked).steps_per_s;
+  double low = 1, low_s = alone_s;
+  while (slowdown > low) {
+    ++asked.halvings;
+    const double speed = known(asked).steps_per_s;
+    const double high = 2 * low;
+    const double high_s =
+        speed > 0 ? std::max(low_s, 1 / speed) : low_s * 2;  // that do not run: all of it is prolonged
+    if (slowdown <= high) return low_s + (high_s - low_s) * (slowdown - low) / (high - low);
+    low = high;
+    low_s = high_s;
+  }
+  return low_s;
 }
 
 }  // namespace rehearse

@@ -1,10 +1,13 @@
 #pragma once
 // Speeds of jobs on placements: stated, of a table, or simulated once for each placement and kept.
 
+#include <compare>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "platforms/catalog.hpp"
 #include "sim/base/budget.hpp"
@@ -26,6 +29,9 @@ class PlacementSpeeds : public JobSpeeds {
   void prepare(const std::function<void(std::size_t, std::size_t)>& on_done);
 
   double steps_per_s(std::size_t kind, const GpuPlacement& placement) override;
+  /// Of simulated jobs. A step with slower NICs is simulated for 1, 1/2, 1/4 ... of their rate, and is linear between.
+  std::optional<std::vector<double>> nic_use(std::size_t kind, const GpuPlacement& placement) override;
+  double step_s(std::size_t kind, const GpuPlacement& placement, double slowdown) override;
   /// As the job states, or as its simulation says.
   std::optional<double> gpu_power_w(std::size_t kind, const GpuPlacement& placement) override;
 
@@ -33,17 +39,31 @@ class PlacementSpeeds : public JobSpeeds {
   std::vector<std::string> warnings() const;
 
  private:
-  /// Group and GPUs on each machine, the most first.
-  using Shape = std::pair<std::size_t, std::vector<int>>;
-  static Shape shape_of(const GpuPlacement& placement);
-  double of_table(const JobKind& kind, const Shape& shape);
+  /// A kind of job on GPUs of a group.
+  struct Placed {
+    std::size_t kind = 0, group = 0;
+    std::vector<int> gpus;  // on each machine, the most first
+    int halvings = 0;       // of its NICs' rate
+    auto operator<=>(const Placed&) const = default;
+  };
+  struct Known {
+    double steps_per_s = 0;  // 0: it does not run there
+    std::string why_not;
+    std::optional<double> gpu_power_w;  // of one that is simulated, where it is known
+    std::vector<double> nic_use;        // of one that is simulated, by machine as in Placed::gpus
+  };
+  using Placements = std::vector<Placed>;
+  static Placed placed(std::size_t kind, const GpuPlacement& placement);
+  const Known& known(const Placed& placed);
+  double of_table(const Placed& placed) const;
   void read_scenarios();
-  Json placed_scenario(std::size_t kind, const Shape& shape) const;
+  Json placed_instance(const Placed& placed, int gpus) const;
+  Json placed_scenario(const Placed& placed) const;
   /// None where a job of this kind has no scenario, or no room.
-  std::optional<Shape> packed_shape(std::size_t kind, std::size_t group) const;
-  std::string does_not_run(std::size_t kind, const Shape& shape) const;
-  void simulate(const std::vector<std::pair<std::size_t, Shape>>& wanted,
-                const std::function<void(std::size_t, std::size_t)>& on_done);
+  std::optional<Placed> packed(std::size_t kind, std::size_t group) const;
+  std::string does_not_run(const Placed& placed) const;
+  void simulate(const Placements& wanted, const std::function<void(std::size_t, std::size_t)>& on_done);
+  void note_result(const Placed& placed, const std::optional<StoredRun>& stored, const std::string& error);
 
   const QueueSetup& setup_;
   const std::optional<SpeedTable>& speeds_;
@@ -52,12 +72,9 @@ class PlacementSpeeds : public JobSpeeds {
   ResultStore& store_;
   std::string program_;
   const Budget& budget_;
-  std::map<std::pair<std::size_t, Shape>, double> known_;  // [kind, shape]
-  std::map<std::pair<std::size_t, Shape>, double>
-      gpu_power_w_;  // the same of those that are simulated, where it is known
-  std::map<std::pair<std::size_t, Shape>, std::string> why_not_;  // of those that do not run
-  std::map<std::string, Json> scenarios_;                         // by file
-  std::set<std::string> warnings_;                                // of those that run
+  std::map<Placed, Known> known_;
+  std::map<std::string, Json> scenarios_;  // by file
+  std::set<std::string> warnings_;         // of those that run
 };
 
 }  // namespace rehearse

@@ -21,6 +21,15 @@ class JobSpeeds {
   virtual ~JobSpeeds() = default;
   /// Steps per second of a job of this kind, alone on its machines; 0: it cannot run there.
   virtual double steps_per_s(std::size_t kind, const GpuPlacement& placement) = 0;
+  /// Share of the time in which the NICs of each part of the placement send or receive then, at their whole rate; none:
+  /// not known.
+  virtual std::optional<std::vector<double>> nic_use(std::size_t /*kind*/, const GpuPlacement& /*placement*/) {
+    return {};
+  }
+  /// Seconds of a step if its NICs have 1 / `slowdown` of their rate. Asked only of jobs whose nic_use() is known.
+  virtual double step_s(std::size_t kind, const GpuPlacement& placement, double /*slowdown*/) {
+    return 1 / steps_per_s(kind, placement);
+  }
   /// W of each of its GPUs then, in the mean; none: not known.
   virtual std::optional<double> gpu_power_w(std::size_t /*kind*/, const GpuPlacement& /*placement*/) { return {}; }
 };

@@ -36,6 +36,9 @@ QueueSummary summarize(const QueueSetup& setup, const QueueRun& run) {
     summary.preemptions += job.preemptions;
   }
   summary.gpu_hours = hours(gpu_time);
+  QueueTime nic_wait = 0;
+  for (const JobSpan& span : run.spans) nic_wait += span.waits * setup.kinds[setup.jobs[span.job].kind].gpus;
+  summary.nic_wait_gpu_hours = hours(nic_wait);
   summary.utilization = summary.gpu_hours * 3600 / (summary.makespan_s * setup.gpus());
   return summary;
 }

@@ -46,6 +46,7 @@ struct QueueGroup {
   std::string gpu;       // as the table of speeds calls it
   std::string instance;  // a name in the catalogs; empty: jobs whose speed is simulated cannot run here
   int machines = 1, gpus_per_machine = 1;
+  int nics = 1;  // of a machine: jobs on it whose GPUs are no more than that have NICs of their own
   std::optional<MachinePower> power{};  // none: not known
   int gpus() const { return machines * gpus_per_machine; }
 };
@@ -88,8 +89,9 @@ struct QueueSetup {
   QueueTime service_threshold =
       std::int64_t{16} * 3600 * kQueueSecond;  // GPU time after which Tiresias puts a job into its second queue
   Placing placing = Placing::kPacked;
-  /// Part of its speed that a job on several machines loses while another such job has GPUs on one of them.
-  double interference = 0;
+  /// Part of its speed that a job on several machines loses while it shares NICs with another such job. Not stated: jobs
+  /// whose exchange is simulated share them by shared_links.hpp, others lose nothing.
+  std::optional<double> interference;
   std::uint64_t seed = 1;
   /// Means are taken over jobs from first_measured to before last_measured, in the order of their arrival.
   std::size_t first_measured = 0, last_measured = 0;
@@ -116,6 +118,7 @@ struct JobSpan {
   std::size_t job = 0;
   GpuPlacement placement;
   QueueTime start = 0, end = 0, restart = 0;  // restart: the part of it in which the job did not train
+  QueueTime waits = 0;                        // by which sharing NICs prolongs the span: the time alone is less by that
   std::int64_t steps = 0;
 };
 
@@ -148,8 +151,8 @@ struct QueueRun {
   std::vector<QueueTime> busy_of_group;  // GPU time
   QueueTime end = 0;                     // of the last job
   std::int64_t decisions = 0;
-  /// GPU time in which a job on several machines shared one of them with another such job.
-  QueueTime shared_gpu_time = 0;
+  /// GPU time in which jobs on several machines shared NICs, and that of those about whose exchange nothing is known.
+  QueueTime shared_gpu_time = 0, unknown_gpu_time = 0;
   std::optional<QueueEnergy> energy{};  // of energy_of(); none: not known
 };
 
@@ -160,6 +163,7 @@ struct QueueSummary {
   double makespan_s = 0;   // from the first arrival to the last end
   double utilization = 0;  // GPU time of jobs over all until the last end
   double gpu_hours = 0;
+  double nic_wait_gpu_hours = 0;  // of those, JobSpan::waits
   int preemptions = 0;
 };
 

@@ -65,6 +65,7 @@ QueueGroup read_group(const JsonReader& json, const Catalog& catalog) {
     group.gpus_per_machine = instance.optional<int>("accelerators", 0);
     json.expect(group.gpus_per_machine >= 1, "instance", "an instance with GPUs");
     group.gpu = instance.required<std::string>("accelerator");
+    group.nics = instance.optional<int>("nics", 1);
     group.power = machine_power(instance, group.instance, catalog);
   } else if (!json.has("gpus_per_machine") || !json.has("gpu")) {
     json.fail("expected an instance of the catalogs, or gpu and gpus_per_machine");
@@ -303,8 +304,10 @@ QueueInput read_queue(const Json& file, const std::string& file_name, const Cata
   const auto* const found = std::ranges::find_if(kPlacings, [&](const auto& entry) { return entry.name == placing; });
   if (found == kPlacings.end()) json.fail("placing", unknown_name_message("placing", placing, names_in(kPlacings)));
   setup.placing = found->value;
-  setup.interference = json.optional<double>("interference", 0);
-  json.expect(setup.interference >= 0 && setup.interference < 1, "interference", "a share from 0 to below 1");
+  if (json.has("interference")) {
+    setup.interference = json.required<double>("interference");
+    json.expect(*setup.interference >= 0 && *setup.interference < 1, "interference", "a share from 0 to below 1");
+  }
   setup.seed = json.optional<std::uint64_t>("seed", 1);
   setup.last_measured = setup.jobs.size();
   if (json.has("measure")) {
@@ -399,7 +402,7 @@ std::string queue_schema() {
     "reallocation": { "$ref": "#/$defs/time", "description": "default 1920s: least time between two shares of a policy that shares time" },
     "service_threshold": { "$ref": "#/$defs/time", "description": "default 57600s: GPU time after which tiresias puts a job into its second queue" },
     "placing": { "enum": ["packed", "most_free"], "description": "default packed: on as few machines as can be, the fullest that has room first; most_free: on the machine with most free GPUs first" },
-    "interference": { "type": "number", "minimum": 0, "exclusiveMaximum": 1, "description": "default 0: share of its speed that a job on several machines loses while another such job has GPUs on one of them" },
+    "interference": { "type": "number", "minimum": 0, "exclusiveMaximum": 1, "description": "share of its speed that a job on several machines loses while it shares NICs with another such job; default: by what both send, where they are simulated, otherwise 0" },
     "measure": {
       "type": "object", "required": ["after", "jobs"], "additionalProperties": false,
       "description": "jobs of which means are taken; default: all",

@@ -18,7 +18,8 @@ std::string to_text(const QueueRun& run) {
       parts.push_back(part.machine);
       parts.push_back(part.gpus);
     }
-    spans.push_back({span.job, span.placement.group, std::move(parts), span.start, span.end, span.restart, span.steps});
+    spans.push_back(
+        {span.job, span.placement.group, std::move(parts), span.start, span.end, span.restart, span.waits, span.steps});
   }
   for (const ClusterLoad& at : run.load) load.push_back({at.time, at.busy, at.waiting});
   return Json{{"policy", run.policy},
@@ -28,7 +29,8 @@ std::string to_text(const QueueRun& run) {
               {"busy_of_group", run.busy_of_group},
               {"end", run.end},
               {"decisions", run.decisions},
-              {"shared_gpu_time", run.shared_gpu_time}}
+              {"shared_gpu_time", run.shared_gpu_time},
+              {"unknown_gpu_time", run.unknown_gpu_time}}
       .dump();
 }
 
@@ -49,7 +51,8 @@ QueueRun read_queue_run(std::string_view text) try {
                  .start = entry.at(3).get<QueueTime>(),
                  .end = entry.at(4).get<QueueTime>(),
                  .restart = entry.at(5).get<QueueTime>(),
-                 .steps = entry.at(6).get<std::int64_t>()};
+                 .waits = entry.at(6).get<QueueTime>(),
+                 .steps = entry.at(7).get<std::int64_t>()};
     const Json& parts = entry.at(2);
     for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
       span.placement.parts.push_back({parts.at(i).get<int>(), parts.at(i + 1).get<int>()});
@@ -61,6 +64,7 @@ QueueRun read_queue_run(std::string_view text) try {
   run.end = json.at("end").get<QueueTime>();
   run.decisions = json.at("decisions").get<std::int64_t>();
   run.shared_gpu_time = json.at("shared_gpu_time").get<QueueTime>();
+  run.unknown_gpu_time = json.at("unknown_gpu_time").get<QueueTime>();
   return run;
 } catch (const Json::exception&) { throw InputError{"expected a kept run of a queue"}; }
 
@@ -97,6 +101,7 @@ Json to_json(const QueueSetup& setup, const QueueRun& run) {
           {"preemptions", summary.preemptions},
           {"decisions", run.decisions},
           {"shared_link_gpu_hours", hours(run.shared_gpu_time)},
+          {"nic_wait_gpu_hours", summary.nic_wait_gpu_hours},
           {"energy", energy_json(setup.electricity, run.energy)}};
 }
 
@@ -121,7 +126,7 @@ std::string queue_jobs_csv(const QueueSetup& setup, const std::vector<QueueRun>&
 }
 
 std::string queue_spans_csv(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
-  CsvWriter csv{{"policy", "job", "group", "machines", "start_s", "end_s", "restart_s", "gpus", "steps"}};
+  CsvWriter csv{{"policy", "job", "group", "machines", "start_s", "end_s", "restart_s", "gpus", "steps", "nic_wait_s"}};
   for (const QueueRun& run : runs)
     for (const JobSpan& span : run.spans) {
       const JobKind& kind = setup.kinds[setup.jobs[span.job].kind];
@@ -130,7 +135,8 @@ std::string queue_spans_csv(const QueueSetup& setup, const std::vector<QueueRun>
         machines += (machines.empty() ? "" : " ") + std::to_string(part.machine) + ":" + std::to_string(part.gpus);
       csv.row({run.policy, setup.jobs[span.job].name, setup.groups[span.placement.group].name, machines,
                to_seconds(span.start).value(), to_seconds(span.end).value(), to_seconds(span.restart).value(),
-               kind.gpus, kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps)});
+               kind.gpus, kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps),
+               to_seconds(span.waits).value()});
     }
   return csv.text();
 }

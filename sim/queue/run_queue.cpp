@@ -9,6 +9,7 @@
 
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
+#include "sim/queue/shared_links.hpp"
 
 namespace rehearse {
 
@@ -24,6 +25,17 @@ struct Running {
   double steps_before = 0;  // done before that, in this span
   QueueTime end = 0;        // when the last step will be done
   QueueTime accounted = 0;  // until when its GPU time is counted
+  double alone = 0;         // steps per second where nobody shares its NICs
+  double waits = 0;         // JobSpan::waits before `since`, in microseconds
+};
+
+/// Jobs on one machine that have GPUs on others, too.
+struct Spread {
+  int jobs = 0, gpus = 0;
+  void add(int more_jobs, int more_gpus) {
+    jobs += more_jobs;
+    gpus += more_gpus;
+  }
 };
 
 class Clock {
@@ -40,9 +52,12 @@ class Clock {
     run_.jobs.resize(setup.jobs.size());
     running_of_.resize(setup.jobs.size());
     run_.busy_of_group.resize(setup.groups.size());
+    std::size_t machines = 0;
     for (const QueueGroup& group : setup.groups) {
       free_.emplace_back(static_cast<std::size_t>(group.machines), group.gpus_per_machine);
-      spread_.emplace_back(static_cast<std::size_t>(group.machines), 0);
+      first_machine_.push_back(machines);
+      machines += static_cast<std::size_t>(group.machines);
+      spread_.emplace_back(static_cast<std::size_t>(group.machines));
     }
     packed_ = packed_speeds(setup, speeds);
     for (std::size_t kind = 0; kind < setup.kinds.size(); ++kind)
@@ -105,6 +120,7 @@ class Clock {
     const QueueTime passed = to - now_;
     for (std::size_t g = 0; g < free_.size(); ++g) run_.busy_of_group[g] += passed * busy(g);
     run_.shared_gpu_time += passed * sharing_;
+    run_.unknown_gpu_time += passed * unknown_;
     now_ = to;
   }
   int busy(std::size_t group) const {
@@ -146,6 +162,7 @@ class Clock {
     span.end = now_;
     span.steps = steps;
     span.restart = std::min(span.restart, span.end - span.start);
+    span.waits = std::llround(running_[i].waits + waits_since(running_[i]));
     ActiveJob& active = active_of(span.job);
     account(active);
     active.steps_left -= steps;
@@ -154,8 +171,9 @@ class Clock {
     const bool is_spread = span.placement.parts.size() > 1;
     for (const GpuPlacement::Part& part : span.placement.parts) {
       free_[span.placement.group][static_cast<std::size_t>(part.machine)] += part.gpus;
-      spread_[span.placement.group][static_cast<std::size_t>(part.machine)] -= is_spread ? 1 : 0;
+      if (is_spread) spread_[span.placement.group][static_cast<std::size_t>(part.machine)].add(-1, -part.gpus);
     }
+    has_spread_changed_ |= is_spread;
     run_.spans.push_back(std::move(span));
     if (i + 1 < running_.size()) {
       running_[i] = std::move(running_.back());
@@ -175,22 +193,59 @@ class Clock {
     running_[i].accounted = now_;
   }
 
-  bool shares_link(const GpuPlacement& placement) const {
-    return placement.parts.size() > 1 && std::ranges::any_of(placement.parts, [&](const GpuPlacement::Part& part) {
-             return spread_[placement.group][static_cast<std::size_t>(part.machine)] > 1;
-           });
+  /// A job on several machines, and on some of them others such that there are fewer NICs than GPUs of such jobs.
+  bool shares_nics(const GpuPlacement& placement) const {
+    const auto is_crowded = [&](const GpuPlacement::Part& part) { return is_shared(placement.group, part.machine); };
+    return placement.parts.size() > 1 && std::ranges::any_of(placement.parts, is_crowded);
+  }
+  bool is_shared(std::size_t group, int machine) const {
+    const Spread& spread = spread_[group][static_cast<std::size_t>(machine)];
+    return spread.jobs > 1 && spread.gpus > setup_.groups[group].nics;
   }
 
-  /// Who shares a machine's network after jobs on several machines have come or gone, and the speeds that follow.
+  /// Who shares NICs after jobs on several machines have come or gone, and the speeds that follow.
   void share_links() {
-    sharing_ = 0;
+    if (!has_spread_changed_) return;
+    has_spread_changed_ = false;
+    sharing_ = unknown_ = 0;
+    std::vector<Running*> known;
+    std::vector<LinkUser> users;
     for (Running& running : running_) {
-      const bool shares = shares_link(running.span.placement);
-      if (shares) sharing_ += setup_.kinds[setup_.jobs[running.span.job].kind].gpus;
-      if (setup_.interference > 0)
-        set_speed(running, alone_speed(running.span) * (shares ? 1 - setup_.interference : 1));
+      const JobSpan& span = running.span;
+      if (!shares_nics(span.placement)) {
+        set_speed(running, running.alone);
+        continue;
+      }
+      const std::size_t kind = setup_.jobs[span.job].kind;
+      sharing_ += setup_.kinds[kind].gpus;
+      if (setup_.interference) {
+        set_speed(running, running.alone * (1 - *setup_.interference));
+      } else if (const auto use = speeds_.nic_use(kind, span.placement)) {
+        known.push_back(&running);
+        users.push_back(link_user(kind, span.placement, *use));
+      } else {
+        unknown_ += setup_.kinds[kind].gpus;
+      }
     }
+    const std::vector<double> slowdowns = slowdowns_on_links(users);
+    for (std::size_t i = 0; i < known.size(); ++i)
+      set_speed(*known[i],
+                slowdowns[i] == 1 ? known[i]->alone : std::min(known[i]->alone, 1 / users[i].step_s(slowdowns[i])));
   }
+
+  LinkUser link_user(std::size_t kind, const GpuPlacement& placement, const std::vector<double>& use) {
+    LinkUser user{.uses = {}, .step_s = [this, kind, &placement](double slowdown) {
+                    return speeds_.step_s(kind, placement, slowdown);
+                  }};
+    const double alone_s = user.step_s(1);
+    for (std::size_t i = 0; i < use.size(); ++i) {
+      const auto machine = static_cast<std::size_t>(placement.parts[i].machine);
+      if (use[i] > 0 && is_shared(placement.group, placement.parts[i].machine))
+        user.uses.push_back({.link = first_machine_[placement.group] + machine, .alone_s = use[i] * alone_s});
+    }
+    return user;
+  }
+
   double alone_speed(const JobSpan& span) {
     const std::size_t kind = setup_.jobs[span.job].kind;
     const double speed = speeds_.steps_per_s(kind, span.placement);
@@ -199,11 +254,17 @@ class Clock {
   void set_speed(Running& running, double speed) {
     if (speed == running.speed) return;
     running.steps_before = steps_done(running);
+    running.waits += waits_since(running);
     running.since = std::max(now_, running.since);
     running.speed = speed;
     running.end =
         running.since + time_of(static_cast<double>(active_of(running.span.job).steps_left) - running.steps_before,
                                 speed, running.span.job);
+  }
+
+  /// Part of the time since its speed was set by which the job would have been faster alone, in microseconds.
+  double waits_since(const Running& running) const {
+    return static_cast<double>(std::max(QueueTime{0}, now_ - running.since)) * (1 - running.speed / running.alone);
   }
 
   void decide(bool has_changed) {
@@ -249,14 +310,15 @@ class Clock {
         .end = now_,
         .restart = setup_.restart,
         .steps = 0};
-    running.speed = alone_speed(running.span);
+    running.speed = running.alone = alone_speed(running.span);
     running.since = now_ + setup_.restart;
     running.end = running.since + time_of(static_cast<double>(active.steps_left), running.speed, active.job);
     const bool is_spread = running.span.placement.parts.size() > 1;
     for (const GpuPlacement::Part& part : running.span.placement.parts) {
       free_[group][static_cast<std::size_t>(part.machine)] -= part.gpus;
-      spread_[group][static_cast<std::size_t>(part.machine)] += is_spread ? 1 : 0;
+      if (is_spread) spread_[group][static_cast<std::size_t>(part.machine)].add(1, part.gpus);
     }
+    has_spread_changed_ |= is_spread;
     active.is_running = true;
     active.group = group;
     if (!run_.jobs[active.job].start) run_.jobs[active.job].start = now_;
@@ -291,13 +353,16 @@ class Clock {
   const std::function<void(std::size_t, std::size_t)>& on_end_;
   std::unique_ptr<QueuePolicy> policy_;
   QueueTime round_, now_ = 0;
-  int sharing_ = 0;  // GPUs of jobs that share a machine's network
+  int sharing_ = 0;                  // GPUs of jobs that share NICs
+  int unknown_ = 0;                  // and of those about whose exchange nothing is known
+  bool has_spread_changed_ = false;  // since the last share_links()
   QueueRun run_;
   std::vector<ActiveJob> active_;
   std::vector<Running> running_;
-  std::vector<std::size_t> running_of_;   // [jobs]: index into running_ of one that runs
-  std::vector<std::vector<int>> free_;    // [groups][machines]
-  std::vector<std::vector<int>> spread_;  // [groups][machines]: jobs with GPUs there that have others elsewhere
+  std::vector<std::size_t> running_of_;      // [jobs]: index into running_ of one that runs
+  std::vector<std::vector<int>> free_;       // [groups][machines]
+  std::vector<std::vector<Spread>> spread_;  // [groups][machines]
+  std::vector<std::size_t> first_machine_;   // [groups]: number of its first machine among all
   std::vector<std::vector<double>> packed_;
   std::size_t ended_ = 0;
 };

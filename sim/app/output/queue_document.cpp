@@ -120,8 +120,13 @@ Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
               .rows = {}};
   const bool has_energy = !runs.empty() && runs.front().energy;
   if (has_energy) table.header.insert(table.header.end(), {"energy, kWh", "of it idle"});
-  for (const QueueRun& run : runs) {
-    const QueueSummary summary = summarize(setup, run);
+  const std::vector<QueueSummary> summaries = summaries_of(setup, runs);
+  const bool has_waits =
+      std::ranges::any_of(summaries, [](const QueueSummary& summary) { return summary.nic_wait_gpu_hours > 0; });
+  if (has_waits) table.header.emplace_back("waits for NICs");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const QueueRun& run = runs[i];
+    const QueueSummary& summary = summaries[i];
     table.rows.push_back({run.policy, column_time_text(summary.mean_completion_s),
                           column_time_text(summary.median_completion_s), column_time_text(summary.p95_completion_s),
                           column_time_text(summary.mean_wait_s), column_time_text(summary.makespan_s),
@@ -129,6 +134,7 @@ Table queue_table(const QueueSetup& setup, const std::vector<QueueRun>& runs) {
     if (has_energy)
       table.rows.back().insert(table.rows.back().end(), {display(setup.electricity.kwh(run.energy->cluster)),
                                                          share_text(run.energy->idle / run.energy->cluster)});
+    if (has_waits) table.rows.back().push_back(share_text(summary.nic_wait_gpu_hours / summary.gpu_hours));
   }
   return table;
 }

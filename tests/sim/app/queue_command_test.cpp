@@ -152,6 +152,36 @@ TEST_CASE("a job whose strategy refuses a placement is as fast there as packed, 
   CHECK(std::count(nowhere.err.begin(), nowhere.err.end(), '\n') == 1);
 }
 
+TEST_CASE("simulated jobs that share a machine's NIC slow each other down by what they send") {
+  const TemporaryFolder folder;
+  Json scenario = load_json_file(kRoot + "/scenarios/resnet50-ec2.json");
+  scenario["training"]["strategy"]["algorithm"] = "ring";
+  folder.write("ring.json", scenario.dump());
+  const auto run = [&](const std::string& instance, int jobs, const std::string& options) {
+    const std::string file =
+        folder
+            .write("q.json", R"({"format":1,"cluster":{"groups":[{"name":"g","instance":")" + instance +
+                                 R"(","machines":3}]},"jobs":[{"name":"a","gpus":10,"scenario":"ring.json",
+                                   "steps":1000,"count":)" +
+                                 std::to_string(jobs) + R"(}],"policy":"fifo"})")
+            .string();
+    const Outcome outcome = rehearse_with("queue " + file + " --quiet --json " + options);
+    REQUIRE(outcome.exit_code == 0);
+    return parse_json(outcome.out, "queue").at("policies").at(0);
+  };
+  const double alone_s = run("p3.16xlarge", 1, "")["mean_completion_time_s"];
+  // Twice: 8 GPUs of one machine and 2 of the one that both have.
+  const Json shared = run("p3.16xlarge", 2, "");
+  const double shared_s = shared["mean_completion_time_s"];
+  CHECK(shared_s > 1.05 * alone_s);
+  CHECK(shared_s < 2 * alone_s);
+  CHECK(shared["nic_wait_gpu_hours"].get<double>() * 3600 == doctest::Approx(20 * (shared_s - alone_s)).epsilon(1e-6));
+  CHECK(shared["shared_link_gpu_hours"].get<double>() * 3600 == doctest::Approx(20 * shared_s).epsilon(1e-6));
+  CHECK(run("p3.16xlarge", 2, "--set /interference=0")["mean_completion_time_s"] == doctest::Approx(alone_s));
+  // Each GPU of a p5.48xlarge has a NIC of its own.
+  CHECK(run("p5.48xlarge", 2, "")["shared_link_gpu_hours"] == 0);
+}
+
 TEST_CASE("what queue refuses, in one line") {
   const TemporaryFolder folder;
   const std::string file = folder.write("q.json", kSmall).string();

@@ -103,6 +103,17 @@ TEST_CASE("the energy of all jobs and of idle GPUs is that of the machines, adde
   }
 }
 
+TEST_CASE("what a job waits for NICs is spent at rest") {
+  QueueSetup setup = two_machines();
+  add_job(setup, 0, 2, 60, 250);
+  QueueRun run = run_under(setup, "fifo");
+  const QueueEnergy before = energy_under(setup, run);
+  run.spans[0].waits = 12 * kQueueSecond;
+  const QueueEnergy after = energy_under(setup, run);
+  CHECK(before.of_job[0] - after.of_job[0] == doctest::Approx(2 * (200 * 1.2 + 10) * 12));
+  CHECK(after.of_job[0] + after.idle == doctest::Approx(after.cluster));
+}
+
 TEST_CASE("energy that nobody knows is told") {
   QueueSetup setup = two_machines();
   add_job(setup, 0, 1, 10, {});

@@ -26,6 +26,24 @@ class StatedSpeeds : public JobSpeeds {
   std::map<std::pair<std::size_t, std::size_t>, double> speeds;  // steps per second by kind and group
 };
 
+/// Jobs of a step of a second, `sends` of it over the NICs of all of its machines, that computes meanwhile or before.
+class SendingJobs : public StatedSpeeds {
+ public:
+  explicit SendingJobs(double sends) : sends_{sends} {}
+  double steps_per_s(std::size_t /*kind*/, const GpuPlacement& /*placement*/) override { return 1; }
+  std::optional<std::vector<double>> nic_use(std::size_t kind, const GpuPlacement& placement) override {
+    if (kind == unknown_kind) return {};
+    return std::vector<double>(placement.parts.size(), sends_);
+  }
+  double step_s(std::size_t /*kind*/, const GpuPlacement& /*placement*/, double slowdown) override {
+    return 1 - sends_ + sends_ * slowdown;
+  }
+  std::size_t unknown_kind = 99;
+
+ private:
+  double sends_;
+};
+
 QueueSetup setup_of(std::vector<QueueGroup> groups) {
   QueueSetup setup{.name = "test", .file = "q.json", .groups = std::move(groups)};
   return setup;
@@ -70,7 +88,7 @@ QueueSetup random_setup(std::uint64_t seed, int jobs) {
   Rng rng{seed, "queue"};
   QueueSetup setup = setup_of({group_of(3, 4, "a"), group_of(2, 8, "b")});
   setup.restart = to_queue_time(Seconds{static_cast<double>(rng.below(30))});
-  setup.interference = rng.below(2) == 0 ? 0 : 0.3;
+  if (rng.below(2) == 0) setup.interference = 0.3;
   setup.placing = rng.below(2) == 0 ? Placing::kPacked : Placing::kMostFree;
   double time = 0;
   for (int i = 0; i < jobs; ++i) {
@@ -191,6 +209,45 @@ TEST_CASE("jobs on several machines that share one are slowed down while they do
   CHECK(end_s(result, 1) == doctest::Approx(20));
   CHECK(end_s(result, 2) == doctest::Approx(24));
   CHECK(hours(result.shared_gpu_time) == doctest::Approx(6 * 20.0 / 3600));
+}
+
+TEST_CASE("jobs whose exchange is known take turns at the NICs that they share, while they do") {
+  QueueSetup setup = setup_of({group_of(3, 2)});
+  setup.kinds = {{.gpus = 3}, {.gpus = 3}};
+  const auto add = [&](std::size_t kind, std::int64_t steps) {
+    setup.jobs.push_back({.name = std::to_string(setup.jobs.size()), .kind = kind, .arrival = 0, .steps = steps});
+    setup.last_measured = setup.jobs.size();
+  };
+  add(0, 100);  // machines 0 and 1
+  add(0, 200);  // machines 1 and 2
+  SendingJobs half{0.5};
+  const QueueRun shared = run_queue(setup, "fifo", half, {});
+  CHECK(end_s(shared, 0) == doctest::Approx(125));  // 0.5 + 0.5 * 1.5, by mean value analysis
+  CHECK(end_s(shared, 1) == doctest::Approx(225));  // alone after that
+  CHECK(to_seconds(shared.spans[0].waits).value() == doctest::Approx(25));
+  CHECK(to_seconds(shared.spans[1].waits).value() == doctest::Approx(25));
+  CHECK(hours(shared.shared_gpu_time) == doctest::Approx(6 * 125.0 / 3600));
+  CHECK(shared.unknown_gpu_time == 0);
+
+  // An exchange that nobody knows is neither prolonged nor in another's way, and is told.
+  setup.jobs[1].kind = 1;
+  half.unknown_kind = 1;
+  const QueueRun unknown = run_queue(setup, "fifo", half, {});
+  CHECK(end_s(unknown, 0) == doctest::Approx(100));
+  CHECK(end_s(unknown, 1) == doctest::Approx(200));
+  CHECK(hours(unknown.unknown_gpu_time) == doctest::Approx(3 * 100.0 / 3600));
+
+  // With a NIC for each GPU there is nothing to share; what a file states goes before all.
+  half.unknown_kind = 99;
+  setup.groups[0].nics = 2;
+  const QueueRun apart = run_queue(setup, "fifo", half, {});
+  CHECK(end_s(apart, 1) == doctest::Approx(200));
+  CHECK(apart.shared_gpu_time == 0);
+  setup.groups[0].nics = 1;
+  setup.interference = 0;
+  const QueueRun stated = run_queue(setup, "fifo", half, {});
+  CHECK(end_s(stated, 1) == doctest::Approx(200));
+  CHECK(hours(stated.shared_gpu_time) == doctest::Approx(6 * 100.0 / 3600));
 }
 
 TEST_CASE("Tiresias puts a job behind the others once it has had its GPU time") {
