@@ -57,7 +57,9 @@ QueueInput load_queue(const QueueCommand& command, const Catalog& catalog) {
 std::string content_of(const QueueSetup& setup, const std::vector<std::vector<double>>& speeds) {
   Json jobs = Json::array(), kinds = Json::array(), groups = Json::array();
   for (const QueuedJob& job : setup.jobs) jobs.push_back({job.kind, job.arrival, job.steps, job.weight});
-  for (const JobKind& kind : setup.kinds) kinds.push_back({kind.type, kind.scenario, kind.gpus});
+  for (const JobKind& kind : setup.kinds)
+    kinds.push_back({kind.type, kind.scenario.empty() ? "" : read_file(kind.scenario, std::size_t{1} << 30U), kind.gpus,
+                     kind.max_gpus, kind.noise_in_batches});
   for (const QueueGroup& group : setup.groups)
     groups.push_back({group.gpu, group.instance, group.machines, group.gpus_per_machine, group.nics});
   return Json{{"jobs", std::move(jobs)},
@@ -130,8 +132,9 @@ void add_table_warning(QueueSetup& setup, const std::optional<SpeedTable>& speed
     for (const JobSpan& span : run.spans) {
       const JobKind& kind = setup.kinds[setup.jobs[span.job].kind];
       const auto machines = static_cast<int>(span.placement.parts.size());
-      if (!kind.type.empty() && !speeds->states(kind.type, setup.groups[span.placement.group].gpu, kind.gpus, machines))
-        unstated.insert(kind.type + " on " + std::to_string(kind.gpus) + " GPUs of " + std::to_string(machines) +
+      const int gpus = span.placement.gpus();
+      if (!kind.type.empty() && !speeds->states(kind.type, setup.groups[span.placement.group].gpu, gpus, machines))
+        unstated.insert(kind.type + " on " + std::to_string(gpus) + " GPUs of " + std::to_string(machines) +
                         " machines");
     }
   if (!unstated.empty())

@@ -70,8 +70,10 @@ JobTrace read_csv(std::string text, const std::string& file_name) {
   return trace;
 }
 
-/// Pollux's workloads: name, time, application, num_replicas, batch_size. The type is "APPLICATION BATCH".
+/// Pollux's workloads: name, time, application, num_replicas, batch_size. The type is "APPLICATION BATCH"; of jobs that
+/// choose their GPUs and batch themselves "APPLICATION".
 /// Source: github.com/petuum/adaptdl, branch osdi21-artifact, simulator/workloads.
+template <bool is_elastic>
 JobTrace read_pollux(std::string text, const std::string& file_name) {
   const CsvTable csv = parse_csv(std::move(text), file_name);
   JobTrace trace;
@@ -79,11 +81,12 @@ JobTrace read_pollux(std::string text, const std::string& file_name) {
     const std::int64_t batch = row.integer("batch_size");
     if (batch < 1 || batch > kMostQueueSteps) row.fail("batch_size", "expected a batch of 1 or more");
     trace.jobs.push_back({.name = name_in_row(row, "name"),
-                          .type = name_in_row(row, "application") + " " + std::to_string(batch),
+                          .type = name_in_row(row, "application") + (is_elastic ? "" : " " + std::to_string(batch)),
                           .arrival = time_in(row, "time"),
                           .gpus = gpus_in(row, "num_replicas"),
                           .steps = {},
                           .duration = {},
+                          .is_elastic = is_elastic,
                           .place = place_of(row, file_name)});
   }
   return trace;
@@ -259,8 +262,10 @@ struct Form {
 constexpr std::array kForms{
     Form{"csv", "name,arrival_s,gpus and duration_s, or type and steps", read_csv, false},
     Form{"gavel", "a line for each job between tabs, as in scheduler/traces of Gavel", read_gavel, false},
-    Form{"pollux", "name,time,application,num_replicas,batch_size, as in simulator/workloads of Pollux", read_pollux,
-         false},
+    Form{"pollux", "name,time,application,num_replicas,batch_size, as in simulator/workloads of Pollux",
+         read_pollux<false>, false},
+    Form{"pollux_elastic", "the same of jobs whose GPUs and batch a policy chooses: the type is the application alone",
+         read_pollux<true>, false},
     Form{"philly", "cluster_job_log of Microsoft's Philly traces", read_philly, true},
     Form{"alibaba", "pai_task_table of Alibaba's GPU trace of 2020", read_alibaba, true},
 };

@@ -19,7 +19,8 @@ struct TracedJob {
   std::optional<std::int64_t> steps;  // none: as the table of speeds says of the type
   std::optional<Seconds> duration;    // on any GPU; none: by steps and speed
   double weight = 1;
-  std::string place;  // "file:line", for messages
+  bool is_elastic = false;  // runs on any number of GPUs of which the table of speeds has a row for its type
+  std::string place;        // "file:line", for messages
 };
 
 struct JobTrace {
@@ -27,7 +28,7 @@ struct JobTrace {
   std::size_t left_out = 0;     // rows of the file that are no job which has run on GPUs
 };
 
-/// "csv", "gavel", "pollux", "philly" and "alibaba".
+/// "csv", "gavel", "pollux", "pollux_elastic", "philly" and "alibaba".
 std::vector<std::string> job_trace_forms();
 std::string job_trace_form_text(const std::string& form);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -25,7 +26,8 @@ PlacementSpeeds::PlacementSpeeds(const QueueSetup& setup, const std::optional<Sp
 double PlacementSpeeds::of_table(const Placed& placed) const {
   const JobKind& kind = setup_.kinds[placed.kind];
   const std::string& gpu = setup_.groups[placed.group].gpu;
-  return speeds_->speed(kind.type, gpu, kind.gpus, static_cast<int>(placed.gpus.size())).value_or(0);
+  const int gpus = std::accumulate(placed.gpus.begin(), placed.gpus.end(), 0);
+  return speeds_->speed(kind.type, gpu, gpus, static_cast<int>(placed.gpus.size())).value_or(0);
 }
 
 void PlacementSpeeds::read_scenarios() {
@@ -139,7 +141,7 @@ void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)
   Placements wanted;
   for (std::size_t kind = 0; kind < setup_.kinds.size(); ++kind)
     for (std::size_t g = 0; g < setup_.groups.size(); ++g)
-      if (auto on_group = packed(kind, g)) wanted.push_back(std::move(*on_group));
+      if (auto on_group = packed(kind, g, setup_.kinds[kind].gpus)) wanted.push_back(std::move(*on_group));
   if (!wanted.empty()) simulate(wanted, on_done);
   for (const Placed& placed : wanted) {
     const auto runs = [&](const Placed& other) {
@@ -150,9 +152,9 @@ void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)
   }
 }
 
-std::optional<PlacementSpeeds::Placed> PlacementSpeeds::packed(std::size_t kind, std::size_t group) const {
+std::optional<PlacementSpeeds::Placed> PlacementSpeeds::packed(std::size_t kind, std::size_t group, int gpus) const {
   const QueueGroup& of = setup_.groups[group];
-  int left = setup_.kinds[kind].gpus;
+  int left = gpus;
   if (setup_.kinds[kind].scenario.empty() || of.instance.empty() || left > of.gpus()) return {};
   Placed placed{.kind = kind, .group = group, .gpus = {}};
   for (; left > 0; left -= placed.gpus.back()) placed.gpus.push_back(std::min(left, of.gpus_per_machine));
@@ -178,7 +180,7 @@ std::vector<std::string> PlacementSpeeds::warnings() const {
   std::map<std::vector<std::string>, std::pair<std::string, int>> alike;  // the first placement, and how many others
   for (const auto& [placed, known] : known_) {
     if (known.why_not.empty() || placed.halvings > 0) continue;
-    const auto on_group = packed(placed.kind, placed.group);
+    const auto on_group = packed(placed.kind, placed.group, std::accumulate(placed.gpus.begin(), placed.gpus.end(), 0));
     const auto replaces = on_group && *on_group != placed ? known_.find(*on_group) : known_.end();
     const bool is_replaced = replaces != known_.end() && replaces->second.steps_per_s > 0;
     const std::string reason = (is_replaced ? ", and is taken to be as fast there as packed: " : ": ") + known.why_not;
@@ -215,10 +217,16 @@ const PlacementSpeeds::Known& PlacementSpeeds::known(const Placed& placed) {
   return known_.at(placed);
 }
 
+namespace {
+double worth_of_step(const JobKind& kind, const GpuPlacement& placement) {
+  return kind.max_gpus > 0 && !kind.scenario.empty() ? kind.worth_of_step(placement.gpus()) : 1;
+}
+}  // namespace
+
 double PlacementSpeeds::steps_per_s(std::size_t kind, const GpuPlacement& placement) {
   const JobKind& of = setup_.kinds[kind];
   if (of.type.empty() && of.scenario.empty()) return static_cast<double>(kQueueSecond);  // a step is a microsecond
-  return known(placed(kind, placement)).steps_per_s;
+  return known(placed(kind, placement)).steps_per_s * worth_of_step(of, placement);
 }
 
 std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPlacement& placement) {
@@ -226,7 +234,7 @@ std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPl
   if (setup_.kinds[kind].scenario.empty()) return {};
   const Known& there = known(placed(kind, placement));
   if (there.steps_per_s > 0) return there.gpu_power_w;
-  const auto on_group = packed(kind, placement.group);  // as fast as which it is taken to be
+  const auto on_group = packed(kind, placement.group, placement.gpus());  // as fast as which it is taken to be
   return on_group ? known(*on_group).gpu_power_w : std::nullopt;
 }
 
@@ -247,7 +255,7 @@ std::optional<std::vector<double>> PlacementSpeeds::nic_use(std::size_t kind, co
 
 double PlacementSpeeds::step_s(std::size_t kind, const GpuPlacement& placement, double slowdown) {
   Placed asked = placed(kind, placement);
-  const double alone_s = 1 / known(asked).steps_per_s;
+  const double alone_s = 1 / known(asked).steps_per_s, worth = worth_of_step(setup_.kinds[kind], placement);
   double low = 1, low_s = alone_s;
   while (slowdown > low) {
     ++asked.halvings;
@@ -255,11 +263,11 @@ double PlacementSpeeds::step_s(std::size_t kind, const GpuPlacement& placement, 
     const double high = 2 * low;
     const double high_s =
         speed > 0 ? std::max(low_s, 1 / speed) : low_s * 2;  // that do not run: all of it is prolonged
-    if (slowdown <= high) return low_s + (high_s - low_s) * (slowdown - low) / (high - low);
+    if (slowdown <= high) return (low_s + (high_s - low_s) * (slowdown - low) / (high - low)) / worth;
     low = high;
     low_s = high_s;
   }
-  return low_s;
+  return low_s / worth;
 }
 
 }  // namespace rehearse

@@ -60,7 +60,7 @@ class PlacementSpeeds : public JobSpeeds {
   Json placed_instance(const Placed& placed, int gpus) const;
   Json placed_scenario(const Placed& placed) const;
   /// None where a job of this kind has no scenario, or no room.
-  std::optional<Placed> packed(std::size_t kind, std::size_t group) const;
+  std::optional<Placed> packed(std::size_t kind, std::size_t group, int gpus) const;
   std::string does_not_run(const Placed& placed) const;
   void simulate(const Placements& wanted, const std::function<void(std::size_t, std::size_t)>& on_done);
   void note_result(const Placed& placed, const std::optional<StoredRun>& stored, const std::string& error);

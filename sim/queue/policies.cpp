@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/random.hpp"
+#include "sim/queue/goodput_policy.hpp"
 #include "sim/queue/max_min_allocation.hpp"
 #include "sim/queue/policy.hpp"
 
@@ -339,25 +340,31 @@ std::unique_ptr<QueuePolicy> make_sharing(const QueueSetup& setup) {
 struct PolicyEntry {
   const char *name, *text;
   std::unique_ptr<QueuePolicy> (*make)(const QueueSetup& setup);
-  bool shares_time;
+  enum { kNeither, kSharesTime, kResizesJobs } kind;
 };
 
 constexpr std::array kPolicies{
     PolicyEntry{"fifo", "first in first out, without preemption; who does not fit blocks those behind it",
-                make<FirstInFirstOut>, false},
-    PolicyEntry{"srtf", "shortest remaining time first, with preemption", make<ShortestRemainingTime>, false},
+                make<FirstInFirstOut>, PolicyEntry::kNeither},
+    PolicyEntry{"srtf", "shortest remaining time first, with preemption", make<ShortestRemainingTime>,
+                PolicyEntry::kNeither},
     PolicyEntry{"tiresias", "least attained GPU time first, in two queues (Gu et al., NSDI 2019)", make<Tiresias>,
-                false},
+                PolicyEntry::kNeither},
     PolicyEntry{"las", "max-min fairness of GPU time that knows no speeds, in rounds (Gavel's baseline)",
-                make_sharing<LeastAttainedService, false>, true},
+                make_sharing<LeastAttainedService, false>, PolicyEntry::kSharesTime},
     PolicyEntry{"gavel_las",
                 "max-min fairness of speeds over an equal share's, in rounds (Narayanan et al., OSDI 2020)",
-                make_sharing<LeastAttainedService, true>, true},
+                make_sharing<LeastAttainedService, true>, PolicyEntry::kSharesTime},
     PolicyEntry{"ftf", "finish-time fairness that knows one speed for all GPUs (Mahajan et al., NSDI 2020)",
-                make_sharing<FinishTimeFairness, false>, true},
+                make_sharing<FinishTimeFairness, false>, PolicyEntry::kSharesTime},
     PolicyEntry{"gavel_ftf", "finish-time fairness that knows the speed on each GPU",
-                make_sharing<FinishTimeFairness, true>, true},
-    PolicyEntry{"gavel_makespan", "least time until all are done", make_sharing<Makespan, true>, true},
+                make_sharing<FinishTimeFairness, true>, PolicyEntry::kSharesTime},
+    PolicyEntry{"gavel_makespan", "least time until all are done", make_sharing<Makespan, true>,
+                PolicyEntry::kSharesTime},
+    PolicyEntry{
+        "pollux",
+        "resizes elastic jobs for the largest mean of what each gains over a fair share (Qiao et al., OSDI 2021)",
+        make_goodput_policy, PolicyEntry::kResizesJobs},
 };
 
 const PolicyEntry& entry_of(const std::string& name) {
@@ -378,10 +385,14 @@ std::unique_ptr<QueuePolicy> make_policy(const std::string& name, const QueueSet
   return entry_of(name).make(setup);
 }
 
+bool shares_time(const std::string& policy) { return entry_of(policy).kind == PolicyEntry::kSharesTime; }
+bool resizes_jobs(const std::string& policy) { return entry_of(policy).kind == PolicyEntry::kResizesJobs; }
+
 QueueTime round_of(const std::string& name, const QueueSetup& setup) {
-  constexpr QueueTime kGavelRound = 360 * kQueueSecond;
+  constexpr QueueTime kGavelRound = 360 * kQueueSecond, kPolluxRound = 60 * kQueueSecond;
   if (setup.round) return *setup.round;
-  return name.empty() || entry_of(name).shares_time ? kGavelRound : 0;
+  if (name.empty() || shares_time(name)) return kGavelRound;
+  return resizes_jobs(name) ? kPolluxRound : 0;
 }
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +43,8 @@ struct ActiveJob {
   std::vector<QueueTime> time_on_group;  // that it has had GPUs of each group
   bool is_running = false;
   std::size_t group = 0;  // of what it runs on
+  int gpus = 0;           // that it has
+  int preemptions = 0;    // as JobOutcome::preemptions
 };
 
 /// What a policy sees.
@@ -51,11 +54,14 @@ struct QueueView {
   std::span<const ActiveJob> active;               // by arrival
   const std::vector<std::vector<double>>& speeds;  // [kinds][groups]: steps per second packed; 0: cannot run there
   bool has_changed = false;                        // since the last decision jobs have come or ended
+  /// The same of other numbers of GPUs.
+  std::function<double(std::size_t kind, std::size_t group, int gpus)> speed_of_size;
 };
 
-/// Job `active` of the view has GPUs of `group` from now on.
+/// Job `active` of the view has GPUs of `group` from now on: so many, or as many as it states (0).
 struct Choice {
   std::size_t active = 0, group = 0;
+  int gpus = 0;
 };
 
 class QueuePolicy {
@@ -74,7 +80,10 @@ std::vector<std::string> policy_names();
 std::string policy_text(const std::string& name);
 /// A policy at its start; `name` is one of policy_names().
 std::unique_ptr<QueuePolicy> make_policy(const std::string& name, const QueueSetup& setup);
-/// The round of the setup, else of the policy: 6 min of one that shares time, 0 of others.
+/// Whether it gives jobs shares of the time of GPUs, or elastic jobs other numbers of GPUs.
+bool shares_time(const std::string& policy);
+bool resizes_jobs(const std::string& policy);
+/// The round of the setup, else of the policy: 6 min of one that shares time, 1 min of one that resizes jobs, 0 of others.
 QueueTime round_of(const std::string& name, const QueueSetup& setup);
 
 }  // namespace rehearse

@@ -37,7 +37,7 @@ QueueSummary summarize(const QueueSetup& setup, const QueueRun& run) {
   }
   summary.gpu_hours = hours(gpu_time);
   QueueTime nic_wait = 0;
-  for (const JobSpan& span : run.spans) nic_wait += span.waits * setup.kinds[setup.jobs[span.job].kind].gpus;
+  for (const JobSpan& span : run.spans) nic_wait += span.waits * span.placement.gpus();
   summary.nic_wait_gpu_hours = hours(nic_wait);
   summary.utilization = summary.gpu_hours * 3600 / (summary.makespan_s * setup.gpus());
   return summary;

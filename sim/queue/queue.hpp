@@ -57,14 +57,25 @@ struct JobKind {
   std::string scenario;  // the file whose speed is simulated; empty: none
   int gpus = 1;
   std::optional<double> gpu_power_w{};  // of a GPU while it trains, where it is stated
+  int max_gpus = 0;  // above 0: elastic, policies that resize jobs give it 1 to so many GPUs instead of `gpus`
+  /// Of an elastic job with a scenario: the gradient noise scale over the batch of `gpus` GPUs.
+  double noise_in_batches = 0;
   bool operator==(const JobKind&) const = default;
+
+  /// Training done by a step of so many GPUs of an elastic job with a scenario, over that of one of `gpus`: each of them
+  /// has the same batch, and a sample of a batch B is worth 1 / (noise scale + B) (McCandlish et al., 2018).
+  double worth_of_step(int of_gpus) const {
+    const double batch = static_cast<double>(of_gpus) / gpus;
+    return batch * (noise_in_batches + 1) / (noise_in_batches + batch);
+  }
 };
 
 struct QueuedJob {
   std::string name;
   std::size_t kind = 0;
   QueueTime arrival = 0;
-  /// Steps of all its GPUs together; of a job of stated duration the microseconds that it takes.
+  /// Steps of all its GPUs together; of a job of stated duration the microseconds that it takes. Of an elastic job a
+  /// step is the same training on any number of GPUs: that of `gpus` for a scenario, as the table of speeds for a type.
   std::int64_t steps = 0;
   std::int64_t samples_per_step = 0;  // 0: not known
   double weight = 1;                  // of its share, in the policies that share
@@ -110,6 +121,11 @@ struct GpuPlacement {
   };
   std::size_t group = 0;
   std::vector<Part> parts;  // machines in ascending order
+  int gpus() const {
+    int sum = 0;
+    for (const Part& part : parts) sum += part.gpus;
+    return sum;
+  }
   bool operator==(const GpuPlacement&) const = default;
 };
 

@@ -18,13 +18,13 @@ std::variant<QueueEnergy, std::string> energy_of(const QueueSetup& setup, const 
   }
   for (const JobSpan& span : run.spans) {
     const QueuedJob& job = setup.jobs[span.job];
-    const JobKind& kind = setup.kinds[job.kind];
+    const int gpus = span.placement.gpus();
     const std::size_t g = span.placement.group;
     const auto gpu_w = speeds.gpu_power_w(job.kind, span.placement);
     if (!gpu_w) return "what a GPU of job " + in_quotes(job.name) + " draws";
-    const double above_rest = setup.groups[g].power->above_rest(*gpu_w) * kind.gpus;
+    const double above_rest = setup.groups[g].power->above_rest(*gpu_w) * gpus;
     const double trains = above_rest * to_seconds(span.end - span.start - span.restart - span.waits).value();
-    energy.of_job[span.job] += rest_of_gpu[g] * kind.gpus * to_seconds(span.end - span.start).value() + trains;
+    energy.of_job[span.job] += rest_of_gpu[g] * gpus * to_seconds(span.end - span.start).value() + trains;
     energy.cluster += trains;
   }
   return energy;

@@ -100,8 +100,9 @@ class Jobs {
   Jobs(QueueSetup& setup, const std::optional<SpeedTable>& speeds) : setup_{setup}, speeds_{speeds} {}
 
   void add(QueuedJob job, JobKind kind) {
-    const auto [found, is_new] =
-        kinds_.try_emplace({kind.type, kind.scenario, kind.gpus, kind.gpu_power_w}, setup_.kinds.size());
+    const auto [found, is_new] = kinds_.try_emplace(
+        {kind.type, kind.scenario, kind.gpus, kind.gpu_power_w, kind.max_gpus, kind.noise_in_batches},
+        setup_.kinds.size());
     if (is_new) setup_.kinds.push_back(std::move(kind));
     job.kind = found->second;
     setup_.jobs.push_back(std::move(job));
@@ -117,6 +118,8 @@ class Jobs {
     return *steps;
   }
 
+  int most_gpus_of(const std::string& type) const { return speeds_ ? speeds_->most_gpus(type) : 0; }
+
   std::int64_t samples_of(const std::string& type, int gpus) const {
     return speeds_ ? speeds_->samples_per_step(type, gpus) : 0;
   }
@@ -124,7 +127,7 @@ class Jobs {
  private:
   QueueSetup& setup_;
   const std::optional<SpeedTable>& speeds_;
-  std::map<std::tuple<std::string, std::string, int, std::optional<double>>, std::size_t> kinds_;
+  std::map<std::tuple<std::string, std::string, int, std::optional<double>, int, double>, std::size_t> kinds_;
 };
 
 /// Samples of a global step of a scenario's workers; 0 if they differ.
@@ -132,6 +135,24 @@ std::int64_t samples_of_scenario(const std::string& file, int gpus) {
   const Json scenario = load_json_file(file);
   const Json* const batch = json_pointer_find(scenario, "/workload/batch_per_worker");
   return batch && batch->is_number_integer() ? batch->get<std::int64_t>() * gpus : 0;
+}
+
+/// max_gpus and noise_scale of a job whose other keys are read.
+void read_elastic(const JsonReader& json, const QueuedJob& job, JobKind& kind) {
+  const bool has_scenario = !kind.scenario.empty();
+  if (json.has("max_gpus")) {
+    json.expect(has_scenario || !kind.type.empty(), "max_gpus",
+                "none of a job of stated duration, which is that on its GPUs");
+    kind.max_gpus = static_cast<int>(integer_between(json, "max_gpus", kind.gpus, kMostQueueGpus));
+    if (has_scenario && !json.has("noise_scale"))
+      json.fail("expected noise_scale of a job with a scenario and max_gpus: what a sample of a larger batch is worth");
+  }
+  if (!json.has("noise_scale")) return;
+  json.expect(has_scenario && kind.max_gpus > 0, "noise_scale", "it together with scenario and max_gpus");
+  const auto noise_scale = json.required<double>("noise_scale");
+  json.expect(noise_scale >= 1 && noise_scale <= 1e15, "noise_scale", "1 to 1e15 samples");
+  json.expect(job.samples_per_step > 0, "noise_scale", "it with a scenario that states batch_per_worker");
+  kind.noise_in_batches = noise_scale / static_cast<double>(job.samples_per_step);
 }
 
 void read_job(const JsonReader& json, Jobs& jobs) {
@@ -165,6 +186,7 @@ void read_job(const JsonReader& json, Jobs& jobs) {
       job.samples_per_step = samples_of_scenario(kind.scenario, kind.gpus);
     }
   }
+  read_elastic(json, job, kind);
   if (json.has("gpu_power")) {
     json.expect(!has_scenario, "gpu_power", "none of a job with a scenario, whose simulation says it");
     kind.gpu_power_w = read_watts(json, "gpu_power");
@@ -199,6 +221,7 @@ void read_trace(const JsonReader& json, QueueSetup& setup, Jobs& jobs) {
     QueuedJob job{
         .name = std::move(traced.name), .arrival = to_queue_time(traced.arrival / load), .weight = traced.weight};
     JobKind kind{.type = std::move(traced.type), .scenario = {}, .gpus = traced.gpus};
+    if (traced.is_elastic) kind.max_gpus = jobs.most_gpus_of(kind.type);
     if (traced.duration) {
       job.steps = std::max<QueueTime>(1, to_queue_time(*traced.duration));
     } else {
@@ -220,19 +243,27 @@ void read_policies(const JsonReader& json, QueueSetup& setup) {
     if (std::ranges::find(known, name) == known.end()) policies.fail(unknown_name_message("policy", name, known));
     policies.expect(std::ranges::count(setup.policies, name) == 1, "each policy once");
     if (setup.round == 0 && round_of(name, {}) > 0)
-      json.fail("round",
-                "expected a round above 0s for policy " + in_quotes(name) + ", which shares time between jobs");
+      json.fail("round", "expected a round above 0s for policy " + in_quotes(name) + ", which decides in rounds");
+    if (resizes_jobs(name) && setup.groups.size() > 1)
+      policies.fail("expected one group of machines for " + in_quotes(name) + "; found " +
+                    std::to_string(setup.groups.size()));
   }
 }
 
 /// Keys that none of the policies reads.
 void warn_about_idle_keys(const JsonReader& json, QueueSetup& setup) {
-  const bool shares_time =
-      std::ranges::any_of(setup.policies, [](const std::string& name) { return round_of(name, {}) > 0; });
+  const bool share = std::ranges::any_of(setup.policies, shares_time);
+  const bool is_elastic = std::ranges::any_of(setup.kinds, [](const JobKind& kind) { return kind.max_gpus > 0; });
+  if (const auto resizing = std::ranges::find_if(setup.policies, resizes_jobs);
+      is_elastic != (resizing != setup.policies.end()))
+    setup.warnings.push_back(is_elastic ? "elastic jobs have the GPUs that they state under " + joined(setup.policies) +
+                                              ": " + in_quotes("pollux") + " resizes them"
+                                        : "no job is elastic (\"max_gpus\"): " + in_quotes(*resizing) +
+                                              " can but start and stop them");
   std::vector<std::string> idle;
-  if (!shares_time && std::ranges::any_of(setup.jobs, [](const QueuedJob& job) { return job.weight != 1; }))
+  if (!share && std::ranges::any_of(setup.jobs, [](const QueuedJob& job) { return job.weight != 1; }))
     idle.emplace_back("weight");
-  if (!shares_time && json.has("reallocation")) idle.emplace_back("reallocation");
+  if (!share && json.has("reallocation")) idle.emplace_back("reallocation");
   if (json.has("service_threshold") && std::ranges::count(setup.policies, "tiresias") == 0)
     idle.emplace_back("service_threshold");
   if (!idle.empty())
@@ -370,6 +401,8 @@ std::string queue_schema() {
           "duration": { "$ref": "#/$defs/time", "description": "on any GPUs; or" },
           "type": { "type": "string", "description": "a type of speeds; or" },
           "scenario": { "type": "string", "description": "a scenario, relative to this file, whose workers are put on the job's GPUs and simulated for the speed" },
+          "max_gpus": { "type": "integer", "minimum": 1, "maximum": 1000000, "description": "the job is elastic: policy pollux gives it 1 to so many GPUs, of which speeds has rows; steps of a type are the same training on any number of them" },
+          "noise_scale": { "type": "number", "minimum": 1, "maximum": 1e15, "description": "samples: with scenario and max_gpus; each GPU keeps its batch, and a sample of batch B is worth 1 / (noise_scale + B)" },
           "gpu_power": { "type": "string", "pattern": "^[0-9.]+(e[0-9]+)?W$", "examples": ["250W"], "description": "of each of its GPUs while it trains, of duration or type: for the energy of the queue" },
           "steps": { "type": "integer", "minimum": 1, "maximum": 1000000000000000, "description": "of type or scenario" },
           "weight": { "type": "number", "minimum": 1e-6, "maximum": 1e6, "description": "default 1: of its share, in policies that share" },
@@ -397,7 +430,7 @@ std::string queue_schema() {
                  { "type": "array", "minItems": 1, "items": { "enum": [)json" +
                          policies + R"json(] } } ]
     },
-    "round": { "$ref": "#/$defs/time", "description": "who runs is decided at multiples of it; 0s: whenever a job comes or ends; default: 360s of policies that share time, 0s of others" },
+    "round": { "$ref": "#/$defs/time", "description": "who runs is decided at multiples of it; 0s: whenever a job comes or ends; default: 360s of policies that share time, 60s of pollux, 0s of others" },
     "restart": { "$ref": "#/$defs/time", "description": "default 0s: in which a job that starts or moves does not train" },
     "reallocation": { "$ref": "#/$defs/time", "description": "default 1920s: least time between two shares of a policy that shares time" },
     "service_threshold": { "$ref": "#/$defs/time", "description": "default 57600s: GPU time after which tiresias puts a job into its second queue" },

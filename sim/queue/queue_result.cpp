@@ -135,7 +135,7 @@ std::string queue_spans_csv(const QueueSetup& setup, const std::vector<QueueRun>
         machines += (machines.empty() ? "" : " ") + std::to_string(part.machine) + ":" + std::to_string(part.gpus);
       csv.row({run.policy, setup.jobs[span.job].name, setup.groups[span.placement.group].name, machines,
                to_seconds(span.start).value(), to_seconds(span.end).value(), to_seconds(span.restart).value(),
-               kind.gpus, kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps),
+               span.placement.gpus(), kind.type.empty() && kind.scenario.empty() ? "" : std::to_string(span.steps),
                to_seconds(span.waits).value()});
     }
   return csv.text();

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/errors.hpp"
@@ -37,6 +39,14 @@ struct Spread {
     gpus += more_gpus;
   }
 };
+
+/// Steps per second on the fewest machines of a group; 0: it has no speed, or too few GPUs.
+double packed_speed(const QueueSetup& setup, JobSpeeds& speeds, std::size_t kind, std::size_t group, int gpus) {
+  const QueueGroup& of = setup.groups[group];
+  if (gpus > of.gpus()) return 0;
+  const std::vector<int> free(static_cast<std::size_t>(of.machines), of.gpus_per_machine);
+  return speeds.steps_per_s(kind, {.group = group, .parts = place_job(free, gpus, Placing::kPacked)});
+}
 
 class Clock {
  public:
@@ -167,6 +177,7 @@ class Clock {
     account(active);
     active.steps_left -= steps;
     active.is_running = false;
+    active.gpus = 0;
     run_.jobs[span.job].steps += steps;
     const bool is_spread = span.placement.parts.size() > 1;
     for (const GpuPlacement::Part& part : span.placement.parts) {
@@ -186,7 +197,7 @@ class Clock {
   void account(ActiveJob& active) {
     const std::size_t i = running_of_[active.job];
     const QueueTime passed = now_ - running_[i].accounted;
-    const QueueTime gpu_time = passed * setup_.kinds[setup_.jobs[active.job].kind].gpus;
+    const QueueTime gpu_time = passed * active.gpus;
     active.gpu_time += gpu_time;
     active.time_on_group[active.group] += passed;
     run_.jobs[active.job].gpu_time += gpu_time;
@@ -217,14 +228,14 @@ class Clock {
         continue;
       }
       const std::size_t kind = setup_.jobs[span.job].kind;
-      sharing_ += setup_.kinds[kind].gpus;
+      sharing_ += span.placement.gpus();
       if (setup_.interference) {
         set_speed(running, running.alone * (1 - *setup_.interference));
       } else if (const auto use = speeds_.nic_use(kind, span.placement)) {
         known.push_back(&running);
         users.push_back(link_user(kind, span.placement, *use));
       } else {
-        unknown_ += setup_.kinds[kind].gpus;
+        unknown_ += span.placement.gpus();
       }
     }
     const std::vector<double> slowdowns = slowdowns_on_links(users);
@@ -249,7 +260,7 @@ class Clock {
   double alone_speed(const JobSpan& span) {
     const std::size_t kind = setup_.jobs[span.job].kind;
     const double speed = speeds_.steps_per_s(kind, span.placement);
-    return speed > 0 ? speed : packed_[kind][span.placement.group];
+    return speed > 0 ? speed : speed_of_size(kind, span.placement.group, span.placement.gpus());
   }
   void set_speed(Running& running, double speed) {
     if (speed == running.speed) return;
@@ -275,16 +286,31 @@ class Clock {
     for (ActiveJob& active : seen)
       if (active.is_running)
         active.steps_left -= std::min(active.steps_left - 1, whole_steps(running_[running_of_[active.job]]));
-    const std::vector<Choice> choices = policy_->choose({setup_, now_, seen, packed_, has_changed});
+    const std::vector<Choice> choices = policy_->choose(
+        {setup_, now_, seen, packed_, has_changed,
+         [this](std::size_t kind, std::size_t group, int gpus) { return speed_of_size(kind, group, gpus); }});
     std::vector<bool> is_chosen(active_.size());
     for (const Choice& choice : choices) is_chosen[choice.active] = true;
     for (const Choice& choice : choices)
-      if (active_[choice.active].is_running && active_[choice.active].group != choice.group) preempt(choice.active);
+      if (const ActiveJob& active = active_[choice.active];
+          active.is_running && (active.group != choice.group || active.gpus != gpus_of(choice)))
+        preempt(choice.active);
     for (std::size_t i = 0; i < active_.size(); ++i)
       if (active_[i].is_running && !is_chosen[i]) preempt(i);
     for (const Choice& choice : choices)
-      if (!active_[choice.active].is_running) start(active_[choice.active], choice.group);
+      if (!active_[choice.active].is_running) start(active_[choice.active], choice.group, gpus_of(choice));
     share_links();
+  }
+
+  int gpus_of(const Choice& choice) const {
+    return choice.gpus > 0 ? choice.gpus : setup_.kinds[setup_.jobs[active_[choice.active].job].kind].gpus;
+  }
+
+  /// Steps per second of so many GPUs of a group that nobody else uses.
+  double speed_of_size(std::size_t kind, std::size_t group, int gpus) {
+    const auto [found, is_new] = speed_of_size_.try_emplace({kind, group, gpus}, 0);
+    if (is_new) found->second = packed_speed(setup_, speeds_, kind, group, gpus);
+    return found->second;
   }
 
   std::int64_t whole_steps(const Running& running) const {
@@ -296,20 +322,18 @@ class Clock {
   void preempt(std::size_t index) {
     ActiveJob& active = active_[index];
     const std::size_t i = running_of_[active.job];
-    ++run_.jobs[active.job].preemptions;
+    active.preemptions = ++run_.jobs[active.job].preemptions;
     stop(i, std::min(active.steps_left - 1, whole_steps(running_[i])));
   }
 
-  void start(ActiveJob& active, std::size_t group) {
-    const QueuedJob& job = setup_.jobs[active.job];
+  void start(ActiveJob& active, std::size_t group, int gpus) {
     Running running;
-    running.span = {
-        .job = active.job,
-        .placement = {.group = group, .parts = place_job(free_[group], setup_.kinds[job.kind].gpus, setup_.placing)},
-        .start = now_,
-        .end = now_,
-        .restart = setup_.restart,
-        .steps = 0};
+    running.span = {.job = active.job,
+                    .placement = {.group = group, .parts = place_job(free_[group], gpus, setup_.placing)},
+                    .start = now_,
+                    .end = now_,
+                    .restart = setup_.restart,
+                    .steps = 0};
     running.speed = running.alone = alone_speed(running.span);
     running.since = now_ + setup_.restart;
     running.end = running.since + time_of(static_cast<double>(active.steps_left), running.speed, active.job);
@@ -321,6 +345,7 @@ class Clock {
     has_spread_changed_ |= is_spread;
     active.is_running = true;
     active.group = group;
+    active.gpus = gpus;
     if (!run_.jobs[active.job].start) run_.jobs[active.job].start = now_;
     running.accounted = now_;
     running_of_[active.job] = running_.size();
@@ -337,8 +362,7 @@ class Clock {
 
   void check_conservation() const {
     QueueTime of_jobs = 0, of_spans = 0;
-    for (const JobSpan& span : run_.spans)
-      of_spans += (span.end - span.start) * setup_.kinds[setup_.jobs[span.job].kind].gpus;
+    for (const JobSpan& span : run_.spans) of_spans += (span.end - span.start) * span.placement.gpus();
     for (std::size_t i = 0; i < run_.jobs.size(); ++i) {
       of_jobs += run_.jobs[i].gpu_time;
       if (run_.jobs[i].steps != setup_.jobs[i].steps) throw std::logic_error{"a queue has lost steps"};
@@ -364,6 +388,7 @@ class Clock {
   std::vector<std::vector<Spread>> spread_;  // [groups][machines]
   std::vector<std::size_t> first_machine_;   // [groups]: number of its first machine among all
   std::vector<std::vector<double>> packed_;
+  std::map<std::tuple<std::size_t, std::size_t, int>, double> speed_of_size_;  // by kind, group and GPUs
   std::size_t ended_ = 0;
 };
 
@@ -372,16 +397,9 @@ class Clock {
 std::vector<std::vector<double>> packed_speeds(const QueueSetup& setup, JobSpeeds& speeds) {
   std::vector<std::vector<double>> packed;
   for (std::size_t kind = 0; kind < setup.kinds.size(); ++kind) {
-    const int gpus = setup.kinds[kind].gpus;
     packed.emplace_back();
-    for (std::size_t g = 0; g < setup.groups.size(); ++g) {
-      const QueueGroup& group = setup.groups[g];
-      const std::vector<int> free(static_cast<std::size_t>(group.machines), group.gpus_per_machine);
-      packed.back().push_back(
-          gpus > group.gpus()
-              ? 0
-              : speeds.steps_per_s(kind, {.group = g, .parts = place_job(free, gpus, Placing::kPacked)}));
-    }
+    for (std::size_t g = 0; g < setup.groups.size(); ++g)
+      packed.back().push_back(packed_speed(setup, speeds, kind, g, setup.kinds[kind].gpus));
   }
   return packed;
 }

@@ -1,5 +1,6 @@
 #include "sim/queue/speed_table.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "sim/queue/queue.hpp"
@@ -73,6 +74,13 @@ std::vector<std::string> SpeedTable::types() const {
 std::optional<std::int64_t> SpeedTable::steps(const std::string& type) const {
   const auto found = types_.find(type);
   return found == types_.end() ? std::nullopt : found->second.steps;
+}
+
+int SpeedTable::most_gpus(const std::string& type) const {
+  int most = 0;
+  for (const auto& [row, speeds] : speeds_)
+    if (std::get<0>(row) == type) most = std::max(most, std::get<2>(row));
+  return most;
 }
 
 std::int64_t SpeedTable::samples_per_step(const std::string& type, int gpus) const {

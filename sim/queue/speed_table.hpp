@@ -28,6 +28,8 @@ class SpeedTable {
   bool has_type(const std::string& type) const { return types_.contains(type); }
   std::vector<std::string> types() const;
   std::optional<std::int64_t> steps(const std::string& type) const;
+  /// The most GPUs of any row of the type.
+  int most_gpus(const std::string& type) const;
   std::int64_t samples_per_step(const std::string& type, int gpus) const;
 
  private:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""make_workloads.py: writes speeds.csv and the workloads of Pollux's simulator that README.md describes.
+"""make_workloads.py: writes speeds.csv and elastic_speeds.csv, which README.md describes.
 
-Speeds come from ../pollux-t4-traces/step_times.csv and the rows of BERT and DeepSpeech2 below; README.md says where steps come from.
+Speeds come from ../pollux-t4-traces/step_times.csv and the rows of BERT and DeepSpeech2 below, what a sample of a larger batch is worth from
+noise.csv; README.md says where steps come from.
 """
 
 import csv
@@ -22,6 +23,15 @@ APPLICATIONS = {
 }
 GPUS = {"cifar10 2048": (6, 8), "cifar10 4096": (12, 16), "ncf 32768": (1,), "imagenet 3200": (24,), "imagenet 6400": (32, 48),
         "yolov3 64": (4,), "bert 384": (6, 8, 12, 16), "deepspeech2 320": (6, 8), "deepspeech2 640": (12, 16)}
+# Smallest and largest batch, least of a GPU, steps of the smallest batch that a job takes; NCF keeps one GPU and its batch.
+ELASTIC = {
+    "cifar10": (128, 4096, 32, 39060),
+    "imagenet": (200, 12800, 20, 576500),
+    "yolov3": (8, 512, 4, 103430),
+    "bert": (12, 384, 6, 14778),
+    "deepspeech2": (20, 640, 10, 28530),
+}
+ONE_MACHINE_SYNC = {"bert": 0.3, "deepspeech2": 0.1}  # s, assumed
 # placement or machines, images of a GPU, step time, exposed synchronization: simulator/traces/bert/placements.csv and deepspeech2/scalability.csv
 BERT = """24 11 2.39173 1.59685;33 11 2.43992 1.63912;114 11 1.41088 0.61110;123 11 1.42202 0.60873;132 11 1.46017 0.63424;222 11 1.46305 0.65708
 1113 11 1.57377 0.77253;1122 11 1.49683 0.69543;1212 11 1.56786 0.74937;44 12 2.53895 1.66284;224 12 1.58575 0.71851;134 12 1.54165 0.67187
@@ -64,25 +74,77 @@ def at(points, local):
     return tuple(a + part * (b - a) for a, b in zip(first, last))
 
 
+def fixed_speeds(measured):
+    """Rows of jobs with the batch that they state."""
+    for kind, numbers in GPUS.items():
+        application, batch = kind.split()
+        largest, steps = APPLICATIONS[application][0], APPLICATIONS[application][1][int(batch)]
+        for gpus in numbers:
+            for model, of_gpus, machines in sorted(measured):
+                if model == application and of_gpus == gpus:
+                    time, _ = step_time(measured, (application, gpus, machines), int(batch), largest)
+                    yield f"{kind},T4,{gpus},{machines},{1 / time:.6g},{steps},{batch}"
+
+
+def step_time(measured, where, batch, largest, least_passes=1):
+    """Seconds of a step whose gradients are accumulated where a GPU has no room for its part of the batch, and samples of each pass."""
+    _, gpus, _ = where
+    local = math.ceil(batch / gpus - 1e-8)
+    passes = max(least_passes, math.ceil(local / largest - 1e-8))
+    images = math.ceil(local / passes - 1e-8)
+    step, sync = at(measured[where], images)
+    return step + (passes - 1) * (step - sync), images
+
+
+def with_few_gpus(measured):
+    """Besides what is measured: BERT and DeepSpeech2 on 1 to 4 GPUs of a machine compute as fast as on more, and synchronize for ONE_MACHINE_SYNC."""
+    for application, sync in ONE_MACHINE_SYNC.items():
+        compute = [(images, step - exposed) for (model, _, _), rows in measured.items() if model == application for images, step, exposed in rows]
+        by_batch = {images: [time for other, time in compute if other == images] for images, _ in compute}
+        for gpus in range(1, 5):
+            exposed = 0 if gpus == 1 else sync
+            measured[application, gpus, 1] = [(images, sum(times) / len(times) + exposed, exposed) for images, times in sorted(by_batch.items())]
+
+
+def elastic_speeds(measured):
+    """Rows of jobs that choose their batch: a step is one of the smallest batch, or is worth one. Its speed is the harmonic mean over the job of
+    gain / time with the batch that is best at that part of the job: gain = (R + 1) / (R / s + 1) of a batch s times the smallest, R of noise.csv."""
+    noise = defaultdict(list)
+    with open(os.path.join(HERE, "noise.csv"), encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            noise[row["application"]].append((float(row["until"]), float(row["noise_scale_in_batches"])))
+    for application, (smallest, largest_batch, least_of_gpu, steps) in ELASTIC.items():
+        for model, gpus, machines in sorted(measured):
+            first = max(smallest, least_of_gpu * gpus)
+            if model != application or first > largest_batch:
+                continue
+            batches = [first * (largest_batch / first) ** (i / 49) for i in range(50)]
+            times = []
+            for batch in batches:
+                passes = 2 if gpus == 1 and batch > smallest else 1  # one GPU needs two batches to know the noise
+                time, images = step_time(measured, (application, gpus, machines), batch, APPLICATIONS[application][0], passes)
+                if images >= least_of_gpu:
+                    times.append((batch / smallest, time))
+            if not times:
+                continue
+            taken = begin = 0.0
+            for until, ratio in noise[application]:
+                taken += (until - begin) / max((ratio + 1) / (ratio / scale + 1) / time for scale, time in times)
+                begin = until
+            yield f"{application},T4,{gpus},{machines},{1 / taken:.6g},{steps},"
+
+
 def main():
     measured = defaultdict(list)
     for model, machines, gpus, local, step, sync in rows():
         measured[model, gpus, machines].append((local, step, sync))
-    with open(os.path.join(HERE, "speeds.csv"), "w", encoding="utf-8", newline="") as file:
-        file.write("type,gpu,gpus,machines,steps_per_s,steps,samples_per_step\n")
-        for kind, numbers in GPUS.items():
-            application, batch = kind.split()
-            largest, steps = APPLICATIONS[application][0], APPLICATIONS[application][1][int(batch)]
-            for gpus in numbers:
-                local = math.ceil(int(batch) / gpus - 1e-8)
-                passes = math.ceil(local / largest - 1e-8)  # gradients are accumulated over so many
-                images = math.ceil(local / passes - 1e-8)
-                for model, of_gpus, machines in sorted(measured):
-                    if model != application or of_gpus != gpus:
-                        continue
-                    step, sync = at(measured[model, gpus, machines], images)
-                    time = step + (passes - 1) * (step - sync)
-                    file.write(f"{kind},T4,{gpus},{machines},{1 / time:.6g},{steps},{batch}\n")
+    header = "type,gpu,gpus,machines,steps_per_s,steps,samples_per_step"
+    fixed = list(fixed_speeds(measured))
+    with_few_gpus(measured)
+    ncf = [row.replace("ncf 32768", "ncf") for row in fixed if row.startswith("ncf ")]
+    for name, table in (("speeds.csv", fixed), ("elastic_speeds.csv", [*elastic_speeds(measured), *ncf])):
+        with open(os.path.join(HERE, name), "w", encoding="utf-8", newline="") as file:
+            file.write("\n".join([header, *table]) + "\n")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ Lanes lanes_of(const QueueSetup& setup, const QueueRun& run) {
         lanes.lanes.push_back(machine_name(setup, g, m) + ":" + std::to_string(gpu));
     }
   std::map<int, std::size_t> classes;
-  for (const JobKind& kind : setup.kinds) classes.emplace(kind.gpus, 0);
+  for (const JobSpan& span : run.spans) classes.emplace(span.placement.gpus(), 0);
   for (auto& [gpus, index] : classes) {
     index = lanes.classes.size();
     lanes.classes.push_back(std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs"));
@@ -104,7 +104,7 @@ Lanes lanes_of(const QueueSetup& setup, const QueueRun& run) {
         const auto lane = first_lane.find({span.placement.group, part.machine});
         if (lane == first_lane.end() || lanes.work.size() == kMostWork) continue;
         lanes.work.push_back({.lane = lane->second + gpu,
-                              .of_class = classes[setup.kinds[setup.jobs[span.job].kind].gpus],
+                              .of_class = classes[span.placement.gpus()],
                               .start = in_hours(span.start),
                               .end = in_hours(span.end),
                               .name = setup.jobs[span.job].name});
@@ -224,11 +224,10 @@ std::string queue_timeline(const QueueSetup& setup, const std::vector<QueueRun>&
         }
         for (const std::size_t gpu : slots.take(span.placement.group, part, span.start, span.end)) {
           const QueuedJob& job = setup.jobs[span.job];
-          events.slice(job.name, "job", {found->second, static_cast<std::int64_t>(gpu) + 1}, span.start * kNanoseconds,
-                       span.end * kNanoseconds,
-                       TraceArguments{}
-                           .add("gpus", setup.kinds[job.kind].gpus)
-                           .add("restart_s", to_seconds(span.restart).value()));
+          events.slice(
+              job.name, "job", {found->second, static_cast<std::int64_t>(gpu) + 1}, span.start * kNanoseconds,
+              span.end * kNanoseconds,
+              TraceArguments{}.add("gpus", span.placement.gpus()).add("restart_s", to_seconds(span.restart).value()));
         }
       }
   }

@@ -51,6 +51,39 @@ TEST_CASE("Tiresias on Pollux's workloads is within 10 % of what Pollux's author
   }
 }
 
+TEST_CASE("Pollux's policy on its elastic workloads is within 10 % of what its authors simulated") {
+  // simulator/results-jobload/pollux-1.0/summary.json
+  for (const auto& [workload, published_s] : std::map<int, double>{{1, 2088.77}, {6, 2446.13}}) {
+    const auto means =
+        mean_completions(kQueues + "pollux.json --policy pollux --set /trace/file=" + kRoot +
+                         "/calibration/data/pollux-workloads/workload-" + std::to_string(workload) + ".csv");
+    CHECK_MESSAGE(means.at("pollux") == doctest::Approx(published_s).epsilon(0.10), workload);
+  }
+}
+
+TEST_CASE("an elastic job with a scenario grows as far as larger batches are worth it") {
+  const TemporaryFolder folder;
+  Json scenario = load_json_file(kRoot + "/scenarios/resnet50-ec2.json");
+  scenario["training"]["strategy"]["algorithm"] = "ring";
+  folder.write("ring.json", scenario.dump());
+  const auto sizes_with = [&](const std::string& noise_scale) {
+    const std::string file =
+        folder
+            .write("q.json", R"({"format":1,"cluster":{"groups":[{"name":"g","instance":"p3.16xlarge","machines":2}]},
+              "jobs":[{"name":"a","gpus":8,"scenario":"ring.json","steps":20000,"max_gpus":16,"noise_scale":)" +
+                                 noise_scale + R"(}],"policy":"pollux","restart":"10s"})")
+            .string();
+    const Outcome outcome = rehearse_with("queue " + file + " --quiet -o " + (folder.path / noise_scale).string());
+    REQUIRE_MESSAGE(outcome.exit_code == 0, outcome.err);
+    std::vector<int> sizes;
+    for (const CsvRow& row : load_csv_file(folder.path / noise_scale / "spans.csv").rows())
+      sizes.push_back(static_cast<int>(row.integer("gpus")));
+    return sizes;
+  };
+  CHECK(sizes_with("1e15") == std::vector<int>{1, 2, 4, 8, 16});
+  CHECK(sizes_with("1") == std::vector<int>{1});  // a larger batch is worth nothing
+}
+
 TEST_CASE("a job that has all machines of a queue draws what its scenario says") {
   const TemporaryFolder folder;
   const std::string scenario = kRoot + "/scenarios/resnet50-ec2.json";

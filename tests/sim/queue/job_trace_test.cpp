@@ -63,6 +63,18 @@ TEST_CASE("Pollux's workloads: the type is application and batch") {
         "t:2: column \"num_replicas\": expected 1 to 1000000 GPUs");
 }
 
+TEST_CASE("Pollux's workloads of elastic jobs: the type is the application alone") {
+  const JobTrace trace = read_job_trace("pollux_elastic", kPollux, "t");
+  const JobTrace fixed = read_job_trace("pollux", kPollux, "t");
+  REQUIRE(trace.jobs.size() == fixed.jobs.size());
+  for (std::size_t i = 0; i < trace.jobs.size(); ++i) {
+    CHECK(fixed.jobs[i].type.starts_with(trace.jobs[i].type + " "));
+    CHECK(trace.jobs[i].gpus == fixed.jobs[i].gpus);
+    CHECK(trace.jobs[i].is_elastic);
+    CHECK(!fixed.jobs[i].is_elastic);
+  }
+}
+
 TEST_CASE("Philly's log: all attempts take their time, on the GPUs of the last; who never ran is left out") {
   const std::string earlier =
       R"({"start_time":"2017-10-07 01:01:00","end_time":"2017-10-07 01:02:00","detail":[{"ip":"m1","gpus":["g0"]}]})";

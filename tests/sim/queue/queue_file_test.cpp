@@ -61,6 +61,44 @@ TEST_CASE("an instance of the catalogs says which GPUs and how many") {
   CHECK(setup.groups[0].gpu == "V100");
 }
 
+TEST_CASE("elastic jobs: what they need, what resizes them, and where nothing does") {
+  const std::string scenario = source_folder() + "/scenarios/resnet50-ec2.json";
+  const auto job = [&](const std::string& more) {
+    return R"({"name":"a","gpus":4,"scenario":")" + scenario + R"(","steps":5)" + more + "}";
+  };
+  const std::string group = R"({"name":"g","instance":"p3.16xlarge","machines":2})";
+  const std::string elastic = job(R"(,"max_gpus":16,"noise_scale":5120)");
+  const QueueSetup setup = read(file(elastic, R"("policy":"pollux")", group)).setup;
+  CHECK(setup.kinds[0].max_gpus == 16);
+  const double batch = static_cast<double>(setup.jobs[0].samples_per_step);
+  CHECK(setup.kinds[0].noise_in_batches == doctest::Approx(5120 / batch));
+  CHECK(setup.kinds[0].worth_of_step(4) == doctest::Approx(1));
+  // A sample of batch B is worth 1 / (noise scale + B).
+  CHECK(setup.kinds[0].worth_of_step(16) == doctest::Approx(4 * (5120 + batch) / (5120 + 4 * batch)));
+  CHECK(setup.warnings.empty());
+  CHECK(read(file(elastic, R"("policy":"fifo")", group)).setup.warnings ==
+        std::vector<std::string>{"elastic jobs have the GPUs that they state under fifo: \"pollux\" resizes them"});
+  CHECK(read(file(kJob, R"("policy":"pollux")")).setup.warnings ==
+        std::vector<std::string>{"no job is elastic (\"max_gpus\"): \"pollux\" can but start and stop them"});
+
+  CHECK(refusal(file(R"({"name":"a","gpus":4,"duration":"1h","max_gpus":8})")) ==
+        "q: /jobs/0/max_gpus: expected none of a job of stated duration, which is that on its GPUs; found 8");
+  CHECK(refusal(file(job(R"(,"max_gpus":16)"), R"("policy":"pollux")", group)) ==
+        "q: /jobs/0: expected noise_scale of a job with a scenario and max_gpus: what a sample of a larger batch is "
+        "worth");
+  CHECK(refusal(file(job(R"(,"max_gpus":3,"noise_scale":5)"), R"("policy":"pollux")", group)) ==
+        "q: /jobs/0/max_gpus: expected 4 to 1000000; found 3");
+  CHECK(refusal(file(job(R"(,"noise_scale":5)"), R"("policy":"pollux")", group)) ==
+        "q: /jobs/0/noise_scale: expected it together with scenario and max_gpus; found 5");
+  CHECK(refusal(file(job(R"(,"max_gpus":16,"noise_scale":0)"), R"("policy":"pollux")", group)) ==
+        "q: /jobs/0/noise_scale: expected 1 to 1e15 samples; found 0");
+  CHECK(
+      refusal(file(elastic, R"("policy":"pollux")", group + R"(,{"name":"h","instance":"p3.8xlarge","machines":2})")) ==
+      "q: /policy: expected one group of machines for \"pollux\"; found 2");
+  CHECK(refusal(file(kJob, R"("policy":"pollux","round":"0s")")) ==
+        "q: /round: expected a round above 0s for policy \"pollux\", which decides in rounds");
+}
+
 TEST_CASE("what a file may not say") {
   CHECK(
       refusal(
@@ -79,7 +117,7 @@ TEST_CASE("what a file may not say") {
   CHECK(refusal(file(kJob, R"("policy":[])")) ==
         "q: /policy: expected a policy, or a list of them; found an empty array");
   CHECK(refusal(file(kJob, R"("policy":"las","round":"0s")")) ==
-        "q: /round: expected a round above 0s for policy \"las\", which shares time between jobs");
+        "q: /round: expected a round above 0s for policy \"las\", which decides in rounds");
   CHECK(refusal(file(kJob, R"("policy":"fifo","round":"1ms")")) ==
         "q: /round: expected 0s, or 1s and more; found \"1ms\"");
   CHECK(refusal(file(kJob, R"("policy":"fifo","placing":"pack")")) ==
