@@ -137,9 +137,14 @@ void add_table_warning(QueueSetup& setup, const std::optional<SpeedTable>& speed
         unstated.insert(kind.type + " on " + std::to_string(gpus) + " GPUs of " + std::to_string(machines) +
                         " machines");
     }
-  if (!unstated.empty())
-    setup.warnings.push_back(setup.speeds + " has no row for " + joined(unstated) +
-                             "; that of the nearest number of machines is taken");
+  if (unstated.empty()) return;
+  constexpr std::size_t kMostNamed = 4;
+  const std::size_t named = std::min(unstated.size(), kMostNamed), others = unstated.size() - named;
+  const std::vector<std::string> first(unstated.begin(),
+                                       std::next(unstated.begin(), static_cast<std::ptrdiff_t>(named)));
+  setup.warnings.push_back(setup.speeds + " has no row for " + joined(first) +
+                           (others == 0 ? "" : ", nor for " + std::to_string(others) + " others") +
+                           "; that of the nearest number of machines is taken");
 }
 
 int run(const QueueCommand& command) {
