@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -122,7 +123,8 @@ class GoodputPolicy : public QueuePolicy {
   }
 
  private:
-  /// Speeds of the sizes that have one: of an elastic job 1 to 8, multiples of 4 and the most, besides those it states.
+  /// Speeds of the sizes that have one: of an elastic job 1 to 8, multiples of 4, of 8 from 128 on, of 16 from 256 and so
+  /// on, and the most, besides those it states.
   const std::map<int, double>& speeds_of(const QueueView& view, std::size_t index) {
     const auto [speeds, is_new] = speeds_.try_emplace(index);
     if (!is_new) return speeds->second;
@@ -130,7 +132,9 @@ class GoodputPolicy : public QueuePolicy {
     const int most = std::min(kind.max_gpus, view.setup.groups[kGroup].gpus());
     std::vector<int> sizes{kind.gpus};
     for (int gpus = 1; gpus <= most; ++gpus)
-      if (gpus <= 8 || gpus % 4 == 0 || gpus == most) sizes.push_back(gpus);
+      if (gpus <= 8 || gpus % std::max(4, static_cast<int>(std::bit_floor(static_cast<unsigned>(gpus))) / 16) == 0 ||
+          gpus == most)
+        sizes.push_back(gpus);
     for (const int gpus : sizes)
       if (const double speed = view.speed_of_size(index, kGroup, gpus); speed > 0) speeds->second[gpus] = speed;
     return speeds->second;
@@ -148,7 +152,7 @@ class GoodputPolicy : public QueuePolicy {
     const bool has_run = tried != tried_.end();
     const int most = std::max(least->first, has_run ? 2 * tried->second : 1);
     const double age = to_seconds(view.now - job.arrival).value(), restart = to_seconds(view.setup.restart).value();
-    const double penalty = age + restart > 0 ? std::max(0.0, age - active.preemptions * restart) / (age + restart) : 1;
+    const double penalty = has_run && age > 0 ? std::max(0.0, age - active.preemptions * restart) / (age + restart) : 1;
     Candidate found{.sizes = {{0, 1 / kOfNothing}}};
     for (auto size = least; size != speeds.end() && size->first <= most; ++size) {
       const auto [gpus, speed] = *size;

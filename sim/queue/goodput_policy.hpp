@@ -9,7 +9,8 @@ namespace rehearse {
 
 /// In each round the GPUs of each job are those with the largest harmonic mean over all jobs of
 ///   (speed on them / speed on a fair share of the cluster) * penalty + 0.004, 0.001 of a machine of four GPUs,
-/// penalty = max(0, age - preemptions * restart) / (age + restart) where a job's number of GPUs would change, 1 otherwise.
+/// penalty = max(0, age - preemptions * restart) / (age + restart) where the number of GPUs of a job that has run would
+/// change, 1 otherwise.
 /// A job begins with the fewest on which it has a speed, tries at most twice as many GPUs as it has had, and counts as
 /// scaling perfectly before its first. The speed of an
 /// elastic job is its goodput (statistical efficiency times throughput), with the batch that is best on so many GPUs.

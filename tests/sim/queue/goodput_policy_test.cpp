@@ -109,6 +109,14 @@ TEST_CASE("a restart must be worth it: a job keeps its GPUs for a gain smaller t
   CHECK(sizes(setup, {4}, speed_of(1.12)) == std::vector<int>{8});
 }
 
+TEST_CASE("a job that comes when it is decided starts at once") {
+  QueueSetup setup = cluster_of(2, 4);
+  setup.restart = 30 * kQueueSecond;
+  setup.kinds = {{.gpus = 4, .max_gpus = 8}};
+  add_job(setup, 0, 3600, 1);  // which is when sizes() decides
+  CHECK(sizes(setup, {0}, [](std::size_t, int gpus) { return gpus; }) == std::vector<int>{1});
+}
+
 TEST_CASE("a job that is not elastic runs on its GPUs or not at all") {
   QueueSetup setup = cluster_of(2, 4);
   setup.kinds = {{.gpus = 6}, {.gpus = 4, .max_gpus = 8}};
