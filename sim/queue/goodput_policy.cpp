@@ -47,19 +47,22 @@ void consider(Donors& donors, const Donor& donor) {
   }
 }
 
-/// [GPUs]
-std::vector<Donors> cheapest_donors(const std::vector<Candidate>& candidates, int most) {
-  std::vector<Donors> donors(static_cast<std::size_t>(most) + 1);
+/// By GPUs: of a number that is not there the next larger one holds.
+std::map<int, Donors> cheapest_donors(const std::vector<Candidate>& candidates) {
+  std::map<int, Donors> donors;
   for (std::size_t c = 0; c < candidates.size(); ++c)
     for (std::size_t s = 0; s < candidates[c].at; ++s) {
       const Size& size = candidates[c].sizes[s];
-      const int freed = std::min(most, candidates[c].gpus() - size.gpus);
-      consider(donors[static_cast<std::size_t>(freed)],
+      consider(donors[candidates[c].gpus() - size.gpus],
                {.loss = size.loss - candidates[c].loss(), .candidate = c, .size = s});
     }
-  for (std::size_t k = donors.size() - 1; k-- > 0;)
-    for (const Donor& donor : Donors{donors[k + 1]})
-      if (donor.loss < std::numeric_limits<double>::infinity()) consider(donors[k], donor);
+  const Donors* more = nullptr;
+  for (auto fewer = donors.rbegin(); fewer != donors.rend(); ++fewer) {
+    if (more)
+      for (const Donor& donor : *more)
+        if (donor.loss < std::numeric_limits<double>::infinity()) consider(fewer->second, donor);
+    more = &fewer->second;
+  }
   return donors;
 }
 
@@ -76,17 +79,15 @@ bool improve(std::vector<Candidate>& candidates, int& free) {
       const double gain = (candidates[c].loss() - candidates[c].sizes[s].loss) / more;
       if (more <= free && gain > best.gain) best = {.gain = gain, .candidate = c, .size = s};
     }
-  std::vector<Donors> donors;
+  std::map<int, Donors> donors;
   if (best.gain == kLeastGain) {
-    int most = 0;
-    for (const Candidate& candidate : candidates) most = std::max(most, candidate.sizes.back().gpus);
-    donors = cheapest_donors(candidates, most);
+    donors = cheapest_donors(candidates);
     for (std::size_t c = 0; c < candidates.size(); ++c)
       for (std::size_t s = candidates[c].at + 1; s < candidates[c].sizes.size(); ++s) {
         const int more = candidates[c].sizes[s].gpus - candidates[c].gpus() - free;
-        if (more <= 0) continue;
-        const Donors& of = donors[static_cast<std::size_t>(more)];
-        const Donor& donor = of[0].candidate == c ? of[1] : of[0];
+        const auto of = donors.lower_bound(more);
+        if (more <= 0 || of == donors.end()) continue;
+        const Donor& donor = of->second[of->second[0].candidate == c ? 1 : 0];
         const double gain = candidates[c].loss() - candidates[c].sizes[s].loss - donor.loss;
         if (gain > best.gain) best = {.gain = gain, .candidate = c, .size = s, .donor = &donor};
       }

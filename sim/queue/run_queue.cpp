@@ -405,25 +405,23 @@ std::vector<std::vector<double>> packed_speeds(const QueueSetup& setup, JobSpeed
 }
 
 std::vector<GpuPlacement::Part> place_job(const std::vector<int>& free, int gpus, Placing placing) {
+  std::vector<std::size_t> machines;  // a heap, with the emptiest first
+  for (std::size_t m = 0; m < free.size(); ++m)
+    if (free[m] > 0) machines.push_back(m);
+  const auto is_fuller = [&](std::size_t a, std::size_t b) { return std::pair{free[a], b} < std::pair{free[b], a}; };
+  std::ranges::make_heap(machines, is_fuller);
   std::vector<GpuPlacement::Part> parts;
-  std::vector<int> left = free;
   while (gpus > 0) {
-    std::size_t best = left.size();
-    for (std::size_t m = 0; m < left.size(); ++m) {
-      if (left[m] == 0) continue;
-      if (best == left.size()) {
-        best = m;
-        continue;
-      }
-      // The fullest machine that has room for the rest, else the emptiest.
-      const bool fits = placing == Placing::kPacked && left[m] >= gpus, best_fits = left[best] >= gpus;
-      if (fits ? !best_fits || left[m] < left[best]
-               : left[m] > left[best] && !(placing == Placing::kPacked && best_fits))
-        best = m;
+    std::size_t best = machines.front();
+    if (placing == Placing::kPacked && free[best] >= gpus) {  // the fullest that has room for the rest
+      for (const std::size_t m : machines)
+        if (free[m] >= gpus && std::pair{free[m], m} < std::pair{free[best], best}) best = m;
+    } else {
+      std::ranges::pop_heap(machines, is_fuller);
+      machines.pop_back();
     }
-    const int taken = std::min(gpus, left[best]);
+    const int taken = std::min(gpus, free[best]);
     parts.push_back({static_cast<int>(best), taken});
-    left[best] = 0;
     gpus -= taken;
   }
   std::ranges::sort(parts, {}, &GpuPlacement::Part::machine);
