@@ -8,9 +8,21 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/queue/run_queue.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
+
+namespace {
+
+/// Machines that have so many of a job's GPUs, the most first.
+std::map<int, int, std::greater<>> machines_by_gpus(const std::vector<int>& gpus) {
+  std::map<int, int, std::greater<>> machines;
+  for (const int of_machine : gpus) ++machines[of_machine];
+  return machines;
+}
+
+}  // namespace
 
 PlacementSpeeds::PlacementSpeeds(const QueueSetup& setup, const std::optional<SpeedTable>& speeds,
                                  const Catalog& catalog, const Pool& pool, ResultStore& store, std::string program,
@@ -67,14 +79,12 @@ Json PlacementSpeeds::placed_instance(const Placed& placed, int gpus) const {
 Json PlacementSpeeds::placed_scenario(const Placed& placed) const {
   Json scenario = scenarios_.at(setup_.kinds[placed.kind].scenario);
   Json groups = Json::array();
-  for (auto first = placed.gpus.begin(); first != placed.gpus.end();) {
-    const auto next = std::find_if(first, placed.gpus.end(), [&](int gpus) { return gpus != *first; });
+  for (const auto& [gpus, machines] : machines_by_gpus(placed.gpus)) {
     Json group = scenario["cluster"]["groups"].front();
-    group["name"] = "gpus-" + std::to_string(*first);
-    group["count"] = next - first;
-    group["instance"] = placed_instance(placed, *first);
+    group["name"] = "gpus-" + std::to_string(gpus);
+    group["count"] = machines;
+    group["instance"] = placed_instance(placed, gpus);
     groups.push_back(std::move(group));
-    first = next;
   }
   scenario["cluster"]["groups"] = std::move(groups);
   return scenario;
@@ -129,9 +139,12 @@ void PlacementSpeeds::note_result(const Placed& placed, const std::optional<Stor
   if (const Json& speed = summary["steps_per_s"]; speed.is_number()) known.steps_per_s = speed.get<double>();
   if (const Json power = summary.value("gpu_power_w", Json{}); power.is_number())
     known.gpu_power_w = power.get<double>();
-  for (const Json& machine : summary["machines"])
-    known.nic_use.push_back(
-        std::max(machine["nic_send_utilization"].get<double>(), machine["nic_receive_utilization"].get<double>()));
+  const Json& machines = summary["machines"];  // in the order of their groups
+  for (std::size_t i = 0; i < machines.size() && machines.size() == placed.gpus.size(); ++i) {
+    double& use = known.nic_use[placed.gpus[i]];
+    for (const char* key : {"nic_send_utilization", "nic_receive_utilization"})
+      use = std::max(use, machines[i][key].get<double>());
+  }
   for (const Json& warning : summary.value("warnings", Json::array()))
     warnings_.insert(file + warning.get<std::string>());
 }
@@ -154,25 +167,19 @@ void PlacementSpeeds::prepare(const std::function<void(std::size_t, std::size_t)
 
 std::optional<PlacementSpeeds::Placed> PlacementSpeeds::packed(std::size_t kind, std::size_t group, int gpus) const {
   const QueueGroup& of = setup_.groups[group];
-  int left = gpus;
-  if (setup_.kinds[kind].scenario.empty() || of.instance.empty() || left > of.gpus()) return {};
-  Placed placed{.kind = kind, .group = group, .gpus = {}};
-  for (; left > 0; left -= placed.gpus.back()) placed.gpus.push_back(std::min(left, of.gpus_per_machine));
-  return placed;
+  if (setup_.kinds[kind].scenario.empty() || of.instance.empty() || gpus > of.gpus()) return {};
+  return placed(kind, packed_placement(setup_, group, gpus));
 }
 
 std::string PlacementSpeeds::does_not_run(const Placed& placed) const {
-  std::string gpus;
-  for (auto first = placed.gpus.begin(); first != placed.gpus.end();) {
-    const auto next = std::find_if(first, placed.gpus.end(), [&](int other) { return other != *first; });
-    if (!gpus.empty()) gpus += " and ";
-    const auto machines = next - first;
-    gpus += std::to_string(*first) + (*first == 1 ? " GPU" : " GPUs");
+  std::string text;
+  for (const auto& [gpus, machines] : machines_by_gpus(placed.gpus)) {
+    if (!text.empty()) text += " and ";
+    text += std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs");
     if (placed.gpus.size() > 1)
-      gpus += " of " + (machines == 1 ? "one machine" : "each of " + std::to_string(machines) + " machines");
-    first = next;
+      text += " of " + (machines == 1 ? "one machine" : "each of " + std::to_string(machines) + " machines");
   }
-  return setup_.kinds[placed.kind].scenario + " does not run on " + gpus + " of group " +
+  return setup_.kinds[placed.kind].scenario + " does not run on " + text + " of group " +
          in_quotes(setup_.groups[placed.group].name);
 }
 
@@ -217,16 +224,10 @@ const PlacementSpeeds::Known& PlacementSpeeds::known(const Placed& placed) {
   return known_.at(placed);
 }
 
-namespace {
-double worth_of_step(const JobKind& kind, const GpuPlacement& placement) {
-  return kind.max_gpus > 0 && !kind.scenario.empty() ? kind.worth_of_step(placement.gpus()) : 1;
-}
-}  // namespace
-
 double PlacementSpeeds::steps_per_s(std::size_t kind, const GpuPlacement& placement) {
   const JobKind& of = setup_.kinds[kind];
   if (of.type.empty() && of.scenario.empty()) return static_cast<double>(kQueueSecond);  // a step is a microsecond
-  return known(placed(kind, placement)).steps_per_s * worth_of_step(of, placement);
+  return known(placed(kind, placement)).steps_per_s * of.worth_of_step(placement.gpus());
 }
 
 std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPlacement& placement) {
@@ -240,22 +241,16 @@ std::optional<double> PlacementSpeeds::gpu_power_w(std::size_t kind, const GpuPl
 
 std::optional<std::vector<double>> PlacementSpeeds::nic_use(std::size_t kind, const GpuPlacement& placement) {
   if (setup_.kinds[kind].scenario.empty()) return {};
-  const Placed asked = placed(kind, placement);
-  const Known& there = known(asked);
-  if (there.steps_per_s <= 0 || there.nic_use.size() != asked.gpus.size()) return {};
+  const Known& there = known(placed(kind, placement));
+  if (there.steps_per_s <= 0 || there.nic_use.empty()) return {};
   std::vector<double> use;
-  for (const GpuPlacement::Part& part : placement.parts) {
-    double most = 0;
-    for (std::size_t i = 0; i < asked.gpus.size(); ++i)
-      if (asked.gpus[i] == part.gpus) most = std::max(most, there.nic_use[i]);
-    use.push_back(most);
-  }
+  for (const GpuPlacement::Part& part : placement.parts) use.push_back(there.nic_use.at(part.gpus));
   return use;
 }
 
 double PlacementSpeeds::step_s(std::size_t kind, const GpuPlacement& placement, double slowdown) {
   Placed asked = placed(kind, placement);
-  const double alone_s = 1 / known(asked).steps_per_s, worth = worth_of_step(setup_.kinds[kind], placement);
+  const double alone_s = 1 / known(asked).steps_per_s, worth = setup_.kinds[kind].worth_of_step(placement.gpus());
   double low = 1, low_s = alone_s;
   while (slowdown > low) {
     ++asked.halvings;

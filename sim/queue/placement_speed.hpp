@@ -50,7 +50,7 @@ class PlacementSpeeds : public JobSpeeds {
     double steps_per_s = 0;  // 0: it does not run there
     std::string why_not;
     std::optional<double> gpu_power_w;  // of one that is simulated, where it is known
-    std::vector<double> nic_use;        // of one that is simulated, by machine as in Placed::gpus
+    std::map<int, double> nic_use;      // of one that is simulated, by its GPUs on a machine: the most of any
   };
   using Placements = std::vector<Placed>;
   static Placed placed(std::size_t kind, const GpuPlacement& placement);

@@ -63,8 +63,10 @@ struct JobKind {
   bool operator==(const JobKind&) const = default;
 
   /// Training done by a step of so many GPUs of an elastic job with a scenario, over that of one of `gpus`: each of them
-  /// has the same batch, and a sample of a batch B is worth 1 / (noise scale + B) (McCandlish et al., 2018).
+  /// has the same batch, and a sample of a batch B is worth 1 / (noise scale + B) (McCandlish et al., 2018). 1 of other
+  /// jobs.
   double worth_of_step(int of_gpus) const {
+    if (noise_in_batches <= 0) return 1;
     const double batch = static_cast<double>(of_gpus) / gpus;
     return batch * (noise_in_batches + 1) / (noise_in_batches + batch);
   }

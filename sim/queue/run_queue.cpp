@@ -42,10 +42,7 @@ struct Spread {
 
 /// Steps per second on the fewest machines of a group; 0: it has no speed, or too few GPUs.
 double packed_speed(const QueueSetup& setup, JobSpeeds& speeds, std::size_t kind, std::size_t group, int gpus) {
-  const QueueGroup& of = setup.groups[group];
-  if (gpus > of.gpus()) return 0;
-  const std::vector<int> free(static_cast<std::size_t>(of.machines), of.gpus_per_machine);
-  return speeds.steps_per_s(kind, {.group = group, .parts = place_job(free, gpus, Placing::kPacked)});
+  return gpus > setup.groups[group].gpus() ? 0 : speeds.steps_per_s(kind, packed_placement(setup, group, gpus));
 }
 
 class Clock {
@@ -402,6 +399,12 @@ std::vector<std::vector<double>> packed_speeds(const QueueSetup& setup, JobSpeed
       packed.back().push_back(packed_speed(setup, speeds, kind, g, setup.kinds[kind].gpus));
   }
   return packed;
+}
+
+GpuPlacement packed_placement(const QueueSetup& setup, std::size_t group, int gpus) {
+  const QueueGroup& of = setup.groups[group];
+  const std::vector<int> free(static_cast<std::size_t>(of.machines), of.gpus_per_machine);
+  return {.group = group, .parts = place_job(free, gpus, Placing::kPacked)};
 }
 
 std::vector<GpuPlacement::Part> place_job(const std::vector<int>& free, int gpus, Placing placing) {

@@ -22,6 +22,9 @@ QueueRun run_queue(const QueueSetup& setup, const std::string& policy, JobSpeeds
 /// [kinds][groups] steps per second on the fewest machines; 0: the group has no speed, or too few GPUs.
 std::vector<std::vector<double>> packed_speeds(const QueueSetup& setup, JobSpeeds& speeds);
 
+/// On the fewest machines of a group that nobody else uses. Requires that it has as many GPUs.
+GpuPlacement packed_placement(const QueueSetup& setup, std::size_t group, int gpus);
+
 /// Machines for a job's GPUs among those with `free` GPUs, as `placing` says. Requires that there are enough.
 std::vector<GpuPlacement::Part> place_job(const std::vector<int>& free, int gpus, Placing placing);
 
