@@ -95,14 +95,12 @@ double all_reduce_seconds(const Scenario& scenario, const StepSize& step, const 
 
 }  // namespace
 
-double expected_messages(const Scenario& scenario) { return cluster_steps(scenario) * step_size(scenario).messages; }
-
-Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options) {
+ExpectedRun expected_run(const Scenario& scenario, const SimulateOptions& options) {
   const bool is_in_lockstep = scenario.training.strategy.kind->is_in_lockstep();
   const double simulated =
       is_in_lockstep ? 1 : simulated_part(scenario, options).steps / static_cast<double>(scenario.training.steps);
   const StepSize step = step_size(scenario);
-  const double messages = cluster_steps(scenario) * step.messages * simulated;
+  const double all_messages = cluster_steps(scenario) * step.messages, messages = all_messages * simulated;
   const double kernels = cluster_steps(scenario) * step.kernels * simulated;
   double seconds = kStart;
   if (is_in_lockstep)
@@ -113,7 +111,7 @@ Seconds expected_duration(const Scenario& scenario, const SimulateOptions& optio
                kernels * kPerKernel;
   if (options.keeps_activity)
     seconds += kWriting + kernels * kPerRecordedKernel + (is_in_lockstep ? 0 : messages * kPerRecordedMessage);
-  return Seconds{seconds};
+  return {.messages = all_messages, .duration = Seconds{seconds}};
 }
 
 Bytes expected_memory(const Scenario& scenario, const SimulateOptions& options) {
@@ -141,7 +139,7 @@ std::string warning_of_long_run(const Scenario& scenario, const SimulateOptions&
   if (options.is_exact || workers < kFew || workers_per_model(scenario) == 1 || reductions.fold ||
       is_nonblocking(scenario.fabric))
     return {};
-  const Seconds takes = expected_duration(scenario, options);
+  const Seconds takes = expected_run(scenario, options).duration;
   if (takes < Seconds{kLong}) return {};
   std::string text = "this run takes about " + duration_text(takes.value()) + ": each of its " +
                      std::to_string(workers) + " workers is simulated, as links between machines tell them apart";
@@ -174,7 +172,7 @@ Seconds interval_duration(const Scenario& scenario, int parallel) {
   const auto simulations =
       static_cast<double>(scenario.profile.uncertainty.components.size() +
                           (scenario.profile.prediction ? scenario.profile.prediction->others.size() : 0) + 1);
-  return std::ceil(simulations / parallel) * expected_duration(shortened(scenario));
+  return std::ceil(simulations / parallel) * expected_run(shortened(scenario)).duration;
 }
 
 }  // namespace rehearse

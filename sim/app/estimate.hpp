@@ -8,13 +8,16 @@
 
 namespace rehearse {
 
-/// Messages of the whole run, copies between a host and its own GPUs left out; exact but for backup workers, the first
-/// step of variables that are pushed back, and a cycle time, by which gradients may share a message.
-double expected_messages(const Scenario& scenario);
-
-/// Real time of simulate(), and with activity kept that of writing the output too. Within a factor of 3 of what was
-/// measured for estimate.cpp, on a machine like that one.
-Seconds expected_duration(const Scenario& scenario, const SimulateOptions& options = {});
+/// What is counted in the compiled step.
+struct ExpectedRun {
+  /// Of the whole run, copies between a host and its own GPUs left out; exact but for backup workers, the first step of variables
+  /// that are pushed back, and a cycle time, by which gradients may share a message.
+  double messages = 0;
+  /// Real time of simulate(), and with activity kept that of writing the output too. Within a factor of 3 of what was measured for
+  /// estimate.cpp, on a machine like that one.
+  Seconds duration{};
+};
+ExpectedRun expected_run(const Scenario& scenario, const SimulateOptions& options = {});
 
 /// Memory that simulate() takes at least: what it records of each step of each worker. Kernels and messages, of which it
 /// keeps a limited number, are left out.

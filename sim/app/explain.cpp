@@ -322,7 +322,8 @@ std::optional<double> usd_per_hour(const Scenario& scenario) {
 
 }  // namespace
 
-std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, Seconds interval) {
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, const ExpectedRun& run,
+                             Seconds interval) {
   std::string text;
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
@@ -338,9 +339,9 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
     append(memory, " and at least %.2g GB of memory", as_double(needed) / 1e9);
   append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s%s\n",
          static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
-         scenario.training.strategy.is_synchronous() ? ", all in each" : "", expected_messages(scenario),
-         (expected_duration(scenario, options) + interval).value(), memory.c_str(),
-         interval > Seconds{} ? ", its interval included" : "", reductions_text(scenario, options).c_str());
+         scenario.training.strategy.is_synchronous() ? ", all in each" : "", run.messages,
+         (run.duration + interval).value(), memory.c_str(), interval > Seconds{} ? ", its interval included" : "",
+         reductions_text(scenario, options).c_str());
   text += revocations_text(scenario);
   if (const auto price = usd_per_hour(scenario))
     append(text, "the cluster costs %.4g USD per hour\n", *price);
@@ -349,7 +350,7 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   return text;
 }
 
-Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, Seconds interval) {
+Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, const ExpectedRun& run, Seconds interval) {
   Json json{{"format", 1}, {"name", scenario.name}, {"seed", scenario.seed}};
   add_gpu_memory(scenario, json);
   Json groups = Json::array();
@@ -365,8 +366,8 @@ Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, Seco
   json["groups"] = std::move(groups);
   json["steps"] = scenario.training.steps;
   json["workers"] = scenario.count(Role::kWorker);
-  json["messages"] = expected_messages(scenario);
-  json["simulation_time_s"] = (expected_duration(scenario, options) + interval).value();
+  json["messages"] = run.messages;
+  json["simulation_time_s"] = (run.duration + interval).value();
   json["simulation_memory_B"] = expected_memory(scenario, options).value();
   const auto price = usd_per_hour(scenario);
   json["usd_per_hour"] = price ? Json(*price) : Json(nullptr);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "sim/app/estimate.hpp"
 #include "sim/base/json.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -14,8 +15,9 @@ std::string explain(const Scenario& scenario);
 
 /// What a run would take: GPU memory, messages, an estimate of the run's own duration, `interval` included (the
 /// simulations for its interval), and money.
-std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, Seconds interval);
+std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& options, const ExpectedRun& run,
+                             Seconds interval);
 /// The same for `--json`, with the parts of GPU memory of each group: as add_gpu_memory() does, and "groups".
-Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, Seconds interval);
+Json dry_run_json(const Scenario& scenario, const SimulateOptions& options, const ExpectedRun& run, Seconds interval);
 
 }  // namespace rehearse

@@ -221,8 +221,8 @@ ReportedRemedies simulated_remedies(const SimulateCommand& command, const Scenar
   try {
     const RemedyTrial trial{scenario, catalog};
     const auto count = static_cast<double>(trial.simulations());
-    const Seconds each = expected_duration(shortened(scenario));
-    const Seconds most = std::max(kMostForRemedies, expected_duration(scenario, options));
+    const Seconds each = expected_run(shortened(scenario)).duration;
+    const Seconds most = std::max(kMostForRemedies, expected_run(scenario, options).duration);
     if (command.remedies == "auto" && count * each > most)
       return {.simulated = {},
               .why_not = "as " + std::to_string(trial.simulations()) + " simulations of about " +
@@ -296,8 +296,9 @@ int run(const SimulateCommand& command) {
   }
   if (command.is_dry_run) {
     const Seconds interval = moves_profile ? interval_duration(scenario, processors()) : Seconds{};
-    show(command.common, dry_run_json(scenario, options, interval),
-         [&] { std::fputs(describe_dry_run(scenario, options, interval).c_str(), stdout); });
+    const ExpectedRun run = expected_run(scenario, options);
+    show(command.common, dry_run_json(scenario, options, run, interval),
+         [&] { std::fputs(describe_dry_run(scenario, options, run, interval).c_str(), stdout); });
     return kSuccess;
   }
   if (command.runs) return run_many(command, deadline, scenario);

@@ -50,7 +50,7 @@ bool has_time_for_moved_profiles(Scenario& scenario) {
   const std::size_t count = scenario.profile.uncertainty.components.size();
   if (!has_steady_state(scenario) || !has_uncertain_values(scenario)) return false;
   if (interval_duration(scenario, 1) <= kMostTime) return true;
-  const Seconds each = expected_duration(shortened(scenario));
+  const Seconds each = expected_run(shortened(scenario)).duration;
   scenario.warnings.push_back("the interval leaves out how uncertain the values of profile " +
                               in_quotes(scenario.profile.name) + " are: that would take " + std::to_string(count) +
                               " simulations of about " + to_text(Seconds{std::ceil(each.value())}));
@@ -66,16 +66,25 @@ namespace {
 
 constexpr double kLongRun = 1800;  // s
 
+/// Whether every message of a step is started on its own, so that their number says how far the step is.
+bool starts_each_message(const Reductions& reductions) {
+  return !reductions.times_collectives && !reductions.joins_rounds && !reductions.folds_workers &&
+         !reductions.folds_machines && !reductions.joins_gpus && !reductions.folds_split && !reductions.fold;
+}
+
 /// One run of the engine.
 RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& progress, const Budget& budget) {
   std::int64_t updates = 0;
-  std::optional<double> messages;  // of the run, once they are asked for
+  std::optional<double> messages;  // of the run, once they are asked for; 0: they do not say how far it is
   options.on_update = [&](std::int64_t count) { updates = count; };
   options.on_progress = [&](const RunProgress& run) {
     if (budget.is_over())
       budget.stop(" after " + std::to_string(updates) + " of " + std::to_string(scenario.training.steps) + " steps");
     if (!progress.is_due()) return;
-    if (!messages) messages = expected_messages(scenario);
+    if (!messages)
+      messages = starts_each_message(plan_reductions(scenario, options.is_exact, options.keeps_activity))
+                     ? expected_run(scenario).messages
+                     : 0;
     const double share = *messages > 0 ? static_cast<double>(run.messages) / *messages : 0;
     if (share > 0 && progress.elapsed().count() * (1 / share - 1) > kLongRun)
       progress.note("; --runs 1 simulates a few steps of each set of machines instead");

@@ -397,7 +397,7 @@ int run(const SweepCommand& command) {
   double seconds = 0;
   const SweepCheck check = sweep.check([&](std::size_t done, const Scenario* scenario) {
     command.common.budget.check();
-    if (scenario && command.is_dry_run) seconds += expected_duration(*scenario).value();
+    if (scenario && command.is_dry_run) seconds += expected_run(*scenario).duration.value();
     checking.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(sweep.combinations()));
   });
   if (where) about("--where", [&] { sweep.check_expression(*where, true); });

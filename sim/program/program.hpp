@@ -186,6 +186,8 @@ struct Program {
 /// Builds a program in any order that has the kernels of each stream in theirs.
 class ProgramBuilder {
  public:
+  /// About so many operations are to be added.
+  void reserve(std::size_t operations) { program_.nodes.reserve(operations); }
   /// Of the next operation that is added.
   OperationIndex next() const { return static_cast<OperationIndex>(program_.nodes.size()); }
   OperationIndex add(const Operation& operation, const std::optional<Signal>& signal = {}) {

@@ -63,37 +63,37 @@ TEST_CASE("the messages of a run are known before it") {
   for (const Json& scenario : scenarios) {
     CAPTURE(scenario["training"]);
     CAPTURE(scenario["cluster"]["groups"][0]["count"]);
-    CHECK(expected_messages(test::resolved(scenario)) == recorded_messages(scenario));
+    CHECK(expected_run(test::resolved(scenario)).messages == recorded_messages(scenario));
   }
 }
 
 TEST_CASE("rings over NVLinks count each on its own") {
   Json scenario = of_model(1, 4, {{"kind", "all_reduce"}});
   scenario["cluster"]["groups"][0]["instance"]["interconnect"] = "dgx-1-v100";
-  CHECK(expected_messages(test::resolved(scenario)) == recorded_messages(scenario));
+  CHECK(expected_run(test::resolved(scenario)).messages == recorded_messages(scenario));
 }
 
 TEST_CASE("what is not simulated takes no time: 1024 equal ranks less than a second, unequal ones or exact more") {
   Json scenario = of_model(128, 8, {{"kind", "all_reduce"}});
   scenario["training"]["steps"] = 100'000;
   const Scenario folded = test::resolved(scenario);
-  CHECK(expected_duration(folded).value() < 1);
-  CHECK(describe_dry_run(folded, {}, Seconds{})
+  CHECK(expected_run(folded).duration.value() < 1);
+  CHECK(describe_dry_run(folded, {}, expected_run(folded), Seconds{})
             .find("since an all-reduce is one event, equal workers run once, equal steps are not repeated") !=
         std::string::npos);
-  CHECK(expected_duration(folded, {.is_exact = true}).value() > 1e5);
-  CHECK(describe_dry_run(folded, {.is_exact = true}, Seconds{}).find("since") == std::string::npos);
-  CHECK(expected_duration(folded, {.keeps_activity = true}).value() > 100);
+  CHECK(expected_run(folded, {.is_exact = true}).duration.value() > 1e5);
+  CHECK(describe_dry_run(folded, {.is_exact = true}, expected_run(folded), Seconds{}).find("since") ==
+        std::string::npos);
+  CHECK(expected_run(folded, {.keeps_activity = true}).duration.value() > 100);
   scenario["training"]["step_time_variation"] = 0.1;
-  CHECK(expected_duration(test::resolved(scenario)).value() > 100);
+  CHECK(expected_run(test::resolved(scenario)).duration.value() > 100);
   scenario["training"].erase("step_time_variation");
   scenario["workload"]["model"] = "gpt2";
   scenario["training"]["strategy"]["pipeline"] = {{"stages", 4}, {"microbatches", 8}};
   const Scenario pipelines = test::resolved(scenario);
-  CHECK(expected_duration(pipelines).value() < 1);
-  CHECK(
-      describe_dry_run(pipelines, {}, Seconds{}).find("since equal pipelines run once, equal steps are not repeated") !=
-      std::string::npos);
+  CHECK(expected_run(pipelines).duration.value() < 1);
+  CHECK(describe_dry_run(pipelines, {}, expected_run(pipelines), Seconds{})
+            .find("since equal pipelines run once, equal steps are not repeated") != std::string::npos);
 }
 
 TEST_CASE("a message among many workers and servers takes longer than one to a single server") {
@@ -102,7 +102,7 @@ TEST_CASE("a message among many workers and servers takes longer than one to a s
         of_model(machines, 1, {{"kind", "parameter_server"}, {"synchronization", "synchronous"}}), servers);
     scenario["training"]["steps"] = 100'000;
     const Scenario one = test::resolved(scenario);
-    return expected_duration(one).value() / expected_messages(one);
+    return expected_run(one).duration.value() / expected_run(one).messages;
   };
   CHECK(of_servers(32, 32) > 5 * of_servers(32, 1));
 }
@@ -134,7 +134,7 @@ TEST_CASE("what a run has to remember is estimated, and refused if no memory is 
   CHECK(expected_memory(unequal) > Bytes{1'000'000'000'000});
   CHECK_THROWS_WITH_AS(require_memory(unequal), doctest::Contains("/training/steps: what is recorded of the steps of"),
                        NoResultError);
-  CHECK(describe_dry_run(unequal, {}, Seconds{}).find(" GB of memory") != std::string::npos);
+  CHECK(describe_dry_run(unequal, {}, expected_run(unequal), Seconds{}).find(" GB of memory") != std::string::npos);
 }
 
 TEST_CASE("--explain says what adapters between machines leave of a library's protocols") {
