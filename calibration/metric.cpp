@@ -81,10 +81,10 @@ double framework_seconds(const Scenario& scenario, bool is_cold) {
 }
 
 double first_kernel_seconds(const Scenario& scenario) {
-  const Operator& kernel = scenario.workload.graph[0];
-  if (kernel.measured_time) return kernel.measured_time->value();
+  const OperatorAt kernel = scenario.workload.graph[0];
+  if (kernel->measured_time) return kernel->measured_time->value();
   const Accelerator& gpu = *scenario.first_workers().accelerator;
-  return kernel_time(kernel, gpu, scenario.peak_of(gpu), scenario.profile.gpu).total.value();
+  return kernel_time(kernel.stored(), gpu, scenario.peak_of(gpu), scenario.profile.gpu).total.value();
 }
 
 /// Of a start-up time: its mean, or its quantile.

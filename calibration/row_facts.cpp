@@ -21,7 +21,7 @@ WorkerFacts worker_facts(const Scenario& scenario, const Group& group) {
                     .flops = workload.training_flops().value() * passes,
                     .peak = scenario.peak_of(*group.accelerator).value(),
                     .bandwidth = group.accelerator->memory_bandwidth.value()};
-  for (const Operator& op : workload.graph) facts.bytes += passes * as_double(op.bytes_read + op.bytes_written);
+  for (const OperatorAt op : workload.graph) facts.bytes += passes * as_double(op->bytes_read + op->bytes_written);
   return facts;
 }
 

@@ -109,24 +109,22 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
   features.reserve(workload.graph.size() * node_feature_names().size());
   auto updated = workload.variables.begin();  // updates are there for the trainable variables, in creation order
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
-    const Operator& kernel = workload.graph[vertex];
+    const OperatorAt kernel = workload.graph[vertex];
     double elements = 1;
-    for (const std::int64_t size : kernel.output_shape) elements *= static_cast<double>(size);
-    double variables = static_cast<double>(kernel.reads_variables.size());
-    double first = kernel.reads_variables.empty()
-                       ? -1
-                       : *std::min_element(kernel.reads_variables.begin(), kernel.reads_variables.end());
-    Bytes parameters{}, averages{}, read = kernel.bytes_read, written = kernel.bytes_written;
+    for (const std::int64_t size : kernel->output_shape) elements *= static_cast<double>(size);
+    const std::vector<int> reads = kernel.reads_variables();
+    double variables = static_cast<double>(reads.size());
+    double first = reads.empty() ? -1 : *std::min_element(reads.begin(), reads.end());
+    Bytes parameters{}, averages{}, read = kernel->bytes_read, written = kernel->bytes_written;
     int statistics = 0, statistic = -1;
-    for (const int variable : kernel.produces_gradients) {
+    for (const int variable : kernel.produces_gradients()) {
       const Variable& of = workload.variables[static_cast<std::size_t>(variable)];
       if (of.is_trainable) continue;
       statistic = statistics++ == 0 ? variable : std::min(statistic, variable);
       averages += of.bytes;
     }
-    for (const int variable : kernel.reads_variables)
-      parameters += workload.variables[static_cast<std::size_t>(variable)].bytes;
-    if (kernel.phase == Phase::kUpdate) {
+    for (const int variable : reads) parameters += workload.variables[static_cast<std::size_t>(variable)].bytes;
+    if (kernel->phase == Phase::kUpdate) {
       while (!updated->is_trainable) ++updated;
       parameters = updated->bytes;
       const double used = updated->rows_used ? as_double(*updated->rows_used) / as_double(updated->bytes) : 1;
@@ -138,18 +136,18 @@ std::vector<float> node_features_of(const Workload& workload, Optimizer optimize
       ++updated;
     }
     const auto number = [](auto value) { return static_cast<float>(value); };
-    append({.kind = number(kernel.kind),
-            .phase = number(kernel.phase),
-            .flops = number(kernel.flops.value()),
+    append({.kind = number(kernel->kind),
+            .phase = number(kernel->phase),
+            .flops = number(kernel->flops.value()),
             .read = number(as_double(read)),
             .written = number(as_double(written)),
             .parameters = number(as_double(parameters)),
             .elements = number(elements),
-            .rows = number(kernel.matrix.rows),
-            .columns = number(kernel.matrix.columns),
-            .reduction = number(kernel.matrix.reduction),
-            .products = number(kernel.matrix.products),
-            .is_3x3_stride_1 = number(kernel.is_3x3_stride_1),
+            .rows = number(kernel->matrix.rows),
+            .columns = number(kernel->matrix.columns),
+            .reduction = number(kernel->matrix.reduction),
+            .products = number(kernel->matrix.products),
+            .is_3x3_stride_1 = number(kernel->is_3x3_stride_1),
             .variables = number(variables),
             .variable = number(first),
             .statistics = number(statistics),

@@ -73,7 +73,7 @@ std::set<int> GraphBuilder::to_run_again(const Part& part, int wanted) const {
 
 void GraphBuilder::append_again(Part& part, int wanted) {
   for (const int vertex : to_run_again(part, wanted)) {
-    Operator op = workload_.graph[static_cast<std::size_t>(vertex)];
+    Operator op = workload_.graph.stored(static_cast<std::size_t>(vertex));
     op.name += "/again";
     op.is_again = true;
     op.backward_of = vertex;
@@ -158,7 +158,7 @@ void GraphBuilder::append_backward_of_elementwise(const Layer& layer, int gradie
               .output_shape = shape_of(layer.inputs.empty() ? layer.output : layer.inputs[0]),
               .produces_gradients = trained(layer.variables)};
   if (layer.attention)
-    set_attention_gradient(op, workload_.graph[static_cast<std::size_t>(layer.forward)], layer.output);
+    set_attention_gradient(op, workload_.graph.stored(static_cast<std::size_t>(layer.forward)), layer.output);
   for (const Tensor& x : layer.inputs) {
     if (rereads) op.bytes_read += bytes_of(x);
     op.bytes_written += bytes_of(x);
@@ -445,7 +445,7 @@ void GraphBuilder::append_backward_of_recurrent(const Layer& layer, int gradient
 void GraphBuilder::keep_last_gradients() {
   std::vector<bool> is_complete(workload_.variables.size());
   for (std::size_t vertex = workload_.graph.size(); vertex-- > 0;) {
-    std::erase_if(workload_.graph[vertex].produces_gradients, [&](int variable) {
+    std::erase_if(workload_.graph.stored(vertex).produces_gradients, [&](int variable) {
       const auto index = static_cast<std::size_t>(variable);
       const bool has_later_part = is_complete[index];
       is_complete[index] = true;
@@ -491,10 +491,10 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_lo
   }
   for (const Layer& layer : layers_)
     if (layer.output.producer >= 0)
-      workload_.graph[static_cast<std::size_t>(layer.output.producer)].output = bytes_of(layer.output);
-  for (std::size_t vertex = 0; vertex < kept_.size(); ++vertex) workload_.graph[vertex].kept = kept_[vertex];
+      workload_.graph.stored(static_cast<std::size_t>(layer.output.producer)).output = bytes_of(layer.output);
+  for (std::size_t vertex = 0; vertex < kept_.size(); ++vertex) workload_.graph.stored(vertex).kept = kept_[vertex];
   for (const Part& part : parts_) {
-    workload_.graph[part.first_operator].kept_again = part.kept_again;
+    workload_.graph.stored(part.first_operator).kept_again = part.kept_again;
     workload_.recomputed_bytes = std::max(workload_.recomputed_bytes, part.kept_again);
   }
   is_backward_ = true;
@@ -506,14 +506,14 @@ Workload GraphBuilder::finish(std::span<const Tensor> outputs, bool has_fused_lo
   keep_last_gradients();
   count_again_for_weights();
   for (std::size_t vertex = 0; vertex < workload_.graph.size(); ++vertex)
-    if (Operator& op = workload_.graph[vertex]; op.phase == Phase::kBackwardWeights && op.matrix.reduction > 0)
+    if (Operator& op = workload_.graph.stored(vertex); op.phase == Phase::kBackwardWeights && op.matrix.reduction > 0)
       if (const auto again = again_for_weights_.find(op.backward_of); again != again_for_weights_.end())
         op.kept_again = std::exchange(again->second, Bytes{});
 
   // Where each gradient comes from, then the updates in creation order.
   std::vector<int> produced_by(workload_.variables.size(), -1);
   for (std::size_t vertex = 0; vertex < workload_.graph.size(); ++vertex)
-    for (const int index : workload_.graph[vertex].produces_gradients)
+    for (const int index : workload_.graph.stored(vertex).produces_gradients)
       produced_by[static_cast<std::size_t>(index)] = static_cast<int>(vertex);
   for (std::size_t index = 0; index < workload_.variables.size(); ++index) {
     const Variable& updated = workload_.variables[index];

@@ -242,7 +242,7 @@ GraphBuilder::Tensor GraphBuilder::elementwise(const std::string& name, Operator
 GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Tensor& x, bool is_composite,
                                               bool keeps_input) {
   const Tensor y = elementwise(name, OperatorKind::kActivation, {x}, {x.height, x.width, x.channels});
-  workload_.graph[static_cast<std::size_t>(y.producer)].is_composite = is_composite;
+  workload_.graph.stored(static_cast<std::size_t>(y.producer)).is_composite = is_composite;
   layers_.back().is_composite = is_composite;
   if (y.needs_gradient) keep_for_backward(keeps_input ? x : y, static_cast<std::size_t>(y.producer));
   return y;
@@ -251,7 +251,7 @@ GraphBuilder::Tensor GraphBuilder::activation(const std::string& name, const Ten
 GraphBuilder::Tensor GraphBuilder::dropout(const std::string& name, const Tensor& x) {
   const Tensor y = elementwise(name, OperatorKind::kDropout, {x}, {x.height, x.width, x.channels});
   const Bytes mask{elements(x)};
-  workload_.graph[static_cast<std::size_t>(y.producer)].bytes_written += mask;
+  workload_.graph.stored(static_cast<std::size_t>(y.producer)).bytes_written += mask;
   if (y.needs_gradient) keep(mask, static_cast<std::size_t>(y.producer));
   return y;
 }

@@ -58,7 +58,7 @@ GraphBuilder::Tensor GraphBuilder::fused_attention(const std::string& name, cons
   if (shape.value_features > 0) context.channels = shape.heads * shape.value_features;
   const Tensor y = multiply(name, std::array{queries, keys, values}, tables, context);
   shape.batch *= workload_.batch;
-  set_attention(workload_.graph[static_cast<std::size_t>(y.producer)], shape);
+  set_attention(workload_.graph.stored(static_cast<std::size_t>(y.producer)), shape);
   layers_.back().kind = OperatorKind::kProduct;
   layers_.back().attention = shape;
   keep_attention(y, shape);

@@ -17,7 +17,7 @@ GraphBuilder::Tensor GraphBuilder::gather(const std::string& name, const Tensor&
                                           std::int64_t positions) {
   const Tensor y = elementwise(name, OperatorKind::kEmbedding, {x}, {positions, 1, x.channels});
   const auto vertex = static_cast<std::size_t>(y.producer);
-  workload_.graph[vertex].bytes_read = bytes_of(y);
+  workload_.graph.stored(vertex).bytes_read = bytes_of(y);
   if (indices.producer >= 0) workload_.graph.connect(static_cast<std::size_t>(indices.producer), vertex);
   return y;
 }
@@ -89,7 +89,7 @@ GraphBuilder::Tensor GraphBuilder::exchange_tokens(const std::string& name, cons
   const bool has_own = experts_.has_own_loads(), is_back = of == PayloadOf::kSender;
   const Bytes there = bytes_of(is_back ? tokens : y), senders = bytes_of(is_back ? y : tokens);
   TensorExchange each{CollectiveKind::kAllToAll, has_own ? there : std::max(there, senders), SplitGroup::kExperts,
-                      has_own ? of : PayloadOf::kAll, mixture.layer};
+                      has_own ? of : PayloadOf::kAll, has_own ? mixture.layer : 0};
   if (experts_.machines == 1) return exchange(name, tokens, y, each);
   // A copy for each machine instead of one for each expert; of both the part for the own machine stays there.
   double copies = machines_of_token(experts_, mixture);

@@ -330,15 +330,16 @@ std::string no_convergence_message(const ModelDescription& model) {
               : ". That of model " + in_quotes(model.name) + " is missing: " + model.no_convergence);
 }
 
-Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
-  if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
-    return build_workload(*timed, model.name, batch, precision, place);
+namespace {
+
+Workload build_with(const ModelDescription& model, int batch, Precision precision, const std::string& place,
+                    const StackOptions& options) {
   GraphBuilder graph{place, model.name, model.layout,
                      batch, precision,  {model.split, model.context, model.expert_split}};
   const std::vector<Tensor> outputs = std::visit(
       [&]<class Structure>(const Structure& structure) -> std::vector<Tensor> {
-        if constexpr (requires { build(graph, structure, model.again, model.adapters, model.fp8); }) {
-          return build(graph, structure, model.again, model.adapters, model.fp8, model.wide_layers);
+        if constexpr (requires { build(graph, structure, options); }) {
+          return build(graph, structure, options);
         } else if constexpr (requires { build(graph, structure); }) {
           return build(graph, structure);
         } else if constexpr (!std::is_same_v<Structure, TimedLayers>) {
@@ -352,6 +353,24 @@ Workload build_workload(const ModelDescription& model, int batch, Precision prec
   if (workload.parameter_bytes() == Bytes{}) throw InputError{place + ": the model has no variable to train"};
   if (model.split.is_asynchronous) return overlap_exchanges(std::move(workload), model.split.degree);
   return workload;
+}
+
+}  // namespace
+
+Workload build_workload(const ModelDescription& model, int batch, Precision precision, const std::string& place) {
+  if (const auto* timed = std::get_if<TimedLayers>(&model.structure))
+    return build_workload(*timed, model.name, batch, precision, place);
+  StackOptions options{
+      .again = model.again, .adapters = model.adapters, .fp8 = model.fp8, .wide_layers = model.wide_layers};
+  if (const auto* net = std::get_if<Transformer>(&model.structure)) {
+    const std::vector<AlikeLayers> alike = alike_layers(*net, options, model.expert_split);
+    options.alike = alike;
+    if (!alike.empty())
+      if (auto repeated = repeat_layers(build_with(model, batch, precision, place, options), "encoder/layer", alike))
+        return std::move(*repeated);
+    options.alike = {};
+  }
+  return build_with(model, batch, precision, place, options);
 }
 
 }  // namespace rehearse

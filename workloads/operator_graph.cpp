@@ -13,6 +13,32 @@ Value sum_variables(const Workload& workload, Select select) {
 
 }  // namespace
 
+std::string OperatorAt::name() const {
+  if (copy_ == nullptr || !stored_->name.starts_with(copy_->stored_name)) return stored_->name;
+  return copy_->name + stored_->name.substr(copy_->stored_name.size());
+}
+
+std::vector<int> OperatorAt::own(std::vector<int> variables) const {
+  if (copy_ != nullptr)
+    for (int& variable : variables) variable = copy_->variable(variable);
+  return variables;
+}
+
+int OperatorAt::backward_of() const {
+  const int of = stored_->backward_of;
+  return copy_ != nullptr && of >= copy_->first_vertex && of < copy_->behind_vertex ? of + copy_->vertices : of;
+}
+
+Operator OperatorAt::whole() const {
+  Operator whole = *stored_;
+  if (copy_ == nullptr) return whole;
+  whole.name = name();
+  whole.reads_variables = reads_variables();
+  whole.produces_gradients = produces_gradients();
+  whole.backward_of = backward_of();
+  return whole;
+}
+
 std::int64_t Variable::scalars() const {
   std::int64_t scalars = 1;
   for (const std::int64_t size : shape) scalars *= size;
@@ -52,14 +78,14 @@ Bytes Workload::variable_bytes() const {
 
 Flops Workload::forward_flops() const {
   Flops total{};
-  for (const Operator& op : graph)
-    if (op.is_of_forward_pass()) total += op.flops;
+  for (const OperatorAt op : graph)
+    if (op->is_of_forward_pass()) total += op->flops;
   return total;
 }
 
 Flops Workload::training_flops() const {
   Flops total{};
-  for (const Operator& op : graph) total += op.flops;
+  for (const OperatorAt op : graph) total += op->flops;
   return total;
 }
 

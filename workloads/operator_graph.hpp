@@ -42,6 +42,8 @@ struct MatrixShape {
   double columns = 0;    // output channels
   double reduction = 0;  // input channels * kernel height * kernel width
   double products = 1;  // independent products of this shape in one kernel: groups, experts, or batch * attention heads
+
+  bool operator==(const MatrixShape&) const = default;
 };
 
 /// A convolution of images before it is lowered; of a transposed one, the convolution whose gradient it is.
@@ -51,6 +53,8 @@ struct ConvolutionShape {
   std::int64_t out_height = 1, out_width = 1, out_channels = 1;
   std::int64_t kernel_height = 1, kernel_width = 1, stride = 1, groups = 1;
   bool is_transposed = false;
+
+  bool operator==(const ConvolutionShape&) const = default;
 };
 
 /// Attention in one kernel, which keeps no scores.
@@ -62,6 +66,7 @@ struct AttentionShape {
   std::int64_t value_features = 0;     // of values and of the output; 0: as head_features
 
   std::int64_t features_of_values() const { return value_features > 0 ? value_features : head_features; }
+  bool operator==(const AttentionShape&) const = default;
 };
 
 /// GPUs that compute a step's layers together: with parts of products (tensor parallelism), of heads or of positions for the same
@@ -78,6 +83,8 @@ struct TensorExchange {
   SplitGroup among = SplitGroup::kTensor;
   PayloadOf of = PayloadOf::kAll;  // where GPUs have other loads of experts each
   int layer = 0;                   // .. that has these
+
+  bool operator==(const TensorExchange&) const = default;
 };
 
 /// One kernel launch. Sizes are for the whole batch.
@@ -115,6 +122,7 @@ struct Operator {
   Bytes kept_again{};  // of a part run again, at its first operator: recomputed_bytes; that a weight's gradient reads
 
   bool is_of_forward_pass() const { return phase == Phase::kForward && !is_again; }
+  bool operator==(const Operator&) const = default;
 };
 
 /// Operator `to` reads what operator `from` wrote.
@@ -123,25 +131,99 @@ struct OperatorEdge {
   bool operator==(const OperatorEdge&) const = default;
 };
 
-/// Directed acyclic graph. Operators stand in creation order, which is a topological order. Plain vectors: every file
-/// that includes a scenario would pay 1.5 s of compilation for Boost.Graph's adjacency_list.
+/// How a layer differs from the one that is stored for it.
+struct LayerCopy {
+  std::string stored_name, name;  // with which names begin: "encoder/layer3/", "encoder/layer17/"
+  int first_variable = 0, behind_variable = 0,
+      variables = 0;                                      // of the stored layer, and how far its own lie behind them
+  int first_vertex = 0, behind_vertex = 0, vertices = 0;  // the same of its forward operators
+
+  int variable(int stored) const {
+    return stored + (stored >= first_variable && stored < behind_variable ? variables : 0);
+  }
+};
+
+/// An operator in its place in a graph: converts to Operator.
+class OperatorAt {
+ public:
+  /// `copy`: nullptr if it is where it is stored. Both outlive this.
+  OperatorAt(const Operator& stored, const LayerCopy* copy) : stored_{&stored}, copy_{copy} {}
+
+  /// What it has alike with its likes in other layers: all but the following four, which are those of the stored layer.
+  const Operator* operator->() const { return stored_; }
+  const Operator& stored() const { return *stored_; }
+  std::string name() const;
+  std::vector<int> reads_variables() const { return own(stored_->reads_variables); }
+  std::vector<int> produces_gradients() const { return own(stored_->produces_gradients); }
+  int backward_of() const;
+  Operator whole() const;
+  operator Operator() const { return whole(); }  // NOLINT(google-explicit-constructor): it is one, in its place
+
+ private:
+  std::vector<int> own(std::vector<int> variables) const;
+
+  const Operator* stored_;
+  const LayerCopy* copy_;
+};
+
+/// Directed acyclic graph. Operators stand in creation order, which is a topological order. Layers that a model repeats are
+/// stored once (repeated_layers.hpp). Plain vectors: every file that includes a scenario would pay 1.5 s of compilation for
+/// Boost.Graph's adjacency_list.
 class OperatorGraph {
  public:
+  /// Which of the stored operators a vertex is, and of which copy of its layer; -1: none.
+  struct Place {
+    std::int32_t stored = 0, copy = -1;
+  };
+  class Iterator {
+   public:
+    using value_type = OperatorAt;           // NOLINT(readability-identifier-naming): as the library calls it
+    using difference_type = std::ptrdiff_t;  // NOLINT(readability-identifier-naming): the same
+    Iterator() = default;
+    Iterator(const OperatorGraph& graph, std::size_t vertex) : graph_{&graph}, vertex_{vertex} {}
+    OperatorAt operator*() const { return (*graph_)[vertex_]; }
+    Iterator& operator++() {
+      ++vertex_;
+      return *this;
+    }
+    Iterator operator++(int) { return {*graph_, vertex_++}; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const OperatorGraph* graph_ = nullptr;
+    std::size_t vertex_ = 0;
+  };
+
+  OperatorGraph() = default;
+  /// [stored operators], [vertices], [copies].
+  OperatorGraph(std::vector<Operator> operators, std::vector<Place> places, std::vector<LayerCopy> copies)
+      : operators_{std::move(operators)}, places_{std::move(places)}, copies_{std::move(copies)} {}
+
   std::size_t add(Operator op) {
+    places_.push_back({.stored = static_cast<std::int32_t>(operators_.size())});
     operators_.push_back(std::move(op));
-    return operators_.size() - 1;
+    return size() - 1;
   }
   void connect(std::size_t from, std::size_t to) { edges_.push_back({from, to}); }
+  /// The operator that is stored for the vertex: a change is one of all for which it is.
+  Operator& stored(std::size_t vertex) { return operators_[stored_for(vertex)]; }
 
-  std::size_t size() const { return operators_.size(); }
-  Operator& operator[](std::size_t index) { return operators_[index]; }
-  const Operator& operator[](std::size_t index) const { return operators_[index]; }
-  auto begin() const { return operators_.begin(); }
-  auto end() const { return operators_.end(); }
+  std::size_t size() const { return places_.size(); }
+  OperatorAt operator[](std::size_t vertex) const {
+    const Place& place = places_[vertex];
+    return {operators_[stored_for(vertex)], place.copy < 0 ? nullptr : &copies_[static_cast<std::size_t>(place.copy)]};
+  }
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
   const std::vector<OperatorEdge>& edges() const { return edges_; }
+  /// How many operators are stored, and which of them is that of the vertex.
+  std::size_t stored_size() const { return operators_.size(); }
+  std::size_t stored_for(std::size_t vertex) const { return static_cast<std::size_t>(places_[vertex].stored); }
 
  private:
   std::vector<Operator> operators_;
+  std::vector<Place> places_;  // [vertices]
+  std::vector<LayerCopy> copies_;
   std::vector<OperatorEdge> edges_;
 };
 
@@ -161,6 +243,7 @@ struct Variable {
   bool has_cast = false;  // in 8 bits, which serves all micro-batches of a step
 
   std::int64_t scalars() const;
+  bool operator==(const Variable&) const = default;
 };
 
 /// The training step of one worker for a stated batch.

@@ -54,13 +54,13 @@ class Rewriting {
         write(vertex, op(vertex), read_by(vertex));
     }
     for (std::size_t vertex = 0; vertex < new_.size(); ++vertex)
-      if (int& forward = new_[vertex].backward_of; forward >= 0)
+      if (int& forward = new_.stored(vertex).backward_of; forward >= 0)
         forward = static_cast<int>(written_[static_cast<std::size_t>(forward)].back());
     return std::move(new_);
   }
 
  private:
-  const Operator& op(std::size_t vertex) const { return old_.graph[vertex]; }
+  const Operator& op(std::size_t vertex) const { return old_.graph[vertex].stored(); }
 
   /// Whether all that the product reads besides stands before the exchange, or can stand there since it reads nothing.
   bool can_begin_at(std::size_t product, std::size_t exchange) const {

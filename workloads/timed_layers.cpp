@@ -103,7 +103,7 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     kernel.measured_time = time;
     const std::size_t vertex = workload.graph.add(kernel);
     if (vertex > 0) workload.graph.connect(vertex - 1, vertex);
-    return workload.graph[vertex];
+    return workload.graph.stored(vertex);
   };
   for (std::size_t i = 0; i < timed.layers.size(); ++i) {
     Operator& kernel = append(timed.layers[i].name + "/forward", Phase::kForward, timed.layers[i].forward * scale);
@@ -119,7 +119,7 @@ Workload build_workload(const TimedLayers& timed, const std::string& name, int b
     if (timed.layers[i].kept)
       kernel.kept = scaled(*timed.layers[i].kept);
     else if (i > 0)
-      kernel.kept = workload.graph[i - 1].output;
+      kernel.kept = workload.graph[i - 1]->output;
     workload.activation_bytes += kernel.kept;
   }
   for (std::size_t i = timed.layers.size(); i-- > 0;) {

@@ -1,6 +1,7 @@
 #include "workloads/transformer.hpp"
 
 #include <string>
+#include <utility>
 
 #include "workloads/sizes.hpp"
 #include "workloads/transformer_stack.hpp"
@@ -131,12 +132,26 @@ Transformer part_of(const Transformer& net, const TensorSplit& split, const Cont
   return part;
 }
 
-std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const Recomputation& again,
-                          const LowRankAdapters& adapters, Fp8 fp8, int wide_layers) {
+std::vector<AlikeLayers> alike_layers(const Transformer& net, const StackOptions& options, const ExpertSplit& split) {
+  if (split.has_own_loads()) return {};
+  const auto kind = [&](int layer) {
+    return std::pair{net.experts.are_in(layer), options.fp8 != Fp8::kNone && layer < net.layers - options.wide_layers};
+  };
+  std::vector<AlikeLayers> runs;
+  for (int layer = 0; layer < net.layers; ++layer)
+    if (layer > 0 && kind(layer) == kind(layer - 1))
+      ++runs.back().count;
+    else
+      runs.push_back({layer, 1});
+  std::erase_if(runs, [](const AlikeLayers& run) { return !run.are_enough(); });
+  return runs;
+}
+
+std::vector<Tensor> build(GraphBuilder& graph, const Transformer& whole, const StackOptions& options) {
   using Head = Transformer::Head;
   const Transformer net = part_of(whole, graph.split(), graph.context(), graph.expert_split());
-  graph.freeze(adapters.rank > 0);
-  TransformerStack stack{graph, net, "", again, adapters, fp8, wide_layers};
+  graph.freeze(options.adapters.rank > 0);
+  TransformerStack stack{graph, net, "", options};
   Table words;
   const Tensor x = build_body(graph, stack, net, words);
   const auto logits_of = [&](const std::string& name, const Tensor& at, bool has_bias) {

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/base/json.hpp"
 #include "workloads/graph_builder.hpp"
+#include "workloads/repeated_layers.hpp"
 
 namespace rehearse {
 
@@ -158,12 +160,21 @@ std::int64_t padded_vocabulary(std::int64_t words, const TensorSplit& split);
 Transformer part_of(const Transformer& net, const TensorSplit& split, const ContextSplit& context = {},
                     const ExpertSplit& experts = {});
 
+/// How its layers are built.
+struct StackOptions {
+  Recomputation again{};
+  LowRankAdapters adapters{};
+  Fp8 fp8 = Fp8::kNone;                  // of products
+  int wide_layers = 0;                   // the last ones, whose products stay in 16 bits
+  std::span<const AlikeLayers> alike{};  // of the first stack, whose copies are left out
+};
+/// Of the first stack: all that are made of the same and enough for repeat_layers(). None where each has loads of experts of its own.
+std::vector<AlikeLayers> alike_layers(const Transformer& net, const StackOptions& options, const ExpertSplit& split);
+
 // Readers of a model file's "structure", and the graph from the inputs to what the losses are computed on.
 Transformer read_transformer(const JsonReader& json);
 TwoTowers read_two_towers(const JsonReader& json);
-std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const Recomputation& again,
-                                        const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone,
-                                        int wide_layers = 0);
+std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const Transformer& net, const StackOptions& options);
 std::vector<GraphBuilder::Tensor> build(GraphBuilder& graph, const TwoTowers& net);
 
 }  // namespace rehearse

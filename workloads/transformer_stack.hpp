@@ -23,21 +23,16 @@ class TransformerStack {
 
   /// `prefix`: of the names of all layers. The net is what one of the GPUs has that hold each layer together.
   TransformerStack(GraphBuilder& graph, const Transformer& net, std::string prefix = "",
-                   const Recomputation& again = {}, const LowRankAdapters& adapters = {}, Fp8 fp8 = Fp8::kNone,
-                   int wide_layers = 0)
-      : graph_{graph},
-        net_{net},
-        prefix_{std::move(prefix)},
-        again_{again},
-        adapters_{adapters},
-        recipe_{fp8},
-        wide_layers_{wide_layers} {}
+                   const StackOptions& options = {})
+      : graph_{graph}, net_{net}, prefix_{std::move(prefix)}, options_{options} {}
 
   std::string name_of(const std::string& layer) const { return prefix_ + layer; }
 
   Tensor encoder(const std::string& name, Tensor x) {
     add_relative_positions(name);
     for (int layer = 0; layer < net_.layers; ++layer) {
+      if (std::ranges::any_of(options_.alike, [layer](const AlikeLayers& run) { return run.are_copies(layer); }))
+        continue;
       const std::string prefix = name + numbered("/layer", layer);
       if (net_.has_shared_layers && layer > 0) share(prefix, name + "/layer1");
       begin_layer(layer, net_.layers);
@@ -63,7 +58,7 @@ class TransformerStack {
   }
 
   Tensor norm(const std::string& name, const Tensor& x) {
-    return part(again_.norms, true, [&] {
+    return part(options_.again.norms, true, [&] {
       return net_.has_rms_norms ? graph_.rms_norm(name, x)
                                 : graph_.normalisation(name, OperatorKind::kLayerNorm, x, net_.norm_variables);
     });
@@ -81,8 +76,8 @@ class TransformerStack {
   }
 
   void begin_layer(int layer, int layers) {
-    fp8_ = layer < layers - wide_layers_ ? recipe_ : Fp8::kNone;
-    graph_.begin_part(again_.layers || again_.every_second_product);
+    fp8_ = layer < layers - options_.wide_layers ? options_.fp8 : Fp8::kNone;
+    graph_.begin_part(options_.again.layers || options_.again.every_second_product);
     products_ = 0;
     layer_ = layer;
   }
@@ -90,18 +85,23 @@ class TransformerStack {
   /// What `add` adds, which is kept where every second product is computed again.
   template <class Add>
   Tensor kept(bool is_kept, const Add& add) {
-    graph_.keep_results(is_kept && again_.every_second_product);
+    graph_.keep_results(is_kept && options_.again.every_second_product);
     const Tensor x = add();
     graph_.keep_results(false);
     return x;
   }
 
-  /// `experts` > 0: of so many in one operator.
-  Tensor product(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias,
-                 std::int64_t experts = 0) {
+  /// What a product has on its right.
+  struct Weights {
+    std::int64_t features = 0;
+    bool has_bias = false;
+    std::int64_t experts = 0;  // that it is of in one operator; 0: of no experts
+  };
+
+  Tensor product(const std::string& name, const Tensor& x, const Weights& with) {
     return kept(++products_ % 2 == 1, [&] {
-      return experts > 0 ? graph_.grouped_linear(name, x, experts, features, has_bias)
-                         : graph_.linear(name, x, features, has_bias);
+      return with.experts > 0 ? graph_.grouped_linear(name, x, with.experts, with.features, with.has_bias)
+                              : graph_.linear(name, x, with.features, with.has_bias);
     });
   }
 
@@ -109,22 +109,22 @@ class TransformerStack {
   enum class Part { kColumns, kRows };
 
   /// In what positions are gathered before products with weights: in 16 bits if adapters read them, too.
-  Fp8 gathered_in() const { return adapters_.rank == 0 ? fp8_ : Fp8::kNone; }
+  Fp8 gathered_in() const { return options_.adapters.rank == 0 ? fp8_ : Fp8::kNone; }
 
   /// A product with weights, in 8 bits or not, and perhaps what an adapter beside it adds, in 16 bits. Where GPUs share the product they share the adapter's
   /// side to it alike: its second matrix has columns, or its first one rows; the other one all have. Behind rows the sums of
   /// the product and of what is added are still to come, and are one.
-  Tensor linear(const std::string& name, const Tensor& x, std::int64_t features, bool has_bias, bool is_adapted,
-                Part part = Part::kColumns, std::int64_t experts = 0) {
+  Tensor linear(const std::string& name, const Tensor& x, const Weights& with, bool is_adapted,
+                Part part = Part::kColumns) {
     graph_.cast(fp8_);
-    const Tensor y = product(name, x, features, has_bias, experts);
+    const Tensor y = product(name, x, with);
     graph_.cast(Fp8::kNone);
-    if (adapters_.rank == 0 || !is_adapted) return y;
+    if (options_.adapters.rank == 0 || !is_adapted) return y;
     graph_.freeze(false);
     graph_.keep_whole(part == Part::kColumns);
-    const Tensor narrow = product(name + "/adapter_a", x, adapters_.rank, false, experts);
+    const Tensor narrow = product(name + "/adapter_a", x, {options_.adapters.rank, false, with.experts});
     graph_.keep_whole(part == Part::kRows);
-    const Tensor added = product(name + "/adapter_b", narrow, features, false, experts);
+    const Tensor added = product(name + "/adapter_b", narrow, {with.features, false, with.experts});
     graph_.keep_whole(false);
     graph_.freeze(true);
     return graph_.add_in_place(name + "/adapted", std::array{y, added});
@@ -158,7 +158,7 @@ class TransformerStack {
   }
 
   Tensor feed_forward_body(const std::string& at, const Tensor& from) {
-    return part(again_.feed_forward, false,
+    return part(options_.again.feed_forward, false,
                 [&] { return net_.experts.are_in(layer_) ? mixture(at, from) : perceptron(at, from, dense()); });
   }
 
@@ -177,7 +177,7 @@ class TransformerStack {
 
   Tensor router(const std::string& at, const Tensor& from) {
     return graph_.activation(at + "/softmax",
-                             product(at + "/router", from, net_.experts.count, net_.experts.has_router_bias));
+                             product(at + "/router", from, {net_.experts.count, net_.experts.has_router_bias}));
   }
 
   Tensor experts_one_by_one(const std::string& at, const Tensor& from) {
@@ -264,7 +264,7 @@ class TransformerStack {
     const Tensor y =
         perceptron(at, from, {.width = net_.experts.shared_feed_forward, .has_biases = net_.has_feed_forward_biases});
     if (!net_.experts.has_shared_gate) return y;
-    const Tensor gate = graph_.activation(at + "/gate/sigmoid", product(at + "/gate", from, 1, false));
+    const Tensor gate = graph_.activation(at + "/gate/sigmoid", product(at + "/gate", from, {1, false}));
     return graph_.multiply(at + "/gated", std::array{y, gate}, {}, from);
   }
 
@@ -272,8 +272,8 @@ class TransformerStack {
   Tensor outer(const std::string& name, const Tensor& x, bool has_bias, bool is_adapted, std::int64_t experts = 0,
                bool is_split = true) {
     if (graph_.split().degree == 1 || (experts > 0 && !is_split))
-      return linear(name, x, net_.width, has_bias, is_adapted, Part::kColumns, experts);
-    const Tensor partial = linear(name, x, net_.width, false, is_adapted, Part::kRows, experts);
+      return linear(name, x, {net_.width, has_bias, experts}, is_adapted);
+    const Tensor partial = linear(name, x, {net_.width, false, experts}, is_adapted, Part::kRows);
     const Tensor y = kept(true, [&] { return graph_.end_split(name, partial); });
     if (!has_bias) return y;
     const Table bias = graph_.table(name + "/bias", std::max<std::int64_t>(experts, 1), net_.width);
@@ -300,10 +300,10 @@ class TransformerStack {
 
   Tensor perceptron(const std::string& at, const Tensor& x, const Inner& of) {
     const Tensor from = of.is_split ? graph_.begin_split(at, x, gathered_in()) : x;
-    const bool is_adapted = adapters_.feed_forward;
+    const bool is_adapted = options_.adapters.feed_forward;
     const bool has_joint = net_.has_joint_gates;
     const auto first = [&](const char* name, std::int64_t features) {
-      return linear(at + name, from, features, of.has_biases, is_adapted, Part::kColumns, of.experts);
+      return linear(at + name, from, {features, of.has_biases, of.experts}, is_adapted);
     };
     Tensor inner = first("/inner", of.width * (has_joint ? 2 : 1));
     Tensor gates;
@@ -311,7 +311,7 @@ class TransformerStack {
       inner = gates = graph_.view(at, inner, inner.height, of.width);
     else if (net_.has_gates)
       gates = first("/gates", of.width);
-    inner = part(again_.activations, true, [&] {
+    inner = part(options_.again.activations, true, [&] {
       return net_.has_gates ? gated(at, inner, gates, of.weights)
                             : graph_.activation(at + "/activation", inner, !net_.has_relu);
     });
@@ -362,23 +362,23 @@ class TransformerStack {
 
   Tensor latent_attention(const std::string& name, const Tensor& of) {
     const Transformer::LatentAttention& latent = *net_.latent_attention;
-    const bool has_biases = net_.has_attention_biases, is_adapted = adapters_.attention;
+    const bool has_biases = net_.has_attention_biases, is_adapted = options_.adapters.attention;
     const std::int64_t heads = net_.heads;
     Tensor to_queries = of;
     if (latent.query_latent > 0)
       to_queries = norm(name + "/query_latent/norm",
-                        linear(name + "/query_latent", of, latent.query_latent, has_biases, is_adapted));
-    const Tensor joint = linear(name + "/key_value_latent", of, latent.key_value_latent + latent.rotary_features,
-                                has_biases, is_adapted);
+                        linear(name + "/query_latent", of, {latent.query_latent, has_biases}, is_adapted));
+    const Tensor joint = linear(name + "/key_value_latent", of,
+                                {latent.key_value_latent + latent.rotary_features, has_biases}, is_adapted);
     Tensor to_keys =
         norm(name + "/key_value_latent/norm", graph_.view(name, joint, joint.height, latent.key_value_latent));
     const Tensor rotary = graph_.view(name, joint, joint.height, latent.rotary_features);
     to_queries = graph_.begin_split(name + "/to_queries", to_queries, gathered_in());
     to_keys = graph_.begin_split(name + "/to_keys", to_keys, gathered_in());
     const Tensor rotary_keys = graph_.begin_split(name + "/rotary_keys", rotary);
-    Tensor queries = linear(name + "/queries", to_queries, heads * net_.head_features, false, is_adapted);
+    Tensor queries = linear(name + "/queries", to_queries, {heads * net_.head_features, false}, is_adapted);
     const std::int64_t plain_width = heads * latent.plain_features, value_width = heads * latent.value_features;
-    const Tensor both = linear(name + "/keys_and_values", to_keys, plain_width + value_width, false, is_adapted);
+    const Tensor both = linear(name + "/keys_and_values", to_keys, {plain_width + value_width, false}, is_adapted);
     queries = graph_.combine(name + "/rotated_queries", std::array{queries}, {}, queries);
     // Plain and rotary features of each head's keys put beside one another.
     const Tensor keys =
@@ -397,14 +397,15 @@ class TransformerStack {
     const Tensor to = is_own ? from : graph_.begin_split(name + "/memory", memory, gathered_in());
     Tensor queries, keys, values;
     if (net_.has_joint_projection && is_own) {
-      const Tensor joint = linear(name + "/projection", from, width + 2 * kv_width, has_biases, adapters_.attention);
+      const Tensor joint =
+          linear(name + "/projection", from, {width + 2 * kv_width, has_biases}, options_.adapters.attention);
       queries = graph_.view(name, joint, from.height, width);
       keys = values = graph_.view(name, joint, from.height, kv_width);
       if (net_.copies_values) values = graph_.combine(name + "/values", std::vector{values}, {}, values);
     } else {
-      queries = linear(name + "/queries", from, width, has_biases, adapters_.attention);
-      keys = linear(name + "/keys", to, kv_width, has_biases && net_.has_key_biases, adapters_.attention);
-      values = linear(name + "/values", to, kv_width, has_biases, adapters_.attention);
+      queries = linear(name + "/queries", from, {width, has_biases}, options_.adapters.attention);
+      keys = linear(name + "/keys", to, {kv_width, has_biases && net_.has_key_biases}, options_.adapters.attention);
+      values = linear(name + "/values", to, {kv_width, has_biases}, options_.adapters.attention);
     }
     if (net_.has_query_key_norms) {
       queries = norm_of_heads(name + "/norm_of_queries", queries);
@@ -434,17 +435,17 @@ class TransformerStack {
                                  .head_features = net_.head_features,
                                  .is_causal = is_own && net_.is_causal,
                                  .value_features = net_.latent_attention ? value_features : 0};
-      const Tensor context = part(again_.core_attention, false, [&] {
+      const Tensor context = part(options_.again.core_attention, false, [&] {
         return kept(true, [&] {
           return graph_.context_attention(name + "/context", own_queries, own_keys, own_values, shape, added);
         });
       });
       return outer(name + "/output", graph_.to_positions(name + "/context_of_positions", context), net_.has_output_bias,
-                   adapters_.attention);
+                   options_.adapters.attention);
     }
     const auto rows = static_cast<double>(queries.height), columns = static_cast<double>(keys.height);
     const double features = net_.head_features, products = net_.heads;
-    graph_.begin_part(again_.core_attention);
+    graph_.begin_part(options_.again.core_attention);
     Tensor scores = graph_.product(name + "/scores", queries, keys, {rows, columns, features, products},
                                    {queries.height, keys.height, heads});
     std::vector<Tensor> summed{scores};
@@ -459,14 +460,14 @@ class TransformerStack {
                                           {rows, static_cast<double>(value_features), columns, products},
                                           {queries.height, 1, heads * value_features});
     graph_.end_part();
-    return outer(name + "/output", context, net_.has_output_bias, adapters_.attention);
+    return outer(name + "/output", context, net_.has_output_bias, options_.adapters.attention);
   }
 
   /// Of contents, queries or keys, with what the layer `of`, of keys or queries, makes of the places.
   Tensor products_with_places(const std::string& of, const Tensor& contents, std::int64_t positions) {
     const std::string name = of + "_of_places";
     graph_.share_variables(name, of);
-    const Tensor projected = product(name, places_, contents.channels, net_.has_attention_biases);
+    const Tensor projected = product(name, places_, {contents.channels, net_.has_attention_biases});
     return graph_.product(name + "/products", contents, projected,
                           {static_cast<double>(positions), static_cast<double>(net_.disentangled_positions),
                            static_cast<double>(net_.head_features), static_cast<double>(net_.heads)},
@@ -476,10 +477,8 @@ class TransformerStack {
   GraphBuilder& graph_;
   const Transformer& net_;
   std::string prefix_;
-  Recomputation again_;
-  LowRankAdapters adapters_;
-  Fp8 recipe_, fp8_ = Fp8::kNone;          // of the layer
-  int wide_layers_;                        // the last ones, whose products are in 16 bits
+  StackOptions options_;
+  Fp8 fp8_ = Fp8::kNone;                   // of the layer
   int layer_ = 0;                          // that is built
   int products_ = 0;                       // with weights, of that layer
   Tensor places_;                          // of the stack that is built: disentangled positions, normalised

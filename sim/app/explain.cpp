@@ -231,12 +231,12 @@ std::string adapter_text(const Scenario& scenario, const Group& group) {
 std::string explain_fp8(const Scenario& scenario) {
   Flops all{}, of_casts{};
   Bytes cast{}, of_weights{}, transposed{};
-  for (const Operator& op : scenario.workload.graph) {
-    all += op.flops;
-    if (op.factor_bits > 0) of_casts += op.flops;
-    if (!op.is_cast) continue;
-    (op.serves_all_passes ? of_weights : cast) += op.bytes_read + op.bytes_written;
-    if (!op.serves_all_passes) transposed += op.transposed;
+  for (const OperatorAt op : scenario.workload.graph) {
+    all += op->flops;
+    if (op->factor_bits > 0) of_casts += op->flops;
+    if (!op->is_cast) continue;
+    (op->serves_all_passes ? of_weights : cast) += op->bytes_read + op->bytes_written;
+    if (!op->serves_all_passes) transposed += op->transposed;
   }
   const Fp8 recipe = scenario.model.fp8;
   std::string text;

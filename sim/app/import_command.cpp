@@ -120,10 +120,10 @@ void print_summary(const Workload& workload) {
   const auto count = [&](auto is_counted) {
     return std::count_if(workload.graph.begin(), workload.graph.end(), is_counted);
   };
-  const auto forward = count([](const Operator& op) { return op.is_of_forward_pass(); });
+  const auto forward = count([](const OperatorAt op) { return op->is_of_forward_pass(); });
   Seconds forward_time{}, backward_time{};
-  for (const Operator& op : workload.graph)
-    if (op.measured_time) (op.is_of_forward_pass() ? forward_time : backward_time) += *op.measured_time;
+  for (const OperatorAt op : workload.graph)
+    if (op->measured_time) (op->is_of_forward_pass() ? forward_time : backward_time) += *op->measured_time;
   std::printf("%-12s %lld forward, %zu in a training step\n", "operators", static_cast<long long>(forward),
               workload.graph.size());
   std::printf("%-12s %s in %d tensors\n", "parameters", with_commas(workload.parameters()).c_str(),

@@ -8,7 +8,7 @@ namespace {
 
 /// Of operators without a kernel: what they take goes to the next one with a kernel, what they give back to the one before.
 void move_to_kernels(const Workload& workload, const PassOperators& operators, KeptChanges& changes) {
-  const auto has_kernel = [&](int v) { return !workload.graph[static_cast<std::size_t>(v)].exchange; };
+  const auto has_kernel = [&](int v) { return !workload.graph[static_cast<std::size_t>(v)]->exchange; };
   const auto move = [&](const std::vector<int>& vertices, std::size_t i) {
     KeptBytes& taken = changes.taken[static_cast<std::size_t>(vertices[i])];
     KeptBytes& given_back = changes.given_back[static_cast<std::size_t>(vertices[i])];

@@ -131,7 +131,7 @@ void add_kept(GpuMemory& memory, const OperatorGraph& graph, const KeptChanges& 
   if (fullest.vertex < 0) return;
   memory.moment = {.phase = slots[fullest.slot].phase,
                    .microbatch = slots[fullest.slot].microbatch,
-                   .op = graph[static_cast<std::size_t>(fullest.vertex)].name};
+                   .op = graph[static_cast<std::size_t>(fullest.vertex)].name()};
 }
 
 const char* phase_word(PassPhase phase) {
@@ -233,7 +233,7 @@ int fullest_expert_gpu(const Scenario& scenario, const OperatorGraph& graph, con
   std::vector<double> rows(static_cast<std::size_t>(scenario.model.expert_split.degree));
   for (const auto& chunk : operators)
     for (const int v : chunk[0]) {
-      const auto& exchange = graph[static_cast<std::size_t>(v)].exchange;
+      const auto& exchange = graph[static_cast<std::size_t>(v)]->exchange;
       if (!exchange || exchange->of != PayloadOf::kReceiver || exchange->among != SplitGroup::kExperts) continue;
       const ExpertLoads loads{scenario.model.expert_split, {net.experts.count, net.experts.per_token, exchange->layer}};
       for (std::size_t gpu = 0; gpu < rows.size(); ++gpu) rows[gpu] += loads.of_gpus[gpu];

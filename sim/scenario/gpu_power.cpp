@@ -34,8 +34,9 @@ void note_traffic(ComputePlan& plan, const Scenario& scenario, const Group& grou
                       (scenario.profile.kernels ? 1 : scenario.profile.gpu.memory_efficiency);
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   for (PlannedKernel& kernel : plan.kernels) {
-    const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
-    kernel.bytes = op.measured_time ? as_double(op.bytes_read + op.bytes_written) : kernel.time.memory.value() * rate;
+    const OperatorAt op = graph[static_cast<std::size_t>(kernel.vertex)];
+    kernel.bytes =
+        op->measured_time ? as_double(op->bytes_read + op->bytes_written) : kernel.time.memory.value() * rate;
   }
 }
 
@@ -50,11 +51,11 @@ void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group)
   };
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   for (PlannedKernel& kernel : plan.kernels) {
-    const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
+    const OperatorAt op = graph[static_cast<std::size_t>(kernel.vertex)];
     const Draw draw = board.of({.time = kernel.time.total.value(),
                                 .memory = std::min(kernel.time.memory, kernel.time.total - kernel.time.launch).value(),
                                 .launch = kernel.time.launch.value(),
-                                .flops = op.flops.value() * each(op.factor_bits),
+                                .flops = op->flops.value() * each(op->factor_bits),
                                 .bytes = kernel.bytes * board.byte_energy()});
     kernel.energy = draw.energy;
     if (draw.time == kernel.time.total.value()) continue;

@@ -19,7 +19,7 @@ namespace {
 std::vector<int> first_uses(const Workload& workload) {
   std::vector<int> first(workload.variables.size(), std::numeric_limits<int>::max());
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex)
-    for (const int variable : workload.graph[vertex].reads_variables) {
+    for (const int variable : workload.graph[vertex].reads_variables()) {
       int& use = first[static_cast<std::size_t>(variable)];
       use = std::min(use, static_cast<int>(vertex));
     }
@@ -29,7 +29,7 @@ std::vector<int> first_uses(const Workload& workload) {
 std::vector<int> in_order_of_readiness(const Workload& workload) {
   std::vector<int> order;
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex)
-    for (const int variable : workload.graph[vertex].produces_gradients) order.push_back(variable);
+    for (const int variable : workload.graph[vertex].produces_gradients()) order.push_back(variable);
   return order;
 }
 

@@ -25,7 +25,7 @@ class ChunkChanges {
         changes_{changes} {
     const auto find_last = [this](std::map<int, int>& last) {
       for (const int v : backward_)
-        if (graph_[at(v)].backward_of >= 0 && !graph_[at(v)].is_again) last[graph_[at(v)].backward_of] = v;
+        if (graph_[at(v)].backward_of() >= 0 && !graph_[at(v)]->is_again) last[graph_[at(v)].backward_of()] = v;
     };
     find_last(last_before_weights_);
     backward_.insert(backward_.end(), of_weights_.begin(), of_weights_.end());
@@ -43,11 +43,11 @@ class ChunkChanges {
         end_;  // of an operator without backward pass it is that of the one before, which comes after all that follow it
     for (const int v : forward_) {
       if (const auto own = last_.find(v); own != last_.end()) last = own->second;
-      const Operator& op = graph_[at(v)];
-      add(v, last, {.activations = scaled(op.kept, factor)});
-      if (op.kind == OperatorKind::kLayerNorm && op.kept > Bytes{} && op.reads_variables.size() == 1)
-        add(v, last, {.activations = scaled(op.bytes_written, framework.norm_copies)});
-      const auto& exchange = op.exchange;
+      const OperatorAt op = graph_[at(v)];
+      add(v, last, {.activations = scaled(op->kept, factor)});
+      if (op->kind == OperatorKind::kLayerNorm && op->kept > Bytes{} && op->reads_variables.size() == 1)
+        add(v, last, {.activations = scaled(op->bytes_written, framework.norm_copies)});
+      const auto& exchange = op->exchange;
       if (framework.kept_gathered > 0 && exchange && exchange->kind == CollectiveKind::kAllGather &&
           exchange->among == SplitGroup::kTensor)
         add(v, last, {.activations = scaled(exchange->bytes - exchange->bytes / split, framework.kept_gathered)});
@@ -57,19 +57,20 @@ class ChunkChanges {
   /// What gradients of weights read besides, once the backward pass has given it.
   void add_output_gradients() {
     for (const int v : of_weights_) {
-      const int of = graph_[at(v)].backward_of;
-      if (of < 0 || graph_[at(v)].matrix.reduction == 0) continue;
-      const Bytes given = graph_[at(of)].output;  // 0 where the layer goes on behind its product, such as by a bias
+      const int of = graph_[at(v)].backward_of();
+      if (of < 0 || graph_[at(v)]->matrix.reduction == 0) continue;
+      const Bytes given = graph_[at(of)]->output;  // 0 where the layer goes on behind its product, such as by a bias
       add(backward_[backward_.size() - of_weights_.size() - 1], v,
-          {.activations = given > Bytes{} ? given : graph_[at(of)].bytes_written});
+          {.activations = given > Bytes{} ? given : graph_[at(of)]->bytes_written});
     }
   }
 
   void add_gradient_temporaries(const Workload& workload, double bytes) {
     for (const int v : backward_) {
-      const Operator& op = graph_[at(v)];
-      if (op.phase != Phase::kBackwardWeights || op.matrix.reduction == 0) continue;
-      add(v, v, {.activations = Bytes{std::llround(static_cast<double>(workload.gradient_scalars(op)) * bytes)}});
+      const OperatorAt op = graph_[at(v)];
+      if (op->phase != Phase::kBackwardWeights || op->matrix.reduction == 0) continue;
+      add(v, v,
+          {.activations = Bytes{std::llround(static_cast<double>(workload.gradient_scalars(op.stored())) * bytes)}});
     }
   }
 
@@ -77,14 +78,14 @@ class ChunkChanges {
     std::vector<int> parts;
     std::map<int, Bytes> kept;
     for (const int v : forward_)
-      if (graph_[at(v)].kept_again > Bytes{}) {
+      if (graph_[at(v)]->kept_again > Bytes{}) {
         parts.push_back(v);
-        kept[v] = graph_[at(v)].kept_again;
+        kept[v] = graph_[at(v)]->kept_again;
       }
     std::map<int, std::pair<int, int>> ran;  // by part: its first and its last operator
     for (const int v : backward_) {
-      const int of = graph_[at(v)].backward_of;
-      if (!graph_[at(v)].is_again) continue;
+      const int of = graph_[at(v)].backward_of();
+      if (!graph_[at(v)]->is_again) continue;
       const auto behind = std::ranges::upper_bound(parts, of);
       if (behind == parts.begin()) continue;
       const auto own = last_before_weights_.find(of);
@@ -92,10 +93,10 @@ class ChunkChanges {
       last = std::max({last, v, own == last_before_weights_.end() ? v : own->second});
     }
     for (const int v : of_weights_) {
-      const auto behind = std::ranges::upper_bound(parts, graph_[at(v)].backward_of);
+      const auto behind = std::ranges::upper_bound(parts, graph_[at(v)].backward_of());
       const auto part = behind == parts.begin() ? ran.end() : ran.find(*std::prev(behind));
       if (part == ran.end()) continue;
-      const Bytes bytes = std::min(graph_[at(v)].kept_again, kept[part->first]);
+      const Bytes bytes = std::min(graph_[at(v)]->kept_again, kept[part->first]);
       kept[part->first] -= bytes;
       add(part->second.first, v, {.activations = bytes});
     }
@@ -103,12 +104,12 @@ class ChunkChanges {
   }
 
   void add_logits(Bytes bytes, bool is_in_place, const std::vector<int>& readers_of_loss) {
-    const auto is_loss = [&](int v) { return graph_[at(v)].kind == OperatorKind::kSoftmaxLoss; };
+    const auto is_loss = [&](int v) { return graph_[at(v)]->kind == OperatorKind::kSoftmaxLoss; };
     const auto first = std::ranges::find_if(forward_, is_loss);
     if (first == forward_.end()) return;
     if (is_in_place)
       for (const int v : forward_)
-        if (is_loss(v)) bytes -= graph_[at(v)].bytes_written;
+        if (is_loss(v)) bytes -= graph_[at(v)]->bytes_written;
     int last = forward_.back();
     for (const int reader : readers_of_loss) {  // a weight's gradient reads what add_output_gradients() counts
       const bool is_before_weights = !std::ranges::binary_search(of_weights_, reader);
@@ -156,7 +157,7 @@ KeptChanges kept_changes(const Workload& workload, const PassOperators& operator
   KeptChanges changes{std::vector<KeptBytes>(graph.size()), std::vector<KeptBytes>(graph.size())};
   std::vector<int> readers_of_loss;
   for (const OperatorEdge& edge : graph.edges())
-    if (graph[edge.from].kind == OperatorKind::kSoftmaxLoss) readers_of_loss.push_back(static_cast<int>(edge.to));
+    if (graph[edge.from]->kind == OperatorKind::kSoftmaxLoss) readers_of_loss.push_back(static_cast<int>(edge.to));
   for (const auto& of_chunk : operators) {
     ChunkChanges chunk{workload, of_chunk, changes};
     chunk.add_activations(framework, split);
@@ -178,9 +179,9 @@ Bytes gradient_buffers(const Workload& workload, const PassOperators& operators,
   for (const auto& of_chunk : operators)
     for (const auto& of_pass : of_chunk)
       for (const int v : of_pass) {
-        const Operator& op = workload.graph[at(v)];
-        if (op.phase != Phase::kBackwardWeights || op.matrix.reduction == 0) continue;
-        if (shapes.emplace(op.matrix.rows, op.matrix.columns).second) scalars += op.matrix.rows * op.matrix.columns;
+        const OperatorAt op = workload.graph[at(v)];
+        if (op->phase != Phase::kBackwardWeights || op->matrix.reduction == 0) continue;
+        if (shapes.emplace(op->matrix.rows, op->matrix.columns).second) scalars += op->matrix.rows * op->matrix.columns;
       }
   return Bytes{std::llround(scalars * bytes_of_parameter)};
 }
@@ -188,17 +189,17 @@ Bytes gradient_buffers(const Workload& workload, const PassOperators& operators,
 PassOperators pass_operators(const OperatorGraph& graph) {
   PassOperators operators(1);
   for (std::size_t v = 0; v < graph.size(); ++v)
-    if (graph[v].phase != Phase::kUpdate)
-      operators[0][graph[v].is_of_forward_pass() ? 0 : 1].push_back(static_cast<int>(v));
+    if (graph[v]->phase != Phase::kUpdate)
+      operators[0][graph[v]->is_of_forward_pass() ? 0 : 1].push_back(static_cast<int>(v));
   return operators;
 }
 
 std::vector<bool> are_of_weights(const OperatorGraph& graph) {
   std::vector<bool> are(graph.size());
-  for (std::size_t v = 0; v < graph.size(); ++v) are[v] = graph[v].phase == Phase::kBackwardWeights;
+  for (std::size_t v = 0; v < graph.size(); ++v) are[v] = graph[v]->phase == Phase::kBackwardWeights;
   std::vector<int> readers(graph.size()), others(graph.size());
   for (const OperatorEdge& edge : graph.edges()) {
-    if (!graph[edge.from].exchange || graph[edge.from].is_of_forward_pass()) continue;
+    if (!graph[edge.from]->exchange || graph[edge.from]->is_of_forward_pass()) continue;
     ++readers[edge.from];
     if (!are[edge.to]) ++others[edge.from];
   }

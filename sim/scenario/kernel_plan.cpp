@@ -258,6 +258,23 @@ GradientSums sums_of(const Operator& op, const Workload& workload, const KernelS
   return {.kernels = variables, .total = total, .memory = memory, .launch = variables * launch};
 }
 
+struct OperatorTime {
+  KernelTime time;
+  Seconds dispatch{};
+};
+
+/// Of the operator's kernels and of those that add up its gradients.
+OperatorTime time_of_operator(const Operator& op, const Workload& workload, const KernelSetting& setting) {
+  if (op.measured_time) return {{.total = *op.measured_time, .memory = {}}};
+  KernelTime time = kernel_time(op, setting);
+  const GradientSums sums = sums_of(op, workload, setting);
+  time.total += sums.total;
+  time.memory += sums.memory;
+  time.launch += sums.launch;
+  const bool is_dispatched = !setting.gpu.is_processor() && !op.is_cast && !op.is_further_part;
+  return {time, is_dispatched ? (kernels_of(op, setting) + sums.kernels) * setting.framework.dispatch : Seconds{}};
+}
+
 }  // namespace
 
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
@@ -295,26 +312,21 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.step_overhead += plan.host_copies;
   }
   std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
+  std::vector<std::optional<OperatorTime>> times(workload.graph.stored_size());  // of layers that are repeated once
   Seconds awaited_launches{};  // of collectives, where the host waits for each of them: before the next kernel
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
-    const Operator& op = workload.graph[vertex];
-    if (op.phase == Phase::kUpdate) continue;
-    if (op.exchange) {
-      Seconds dispatch = op.is_further_part ? Seconds{} : setting.framework.collective_dispatch;
+    const OperatorAt op = workload.graph[vertex];
+    if (op->phase == Phase::kUpdate) continue;
+    if (op->exchange) {
+      Seconds dispatch = op->is_further_part ? Seconds{} : setting.framework.collective_dispatch;
       if (setting.framework.waits_for_kernels) awaited_launches += std::exchange(dispatch, {});
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), dispatch));
-      if (op.awaits_loads) plan.kernels.back().host_wait = setting.framework.load_wait;
+      if (op->awaits_loads) plan.kernels.back().host_wait = setting.framework.load_wait;
       continue;
     }
-    KernelTime time =
-        op.measured_time ? KernelTime{.total = *op.measured_time, .memory = {}} : kernel_time(op, setting);
-    const GradientSums sums = op.measured_time ? GradientSums{} : sums_of(op, workload, setting);
-    time.total += sums.total;
-    time.memory += sums.memory;
-    time.launch += sums.launch;
-    const bool is_dispatched = !op.measured_time && !setting.gpu.is_processor() && !op.is_cast && !op.is_further_part;
-    Seconds dispatch =
-        is_dispatched ? (kernels_of(op, setting) + sums.kernels) * setting.framework.dispatch : Seconds{};
+    std::optional<OperatorTime>& known = times[workload.graph.stored_for(vertex)];
+    if (!known) known = time_of_operator(op.stored(), workload, setting);
+    auto [time, dispatch] = *known;
     if (setting.framework.waits_for_kernels) {
       const Seconds idle = std::exchange(dispatch, {}) + std::exchange(awaited_launches, {});
       time.total += idle;
@@ -326,9 +338,9 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
     plan.kernels.push_back({.vertex = static_cast<int>(vertex),
                             .time = time,
                             .dispatch = dispatch,
-                            .host_wait = op.awaits_loads ? setting.framework.load_wait : Seconds{},
-                            .waits_for = op.reads_variables,
-                            .completes = op.produces_gradients});
+                            .host_wait = op->awaits_loads ? setting.framework.load_wait : Seconds{},
+                            .waits_for = op.reads_variables(),
+                            .completes = op.produces_gradients()});
   }
   return plan;
 }

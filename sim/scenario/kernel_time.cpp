@@ -49,13 +49,13 @@ KernelTime kernel_time(const Operator& kernel, const Accelerator& accelerator, F
 std::vector<std::vector<int>> readers_of_exchanges(const OperatorGraph& graph) {
   std::vector<std::vector<int>> readers(graph.size());
   for (const OperatorEdge& edge : graph.edges())
-    if (graph[edge.from].exchange) readers[edge.from].push_back(static_cast<int>(edge.to));
+    if (graph[edge.from]->exchange) readers[edge.from].push_back(static_cast<int>(edge.to));
   return readers;
 }
 
 PlannedKernel plan_exchange(const OperatorGraph& graph, std::size_t vertex, std::vector<int> read_by,
                             Seconds dispatch) {
-  const TensorExchange& exchange = *graph[vertex].exchange;
+  const TensorExchange& exchange = *graph[vertex]->exchange;
   PlannedExchange planned{exchange.kind, exchange.bytes, exchange.among, exchange.of, std::move(read_by)};
   return {.vertex = static_cast<int>(vertex),
           .time = {},
@@ -72,26 +72,26 @@ ComputePlan plan_compute(const Workload& workload, const Accelerator& accelerato
                    .input = workload.input_bytes};
   std::vector<std::vector<int>> readers = readers_of_exchanges(workload.graph);
   for (std::size_t vertex = 0; vertex < workload.graph.size(); ++vertex) {
-    const Operator& kernel = workload.graph[vertex];
-    if (kernel.phase == Phase::kUpdate) continue;
-    if (kernel.exchange) {
+    const OperatorAt kernel = workload.graph[vertex];
+    if (kernel->phase == Phase::kUpdate) continue;
+    if (kernel->exchange) {
       plan.kernels.push_back(plan_exchange(workload.graph, vertex, std::move(readers[vertex]), profile.host.dispatch));
       continue;
     }
     const KernelTime time =
-        kernel.measured_time
-            ? KernelTime{.total = *kernel.measured_time, .memory = {}}
-            : kernel_time(kernel, accelerator,
-                          kernel.factor_bits > 0 ? peak_of_casts(accelerator, kernel.factor_bits) : precision_peak,
+        kernel->measured_time
+            ? KernelTime{.total = *kernel->measured_time, .memory = {}}
+            : kernel_time(kernel.stored(), accelerator,
+                          kernel->factor_bits > 0 ? peak_of_casts(accelerator, kernel->factor_bits) : precision_peak,
                           profile.gpu);
     plan.gpu_time += time.total;
     plan.memory_time += time.memory;
     plan.launch_time += time.launch;
     plan.kernels.push_back({.vertex = static_cast<int>(vertex),
                             .time = time,
-                            .dispatch = kernel.measured_time ? Seconds{} : profile.host.dispatch,
-                            .waits_for = kernel.reads_variables,
-                            .completes = kernel.produces_gradients});
+                            .dispatch = kernel->measured_time ? Seconds{} : profile.host.dispatch,
+                            .waits_for = kernel.reads_variables(),
+                            .completes = kernel.produces_gradients()});
   }
   return plan;
 }

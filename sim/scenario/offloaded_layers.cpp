@@ -26,13 +26,13 @@ std::vector<Segment> segments_of(const OperatorGraph& graph, const ModelLayers& 
   std::vector<std::size_t> of(graph.size());
   std::size_t latest = 0;  // of the backward pass
   for (std::size_t v = 0; v < graph.size(); ++v) {
-    const Operator& op = graph[v];
-    if (op.phase == Phase::kUpdate) continue;
-    if (op.is_of_forward_pass()) {
+    const OperatorAt op = graph[v];
+    if (op->phase == Phase::kUpdate) continue;
+    if (op->is_of_forward_pass()) {
       of[v] = static_cast<std::size_t>(std::ranges::upper_bound(begins, v) - begins.begin());
       segments[of[v]].forward.push_back(static_cast<int>(v));
     } else {
-      if (op.backward_of >= 0) latest = of[place_of(op.backward_of)];
+      if (op.backward_of() >= 0) latest = of[place_of(op.backward_of())];
       segments[latest].backward.push_back(static_cast<int>(v));
     }
   }
@@ -40,9 +40,10 @@ std::vector<Segment> segments_of(const OperatorGraph& graph, const ModelLayers& 
 }
 
 /// Of the layer that begins with the operator.
-std::string name_of(const ModelBlocks& blocks, const Operator& begin) {
+std::string name_of(const ModelBlocks& blocks, const OperatorAt& begin) {
   const auto block = [&](int variable) { return blocks.of_variable[place_of(variable)]; };
-  const auto own = std::ranges::find_if(begin.reads_variables, [&](int variable) { return block(variable) >= 0; });
+  const std::vector<int> reads = begin.reads_variables();
+  const auto own = std::ranges::find_if(reads, [&](int variable) { return block(variable) >= 0; });
   return blocks.names[place_of(block(*own))];
 }
 

@@ -50,8 +50,9 @@ double model_flops_of_sample(const Scenario& scenario) {
     const Workload workload = build_workload(whole, 1, scenario.precision, "arithmetic of " + whole.name);
     double flops = workload.training_flops().value();
     for (std::size_t v = 0; v < workload.graph.size(); ++v)
-      if (const Operator& op = workload.graph[v]; op.attention && op.phase != Phase::kForward && op.backward_of >= 0)
-        flops += 2 * workload.graph[static_cast<std::size_t>(op.backward_of)].flops.value() - op.flops.value();
+      if (const OperatorAt op = workload.graph[v];
+          op->attention && op->phase != Phase::kForward && op.backward_of() >= 0)
+        flops += 2 * workload.graph[static_cast<std::size_t>(op.backward_of())]->flops.value() - op->flops.value();
     return flops;
   } catch (const InputError&) {  // larger than a graph of one GPU may be
     return 0;

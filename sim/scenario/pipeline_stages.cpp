@@ -23,7 +23,7 @@ struct Cut {
 
 std::size_t count_forward(const OperatorGraph& graph) {
   std::size_t count = 0;
-  while (count < graph.size() && graph[count].is_of_forward_pass()) ++count;
+  while (count < graph.size() && graph[count]->is_of_forward_pass()) ++count;
   return count;
 }
 
@@ -102,7 +102,7 @@ std::vector<std::size_t> balanced_begins(const Scenario& scenario, std::vector<s
   const OperatorGraph& graph = scenario.workload_of(scenario.first_workers()).graph;
   std::vector<double> time(forward);
   for (const PlannedKernel& kernel : plan_step(scenario, scenario.first_workers()).kernels) {
-    const int layer = graph[static_cast<std::size_t>(kernel.vertex)].backward_of;
+    const int layer = graph[static_cast<std::size_t>(kernel.vertex)].backward_of();
     time[static_cast<std::size_t>(layer < 0 ? kernel.vertex : layer)] += kernel.time.total.value();
   }
   places.insert(places.begin(), 0);
@@ -148,14 +148,14 @@ ModelLayers list_layers(const Workload& workload) {
   ModelLayers layers{.begins = {}, .end = forward};
   const ModelBlocks blocks = model_blocks(workload);
   if (blocks.names.empty()) {
-    for (std::size_t v = 0; v < forward && graph[v].measured_time; ++v) layers.begins.push_back(v);
+    for (std::size_t v = 0; v < forward && graph[v]->measured_time; ++v) layers.begins.push_back(v);
     if (layers.begins.size() < forward) layers.begins.clear();
     return layers;
   }
   std::vector<bool> is_known(blocks.names.size());
   for (std::size_t v = 0; v < forward; ++v) {
     bool is_of_layer = false;
-    for (const int variable : graph[v].reads_variables) {
+    for (const int variable : graph[v].reads_variables()) {
       const int block = blocks.of_variable[static_cast<std::size_t>(variable)];
       is_of_layer = is_of_layer || block >= 0;
       if (block < 0 || is_known[static_cast<std::size_t>(block)]) continue;
@@ -165,7 +165,7 @@ ModelLayers list_layers(const Workload& workload) {
     if (is_of_layer)
       layers.end = forward;
     else if (layers.end == forward && !layers.begins.empty() &&
-             (!graph[v].reads_variables.empty() || graph[v].kind == OperatorKind::kSoftmaxLoss))
+             (!graph[v].reads_variables().empty() || graph[v]->kind == OperatorKind::kSoftmaxLoss))
       layers.end = v;
   }
   return layers;
@@ -256,8 +256,8 @@ std::vector<std::size_t> begins_by_weights(const Workload& workload, std::vector
   for (std::size_t i = 1; i < places.size(); ++i) {
     until[i] = until[i - 1];
     for (std::size_t v = places[i - 1]; v < places[i]; ++v)
-      if (workload.graph[v].kind != OperatorKind::kEmbedding)
-        for (const int variable : workload.graph[v].reads_variables)
+      if (workload.graph[v]->kind != OperatorKind::kEmbedding)
+        for (const int variable : workload.graph[v].reads_variables())
           until[i] += workload.variables[static_cast<std::size_t>(variable)].scalars();
   }
   const std::int64_t of_layers = until[until.size() - 2], of_scores = until.back() - of_layers;
@@ -361,7 +361,7 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     if (part > 0) stages.passed[part - 1] = Bytes{(cuts[begin].bytes.value() + senders - 1) / senders};
     for (std::size_t v = begin; v < end; ++v) {
       stages.of_operator[v] = static_cast<int>(part);
-      stages.kept[part] += graph[v].kept;
+      stages.kept[part] += graph[v]->kept;
     }
   }
   for (std::size_t part = parts; part < all_parts; ++part) {
@@ -369,8 +369,8 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     if (part > parts) stages.passed[part - 1] = stages.passed[part - 1 - parts];
   }
   for (std::size_t v = forward; v < graph.size(); ++v)
-    if (graph[v].backward_of >= 0)
-      stages.of_operator[v] = stages.of_operator[static_cast<std::size_t>(graph[v].backward_of)];
+    if (graph[v].backward_of() >= 0)
+      stages.of_operator[v] = stages.of_operator[static_cast<std::size_t>(graph[v].backward_of())];
   const auto insert = [](std::vector<int>& sorted, int value) {
     const auto place = std::lower_bound(sorted.begin(), sorted.end(), value);
     const bool is_new = place == sorted.end() || *place != value;
@@ -388,10 +388,10 @@ PipelineStages cut_into_stages(const Scenario& scenario) {
     stages.updated[static_cast<std::size_t>(stage)] += as_double(held.bytes) * update_weight(scenario, held);
   };
   for (std::size_t v = 0; v < graph.size(); ++v) {
-    if (graph[v].phase == Phase::kUpdate) continue;
+    if (graph[v]->phase == Phase::kUpdate) continue;
     for (int part = stages.of_operator[v]; part < stages.parts(); part += pipeline.parts())
-      for (const std::vector<int>* used : {&graph[v].reads_variables, &graph[v].produces_gradients})
-        for (const int variable : *used) hold(static_cast<std::size_t>(variable), part);
+      for (const std::vector<int>& used : {graph[v].reads_variables(), graph[v].produces_gradients()})
+        for (const int variable : used) hold(static_cast<std::size_t>(variable), part);
   }
   const double all = updated_bytes(scenario, workload.variables);
   for (double& updated : stages.updated) updated /= all;
@@ -411,15 +411,14 @@ void complete_shares(ComputePlan& plan, const PipelineStages& stages, int stage,
     const int variable = static_cast<int>(v);
     PlannedKernel* last = nullptr;
     for (PlannedKernel& kernel : plan.kernels) {
-      const Operator& op = graph[static_cast<std::size_t>(kernel.vertex)];
+      const OperatorAt op = graph[static_cast<std::size_t>(kernel.vertex)];
       if (std::ranges::find(kernel.completes, variable) != kernel.completes.end()) {
         last = nullptr;
         break;
       }
-      if (op.backward_of >= 0 &&
-          std::ranges::find(graph[static_cast<std::size_t>(op.backward_of)].reads_variables, variable) !=
-              graph[static_cast<std::size_t>(op.backward_of)].reads_variables.end())
-        last = &kernel;
+      if (op.backward_of() < 0) continue;
+      const std::vector<int> reads = graph[static_cast<std::size_t>(op.backward_of())].reads_variables();
+      if (std::ranges::find(reads, variable) != reads.end()) last = &kernel;
     }
     if (last != nullptr) last->completes.push_back(variable);
   }

@@ -109,7 +109,7 @@ StepSource step_source(const Scenario& scenario, const Group& group) {
   const OperatorGraph& graph = scenario.workload_of(group).graph;
   bool is_stated = graph.size() > 0;
   for (std::size_t i = 0; i < graph.size(); ++i)
-    is_stated = is_stated && (graph[i].phase == Phase::kUpdate || graph[i].measured_time);
+    is_stated = is_stated && (graph[i]->phase == Phase::kUpdate || graph[i]->measured_time);
   return is_stated ? StepSource::kStated : StepSource::kComputed;
 }
 
@@ -230,9 +230,9 @@ void cast_weights_once(ComputePlan& plan, const Scenario& scenario, const Worklo
   const StrategyKind& kind = *scenario.training.strategy.kind;
   if (!keeps_casts(scenario.model.fp8) || kind.divided_states().weights) return;
   for (PlannedKernel& kernel : plan.kernels) {
-    const Operator& op = workload.graph[static_cast<std::size_t>(kernel.vertex)];
-    if (!op.serves_all_passes) continue;
-    if (!op.is_again) kernel.once = kernel.time.total;
+    const OperatorAt op = workload.graph[static_cast<std::size_t>(kernel.vertex)];
+    if (!op->serves_all_passes) continue;
+    if (!op->is_again) kernel.once = kernel.time.total;
     plan.gpu_time -= kernel.time.total;
     plan.memory_time -= kernel.time.memory;
     plan.launch_time -= kernel.time.launch;

@@ -17,17 +17,17 @@ std::string links_text(const Interconnect& inside) {
 
 /// Whether anything but an update takes time.
 bool has_work(const Workload& workload) {
-  return has_kernels(workload) || std::ranges::any_of(workload.graph, [](const Operator& kernel) {
-           return kernel.phase != Phase::kUpdate && kernel.measured_time && *kernel.measured_time > Seconds{};
+  return has_kernels(workload) || std::ranges::any_of(workload.graph, [](const OperatorAt kernel) {
+           return kernel->phase != Phase::kUpdate && kernel->measured_time && *kernel->measured_time > Seconds{};
          });
 }
 
 }  // namespace
 
 bool has_kernels(const Workload& workload) {
-  for (const Operator& kernel : workload.graph) {
-    if (kernel.phase == Phase::kUpdate || kernel.measured_time) continue;
-    if (kernel.flops > Flops{} || kernel.bytes_read + kernel.bytes_written > Bytes{}) return true;
+  for (const OperatorAt kernel : workload.graph) {
+    if (kernel->phase == Phase::kUpdate || kernel->measured_time) continue;
+    if (kernel->flops > Flops{} || kernel->bytes_read + kernel->bytes_written > Bytes{}) return true;
   }
   return false;
 }

@@ -53,8 +53,8 @@ const ComputePlan& StepCompiler::whole_plan(int worker, int batch, std::int64_t 
 const std::vector<std::string>& StepCompiler::kernels(int worker) {
   const auto [entry, is_new] = kernels_.try_emplace(group_of(worker));
   if (is_new)
-    for (const Operator& kernel : scenario().workload_of(scenario().groups[at(group_of(worker))]).graph)
-      entry->second.push_back(kernel.name);
+    for (const OperatorAt kernel : scenario().workload_of(scenario().groups[at(group_of(worker))]).graph)
+      entry->second.push_back(kernel.name());
   return entry->second;
 }
 

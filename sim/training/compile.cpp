@@ -103,7 +103,7 @@ std::vector<std::string> exchange_labels(const ComputePlan& plan, const Operator
   for (int pass = 0; pass < passes; ++pass)
     for (const PlannedKernel& kernel : plan.kernels)
       if (kernel.exchange)
-        labels.push_back(graph[at(kernel.vertex)].name + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
+        labels.push_back(graph[at(kernel.vertex)].name() + (pass > 0 ? ", pass " + std::to_string(pass + 1) : ""));
   return labels;
 }
 

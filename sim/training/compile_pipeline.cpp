@@ -78,7 +78,7 @@ class PipelineCompiler {
     for (const PlannedKernel& kernel : plan.kernels) {
       const auto vertex = static_cast<std::size_t>(kernel.vertex);
       const auto chunk = static_cast<std::size_t>(pipeline_.chunk_of(stages.part_on(stage, vertex)));
-      const bool is_forward = graph[vertex].is_of_forward_pass();
+      const bool is_forward = graph[vertex]->is_of_forward_pass();
       (is_forward ? forward_ : are_split[vertex] ? weights_ : backward_)[chunk].kernels.kernels.push_back(kernel);
       if (!is_forward) of_backward_.push_back(kernel);
     }
@@ -353,7 +353,7 @@ void add_exchanges(const Scenario& scenario, const PipelineStages& stages, Pipel
   std::vector<int> count(static_cast<std::size_t>(stages.stages()));
   const OperatorGraph& graph = scenario.workload.graph;
   for (std::size_t v = 0; v < graph.size(); ++v)
-    for (int stage = 0; graph[v].exchange && stage < stages.stages(); ++stage)
+    for (int stage = 0; graph[v]->exchange && stage < stages.stages(); ++stage)
       count[static_cast<std::size_t>(stage)] += stages.part_on(stage, v) < 0 ? 0 : 1;
   exchange.exchanges = *std::ranges::max_element(count);
   for (int stage = 0; stage < stages.stages(); ++stage) {

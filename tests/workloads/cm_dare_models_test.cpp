@@ -47,7 +47,7 @@ TEST_CASE("the 20 CM-DARE models have the published parameters, tensors and FLOP
     // order.
     std::vector<int> produced(workload.variables.size());
     for (std::size_t v = 0; v < workload.graph.size(); ++v)
-      for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];
+      for (const int variable : workload.graph[v].produces_gradients()) ++produced[static_cast<std::size_t>(variable)];
     CHECK(std::ranges::all_of(produced, [](int times) { return times == 1; }));
     for (const OperatorEdge& edge : workload.graph.edges()) REQUIRE(edge.from < edge.to);
   }

@@ -150,7 +150,7 @@ TEST_CASE("what is computed again exchanges again") {
 TEST_CASE("a ring's block waits for the keys and values of its step alone, which go beside the block before") {
   const Workload ring = built({.positions = 4});
   std::map<std::string, std::size_t> places;
-  for (std::size_t v = 0; v < ring.graph.size(); ++v) places.emplace(ring.graph[v].name, v);
+  for (std::size_t v = 0; v < ring.graph.size(); ++v) places.emplace(ring.graph[v].name(), v);
   const std::string layer = "encoder/layer1/attention/context";
   for (int step = 1; step <= 3; ++step) {
     const std::size_t passed = places.at(layer + "/passed_on" + std::to_string(step)),

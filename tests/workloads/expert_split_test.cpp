@@ -113,7 +113,7 @@ TEST_CASE("gradients of experts are whole at each GPU that has them, whoever sen
 TEST_CASE("the part that all tokens pass runs while they are sent to their experts") {
   const Workload workload = spread({.degree = 4}, {}, {{"shared_feed_forward", 64}});
   const auto place = [&](const std::string& name) {
-    return std::ranges::find(workload.graph, name, &Operator::name) - workload.graph.begin();
+    return std::ranges::distance(workload.graph.begin(), std::ranges::find(workload.graph, name, &OperatorAt::name));
   };
   const std::string at = "encoder/layer2/feed_forward";
   CHECK(place(at + "/to_experts") < place(at + "/shared/inner"));

@@ -68,13 +68,18 @@ double forward(const Workload& workload) { return workload.forward_flops().value
 double training(const Workload& workload) { return workload.training_flops().value(); }
 double kept(const Workload& workload) { return as_double(workload.activation_bytes); }
 
-const Operator& find(const Workload& workload, const std::string& name) {
-  const auto found = std::ranges::find(workload.graph, name, &Operator::name);
+Operator find(const Workload& workload, const std::string& name) {
+  const auto found = std::ranges::find(workload.graph, name, &OperatorAt::name);
   REQUIRE_MESSAGE(found != workload.graph.end(), name);
   return *found;
 }
+std::size_t place_of(const Workload& workload, const std::string& name) {
+  const auto found = std::ranges::find(workload.graph, name, &OperatorAt::name);
+  REQUIRE_MESSAGE(found != workload.graph.end(), name);
+  return static_cast<std::size_t>(std::ranges::distance(workload.graph.begin(), found));
+}
 bool has_operator(const Workload& workload, const std::string& name) {
-  return std::ranges::find(workload.graph, name, &Operator::name) != workload.graph.end();
+  return std::ranges::find(workload.graph, name, &OperatorAt::name) != workload.graph.end();
 }
 Bytes scalars(double count) { return Bytes{static_cast<std::int64_t>(count) * kScalar}; }
 
@@ -132,9 +137,7 @@ TEST_CASE("tokens are put in the order of their experts and back: as many bytes 
   moves("unpermuted/gradient", T * k * h, T * k * h);
   moves("permuted/gradient", T * k * h, T * h);  // of a token's copies the sum
   // The order is known with the weights.
-  const auto place = [&](const std::string& name) {
-    return static_cast<std::size_t>(&find(workload, at + name) - &workload.graph[0]);
-  };
+  const auto place = [&](const std::string& name) { return place_of(workload, at + name); };
   for (const char* mover : {"permuted", "unpermuted"})
     CHECK(std::ranges::count(workload.graph.edges(), OperatorEdge{place("top_k"), place(mover)}) == 1);
 }
@@ -197,9 +200,7 @@ TEST_CASE("what a layer of experts keeps for its backward pass") {
 
 TEST_CASE("the shared part comes behind what tokens need to be sent, and before the routed experts") {
   const Workload workload = built(1, with(kGrouped, {{"shared_feed_forward", 160}}));
-  const auto place = [&](const std::string& name) {
-    return &find(workload, "encoder/layer1/feed_forward/" + name) - &workload.graph[0];
-  };
+  const auto place = [&](const std::string& name) { return place_of(workload, "encoder/layer1/feed_forward/" + name); };
   CHECK(place("permuted") < place("shared/inner"));
   CHECK(place("shared/outer") < place("experts/inner"));
   CHECK(place("unpermuted") < place("mixed"));

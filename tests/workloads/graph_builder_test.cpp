@@ -21,16 +21,16 @@ Workload small_network(int batch) {
   return graph.finish(std::vector{graph.dense("dense", graph.global_average_pool("pool", sum), 10)});
 }
 
-const Operator& find(const Workload& workload, const std::string& name) {
+Operator find(const Workload& workload, const std::string& name) {
   for (std::size_t v = 0; v < workload.graph.size(); ++v)
-    if (workload.graph[v].name == name) return workload.graph[v];
+    if (workload.graph[v].name() == name) return workload.graph[v];
   FAIL("no operator " << name);
   return workload.graph[0];
 }
 
 bool has_operator(const Workload& workload, const std::string& name) {
   for (std::size_t v = 0; v < workload.graph.size(); ++v)
-    if (workload.graph[v].name == name) return true;
+    if (workload.graph[v].name() == name) return true;
   return false;
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("half precision halves every byte count and no FLOP") {
   CHECK(full.input_bytes == 2 * half.input_bytes);
   CHECK(full.training_flops() == half.training_flops());
   for (std::size_t v = 0; v < full.graph.size(); ++v) {
-    CHECK(full.graph[v].bytes_read == 2 * half.graph[v].bytes_read);
-    CHECK(full.graph[v].bytes_written == 2 * half.graph[v].bytes_written);
+    CHECK(full.graph[v]->bytes_read == 2 * half.graph[v]->bytes_read);
+    CHECK(full.graph[v]->bytes_written == 2 * half.graph[v]->bytes_written);
   }
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("an edge leads from whatever wrote what a backward kernel reads") {
   const Workload workload = small_network(1);
   const auto reads = [&](const std::string& reader, const std::string& writer) {
     return std::any_of(workload.graph.edges().begin(), workload.graph.edges().end(), [&](const OperatorEdge& edge) {
-      return workload.graph[edge.from].name == writer && workload.graph[edge.to].name == reader;
+      return workload.graph[edge.from].name() == writer && workload.graph[edge.to].name() == reader;
     });
   };
   CHECK(reads("bn/gradient", "relu/gradient"));
@@ -140,8 +140,8 @@ TEST_CASE(
   const Workload workload = small_network(4);
   std::vector<int> produced(workload.variables.size()), updates(1);
   for (std::size_t v = 0; v < workload.graph.size(); ++v) {
-    for (const int variable : workload.graph[v].produces_gradients) ++produced[static_cast<std::size_t>(variable)];
-    if (workload.graph[v].phase == Phase::kUpdate) ++updates[0];
+    for (const int variable : workload.graph[v].produces_gradients()) ++produced[static_cast<std::size_t>(variable)];
+    if (workload.graph[v]->phase == Phase::kUpdate) ++updates[0];
   }
   for (const int count : produced) CHECK(count == 1);
   CHECK(updates[0] == workload.trainable_tensors());
@@ -161,7 +161,7 @@ TEST_CASE("doubling the batch doubles FLOPs and activations and leaves the varia
 
 TEST_CASE("training takes three times the forward FLOPs, less the gradient of the images") {
   const Workload workload = small_network(4);
-  const Flops stem = workload.graph[0].flops;
+  const Flops stem = workload.graph[0]->flops;
   CHECK(workload.training_flops() == 3.0 * workload.forward_flops() - stem);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("a tensor with two consumers gets the sum of two gradients") {
   const Workload workload = small_network(1);
   int sums = 0;
   for (std::size_t v = 0; v < workload.graph.size(); ++v)
-    if (workload.graph[v].name == "gradient sum") ++sums;
+    if (workload.graph[v].name() == "gradient sum") ++sums;
   CHECK(sums == 1);
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("an LSTM is a product for all positions, and two kernels for each, one
     const std::string after = "lstm/" + std::to_string(position) + "/recurrent";
     const auto position_of = [&](const std::string& name) {
       std::size_t v = 0;
-      while (joined.graph[v].name != name) ++v;
+      while (joined.graph[v].name() != name) ++v;
       return v;
     };
     CHECK(std::count(joined.graph.edges().begin(), joined.graph.edges().end(),

@@ -60,7 +60,7 @@ Sums sums_of(const Workload& workload, int degree) {
 std::map<std::string, std::vector<std::string>> reads_by_name(const Workload& workload) {
   std::map<std::string, std::vector<std::string>> reads;
   for (const auto& [from, to] : workload.graph.edges())
-    reads[workload.graph[to].name].push_back(workload.graph[from].name);
+    reads[workload.graph[to].name()].push_back(workload.graph[from].name());
   return reads;
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("exchanges beside products: the same work, bytes, gradients and kept v
         CHECK(b.gradients == a.gradients);
         for (const auto& [from, to] : parts.graph.edges()) CHECK(from < to);
         for (std::size_t vertex = 0; vertex < parts.graph.size(); ++vertex)
-          CHECK(parts.graph[vertex].backward_of < static_cast<int>(vertex));
+          CHECK(parts.graph[vertex].backward_of() < static_cast<int>(vertex));
       }
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("the gradient of what is added up is gathered beside the product that 
   const Workload parts = of_llama({.degree = 2, .has_sequence_parts = true, .is_asynchronous = true});
   int data = -1, weights = -1, exchange = -1;
   for (std::size_t vertex = 0; vertex < parts.graph.size(); ++vertex) {
-    const std::string& name = parts.graph[vertex].name;
+    const std::string& name = parts.graph[vertex].name();
     if (name == "encoder/layer1/feed_forward/outer/data_gradient/part1") data = static_cast<int>(vertex);
     if (name == "encoder/layer1/feed_forward/outer/weight_gradient") weights = static_cast<int>(vertex);
     if (name.starts_with("encoder/layer1/feed_forward/") && name.ends_with("gathered_gradient/part1"))

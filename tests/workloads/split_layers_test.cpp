@@ -260,7 +260,7 @@ TEST_CASE("computed again: every second product, and what it takes to give what 
     std::vector<bool> is_read(dropped.graph.size());
     for (const OperatorEdge& edge : dropped.graph.edges()) is_read[edge.from] = true;
     for (std::size_t v = 0; v < dropped.graph.size(); ++v)
-      if (dropped.graph[v].is_again) CHECK(is_read[v]);
+      if (dropped.graph[v]->is_again) CHECK(is_read[v]);
   }
   // GPT's second and fourth: the output of attention, and the outer one, on which no gradient depends.
   const Sizes gpt{};
@@ -299,7 +299,7 @@ TEST_CASE("without a split, and with nothing computed again, a graph is what it 
 TEST_CASE("behind an exchange of gradients the weights' gradients follow, which do not wait for it") {
   const Workload workload = built({}, {.degree = 2});
   std::map<std::string, std::size_t> place;
-  for (std::size_t v = 0; v < workload.graph.size(); ++v) place[workload.graph[v].name] = v;
+  for (std::size_t v = 0; v < workload.graph.size(); ++v) place[workload.graph[v].name()] = v;
   const std::string inner = "encoder/layer2/feed_forward";
   const std::size_t data = place.at(inner + "/inner/data_gradient"), sum = place.at(inner + "/added_up_gradient"),
                     weights = place.at(inner + "/inner/weight_gradient"), norm = place.at(inner + "/norm/gradient");

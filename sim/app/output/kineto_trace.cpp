@@ -81,7 +81,7 @@ struct GpuWork {
   std::size_t turn = kLast;                        // of what is dispatched together: the kernel that it comes after
   std::string operation;                           // the host's, empty: none
   bool waits_for_compute = false;                  // for what was launched before on the stream of kernels
-  const Operator* op = nullptr;
+  bool is_of_operator = false;                     // that it was dispatched for
 
   static constexpr std::size_t kLast = std::numeric_limits<std::size_t>::max();
 };
@@ -120,7 +120,7 @@ struct KinetoTraces::Activity {
     }
   }
 
-  const Operator& operator_of(const KernelSpan& kernel) const {
+  OperatorAt operator_of(const KernelSpan& kernel) const {
     const auto group = static_cast<std::size_t>(record.machines[static_cast<std::size_t>(kernel.machine)].group);
     const bool has_own = group < scenario.groups.size() && scenario.groups[group].workload != nullptr;
     const Workload& workload = has_own ? *scenario.groups[group].workload : scenario.workload;
@@ -216,22 +216,22 @@ class RankTrace {
     if (kernels == activity.kernels.end()) return;
     for (const KernelSpan& kernel : kernels->second) {
       if (!is_within(kernel.span)) continue;
-      const Operator& op = activity.operator_of(kernel);
+      const OperatorAt op = activity.operator_of(kernel);
       const Seconds dispatched = kernel.span.start - kernel.queued;
-      work_.push_back(
-          {.start = whole_nanoseconds(kernel.span.start),
-           .end = whole_nanoseconds(kernel.span.end),
-           .name = kernel_name(op) + '_' +
-                   (op.factor_bits > 0 ? "fp" + std::to_string(op.factor_bits) : to_text(activity.scenario.precision)),
-           .arguments = std::move(TraceArguments{}
-                                      .add("operator", op.name)
-                                      .add("FLOPs", op.flops.value())
-                                      .add("bytes", (op.bytes_read + op.bytes_written).value())
-                                      .add("step", activity.steps.at(worker_, kernel.span.start))),
-           .dispatch_start = whole_nanoseconds(dispatched - kernel.dispatch),
-           .dispatched = whole_nanoseconds(dispatched),
-           .operation = op.name,
-           .op = &op});
+      work_.push_back({.start = whole_nanoseconds(kernel.span.start),
+                       .end = whole_nanoseconds(kernel.span.end),
+                       .name = kernel_name(op.stored()) + '_' +
+                               (op->factor_bits > 0 ? "fp" + std::to_string(op->factor_bits)
+                                                    : to_text(activity.scenario.precision)),
+                       .arguments = std::move(TraceArguments{}
+                                                  .add("operator", op.name())
+                                                  .add("FLOPs", op->flops.value())
+                                                  .add("bytes", (op->bytes_read + op->bytes_written).value())
+                                                  .add("step", activity.steps.at(worker_, kernel.span.start))),
+                       .dispatch_start = whole_nanoseconds(dispatched - kernel.dispatch),
+                       .dispatched = whole_nanoseconds(dispatched),
+                       .operation = op.name(),
+                       .is_of_operator = true});
     }
     std::ranges::stable_sort(work_, {}, &GpuWork::start);
     kernels_ = work_.size();
@@ -337,7 +337,7 @@ class RankTrace {
       const Nanoseconds length = whole_nanoseconds(step.times.input);
       if (length <= 0) continue;
       const auto first = std::ranges::find_if(work_, [&](const GpuWork& work) {
-        return work.op != nullptr && work.dispatch_start >= whole_nanoseconds(step.span.start);
+        return work.is_of_operator && work.dispatch_start >= whole_nanoseconds(step.span.start);
       });
       const Nanoseconds end = first == work_.end() ? whole_nanoseconds(step.span.end) : first->dispatch_start;
       work_.push_back(
@@ -375,7 +375,7 @@ class RankTrace {
     Nanoseconds call_length = kLongestCall;
     for (const GpuWork& work : work_) {
       ends.push_back(work.end);
-      if (work.op != nullptr) call_length = std::min(call_length, (work.dispatched - work.dispatch_start) / 2);
+      if (work.is_of_operator) call_length = std::min(call_length, (work.dispatched - work.dispatch_start) / 2);
     }
     std::ranges::sort(ends);
     for (const GpuWork& work : work_) {
@@ -416,7 +416,7 @@ class RankTrace {
               .add("wait_on_stream", kComputeStream)
               .add("wait_on_cuda_event_record_corr_id", record));
     }
-    const Nanoseconds called = next_call(work.op != nullptr ? work.dispatched - call_length : work.dispatched);
+    const Nanoseconds called = next_call(work.is_of_operator ? work.dispatched - call_length : work.dispatched);
     const Nanoseconds returned = std::max(called, work.dispatched);
     if (!work.operation.empty()) add(host_, work.operation, "cpu_op", std::min(work.dispatch_start, called), returned);
     const bool is_copy = std::string_view{work.category} == "gpu_memcpy";

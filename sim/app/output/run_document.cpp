@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, double>> kernel_classes(const Scenario& scena
   double all = 0;
   for (const KernelSpan& kernel : record.recorder.kernels) {
     const double time = (kernel.span.end - kernel.span.start).value();
-    seconds[class_of(operator_of(scenario, kernel).kind)] += time;
+    seconds[class_of(operator_of(scenario, kernel)->kind)] += time;
     all += time;
   }
   std::vector<std::pair<std::string, double>> shares(seconds.begin(), seconds.end());

@@ -113,7 +113,7 @@ const char* class_of(OperatorKind kind) {
   return "element-wise";
 }
 
-const Operator& operator_of(const Scenario& scenario, const KernelSpan& kernel) {
+OperatorAt operator_of(const Scenario& scenario, const KernelSpan& kernel) {
   return scenario.workload.graph[static_cast<std::size_t>(kernel.vertex)];
 }
 
@@ -202,8 +202,8 @@ Lanes lanes_of(const Scenario& scenario, const RunRecord& record, const std::vec
   for (const auto& [name, gpu] : gpus) {
     writer.begin(name + ", GPU");
     for (const KernelSpan& kernel : of_gpu(record.recorder.kernels, gpu)) {
-      const Operator& op = operator_of(scenario, kernel);
-      writer.add(kernel.span, class_of(op.kind), op.name);
+      const OperatorAt op = operator_of(scenario, kernel);
+      writer.add(kernel.span, class_of(op->kind), op.name());
     }
     writer.end();
     for (const auto& [worker, streams] : collectives_on_streams(of_gpu(record.recorder.collectives, gpu)))
@@ -252,7 +252,7 @@ Plot roofline_of(const Scenario& scenario, const RunRecord& record, const Memory
     if (kernel.machine != gpu.machine || kernel.gpu != gpu.gpu || kernel.span.start < window.start ||
         kernel.span.end > window.end || !seen.insert(kernel.vertex).second)
       continue;
-    const Operator& op = operator_of(scenario, kernel);
+    const Operator& op = operator_of(scenario, kernel).stored();
     const double bytes = as_double(op.bytes_read + op.bytes_written),
                  seconds = (kernel.span.end - kernel.span.start).value();
     if (!(op.flops.value() > 0 && bytes > 0 && seconds > 0)) continue;

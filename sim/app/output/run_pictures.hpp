@@ -45,6 +45,6 @@ Section utilization_of(const Scenario& scenario, const RunRecord& record, const 
 const char* class_of(OperatorKind kind);
 
 /// What the kernel computes.
-const Operator& operator_of(const Scenario& scenario, const KernelSpan& kernel);
+OperatorAt operator_of(const Scenario& scenario, const KernelSpan& kernel);
 
 }  // namespace rehearse

@@ -103,12 +103,12 @@ class TimelineWriter {
                 .add("samples", step.samples)
                 .add("staleness", step.staleness));
     for (const KernelSpan& kernel : record_.recorder.kernels) {
-      const Operator& op = scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)];
-      add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span, op.name, "kernel",
+      const OperatorAt op = scenario_.workload.graph[static_cast<std::size_t>(kernel.vertex)];
+      add({kernel.machine, 1, track("GPU", kernel.machine, kernel.gpu)}, kernel.span, op.name(), "kernel",
           TraceArguments{}
               .add("step", steps_.at({kernel.machine, kernel.gpu}, kernel.span.start))
-              .add("FLOPs", op.flops.value())
-              .add("bytes", (op.bytes_read + op.bytes_written).value()));
+              .add("FLOPs", op->flops.value())
+              .add("bytes", (op->bytes_read + op->bytes_written).value()));
     }
     for (const ServerSpan& work : record_.recorder.server_work)
       add({work.machine, 1, "core " + std::to_string(work.core)}, work.span,

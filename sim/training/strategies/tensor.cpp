@@ -225,9 +225,9 @@ std::string title_of(const TensorSplit& split) {
 std::string split_text(const Scenario& scenario) {
   double bytes = 0;
   int count = 0;
-  for (const Operator& op : scenario.workload.graph)
-    if (op.exchange) {
-      bytes += as_double(op.exchange->bytes);
+  for (const OperatorAt op : scenario.workload.graph)
+    if (op->exchange) {
+      bytes += as_double(op->exchange->bytes);
       ++count;
     }
   std::array<char, 200> text{};

@@ -96,7 +96,7 @@ TEST_CASE(
   // So large that they are the most: 64 x 256 parameters of a feed-forward layer, or the words.
   const FullestMoment beside = most({.gradient_temporaries = 100});
   CHECK(beside.kept.activations >= Bytes{std::int64_t{64} * 256 * 100});
-  CHECK(scenario.workload.graph[static_cast<std::size_t>(beside.vertex)].phase == Phase::kBackwardWeights);
+  CHECK(scenario.workload.graph[static_cast<std::size_t>(beside.vertex)]->phase == Phase::kBackwardWeights);
   for (const KeptChanges& changes : {kept_changes(scenario.workload, operators, {.gradient_temporaries = 6})}) {
     KeptBytes sum;
     for (std::size_t v = 0; v < changes.taken.size(); ++v) {

@@ -34,7 +34,7 @@ Workload two_layers() {
   return graph.finish(std::array{graph.dense("last", y, 10, false)});
 }
 
-const Operator& named(const Workload& workload, const std::string& name) {
+Operator named(const Workload& workload, const std::string& name) {
   for (const Operator& op : workload.graph)
     if (op.name == name) return op;
   FAIL("no operator " << name);
@@ -79,7 +79,7 @@ struct Planned {
 
   Seconds of(const std::string& name) const {
     for (const PlannedKernel& kernel : plan.kernels)
-      if (scenario.workload.graph[static_cast<std::size_t>(kernel.vertex)].name == name) return kernel.time.total;
+      if (scenario.workload.graph[static_cast<std::size_t>(kernel.vertex)].name() == name) return kernel.time.total;
     FAIL("no kernel " << name);
     return {};
   }
@@ -243,11 +243,11 @@ TEST_CASE("no operator with a shape is faster than its FLOPs and bytes allow") {
 TEST_CASE("a plan has the sum of its kernels, the framework's dispatch, and measured times as they are") {
   Workload workload = two_layers();
   KernelSetting setting = round_numbers();
-  workload.graph[0].measured_time = 3.0_ms;
+  workload.graph.stored(0).measured_time = 3.0_ms;
   const ComputePlan plan = plan_kernels(workload, setting);
   Seconds sum = 3.0_ms;
   for (std::size_t i = 1; i < workload.graph.size(); ++i)
-    if (workload.graph[i].phase != Phase::kUpdate) sum += kernel_time(workload.graph[i], setting).total;
+    if (workload.graph[i]->phase != Phase::kUpdate) sum += kernel_time(workload.graph[i], setting).total;
   CHECK(plan.gpu_time.value() == doctest::Approx(sum.value()).epsilon(1e-12));
   CHECK(plan.kernels[0].dispatch == Seconds{});
   CHECK(plan.kernels[1].dispatch == 5.0_us);
@@ -264,7 +264,7 @@ TEST_CASE("a host that waits for each kernel has the GPU idle for each dispatch,
   Workload workload = two_layers();
   KernelSetting setting = round_numbers();
   setting.framework.collective_dispatch = 20.0_us;
-  workload.graph[1].exchange = TensorExchange{CollectiveKind::kAllReduce, 1_MB};
+  workload.graph.stored(1).exchange = TensorExchange{CollectiveKind::kAllReduce, 1_MB};
   const ComputePlan ahead = plan_kernels(workload, setting);
   setting.framework.waits_for_kernels = true;
   const ComputePlan waits = plan_kernels(workload, setting);

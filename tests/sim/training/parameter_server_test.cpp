@@ -270,7 +270,8 @@ TEST_CASE("permuting the tensor list changes two-server results") {
     for (std::size_t i = 0; i < moved.size(); ++i)
       scenario.workload.variables[static_cast<std::size_t>(moved[i])] = variables[i];
     for (std::size_t v = 0; v < scenario.workload.graph.size(); ++v)
-      for (auto* list : {&scenario.workload.graph[v].reads_variables, &scenario.workload.graph[v].produces_gradients})
+      for (auto* list :
+           {&scenario.workload.graph.stored(v).reads_variables, &scenario.workload.graph.stored(v).produces_gradients})
         for (int& variable : *list) variable = moved[static_cast<std::size_t>(variable)];
   };
   CHECK(test::steps_per_s(changes, swapped_pairs) > 1.1 * test::steps_per_s(changes));

@@ -82,7 +82,7 @@ int most_in_flight(const Scenario& scenario, const Program& program) {
   for (const Stretch& stretch : program.streams.front())
     for (OperationIndex i = stretch.begin; i < stretch.end; ++i) {
       const auto vertex = static_cast<std::size_t>(std::get<Compute>(program.operation(i)).label);
-      in_flight += scenario.workload.graph[vertex].phase == Phase::kForward ? 1 : -1;
+      in_flight += scenario.workload.graph[vertex]->phase == Phase::kForward ? 1 : -1;
       most = std::max(most, in_flight);
     }
   CHECK(in_flight == 0);
@@ -857,12 +857,12 @@ TEST_CASE("models of every kind are cut into stages that have all of them once")
     const OperatorGraph& graph = scenario.workload.graph;
     std::vector<int> kernels(4);
     for (std::size_t v = 0; v < graph.size(); ++v) {
-      if (graph[v].phase == Phase::kUpdate) continue;
+      if (graph[v]->phase == Phase::kUpdate) continue;
       REQUIRE(stages.of_operator[v] >= 0);
       ++kernels[static_cast<std::size_t>(stages.of_operator[v])];
     }
     for (const OperatorEdge& edge : graph.edges()) {  // forward to later stages, backward to earlier ones
-      const Phase to = graph[edge.to].phase, from = graph[edge.from].phase;
+      const Phase to = graph[edge.to]->phase, from = graph[edge.from]->phase;
       if (to == Phase::kForward) CHECK(stages.of_operator[edge.from] <= stages.of_operator[edge.to]);
       if (from != Phase::kForward && to != Phase::kUpdate)
         CHECK(stages.of_operator[edge.from] >= stages.of_operator[edge.to]);

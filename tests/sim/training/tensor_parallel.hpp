@@ -125,7 +125,7 @@ class TensorProgram final : public StrategyCompiler {
         if (variable < 0) continue;
         const std::string& name = scenario().workload.variables[at(variable)].name;
         if (name != (is_forward ? strategy_.rows() : strategy_.columns())) continue;
-        const Bytes sum = is_forward ? computes.output : graph[at(computes.backward_of)].kept;
+        const Bytes sum = is_forward ? computes.output : graph[at(computes.backward_of)]->kept;
         then(Collective{.label = is_forward ? 0 : 1, .bytes = sum});
       }
     then(Update{});

@@ -562,7 +562,8 @@ TEST_CASE("matrix products of a decoder with shared keys and gates are those of 
   CHECK(workload.training_flops().value() == doctest::Approx(3 * workload.forward_flops().value()));
   // No dropout, no biases: queries, keys, values, two rotations, scores, mask, softmax, context, output, sum and norm;
   // two inner layers, activation, product, outer layer, sum and norm; embedding, last norm, logits, loss.
-  CHECK(std::ranges::count(workload.graph, Phase::kForward, &Operator::phase) == 32 * 19 + 4);
+  CHECK(std::ranges::count_if(workload.graph, [](const Operator& op) { return op.phase == Phase::kForward; }) ==
+        32 * 19 + 4);
 }
 
 TEST_CASE("a mixture of experts does the work of the experts that a token passes, and reads the parameters of all") {
@@ -581,7 +582,8 @@ TEST_CASE("a mixture of experts does the work of the experts that a token passes
     }
   CHECK(products == 1);
   // Each layer has, besides those of a dense one with five kernels: router, softmax, mix, and six kernels of an expert.
-  CHECK(std::ranges::count(workload.graph, Phase::kForward, &Operator::phase) == 32 * (19 - 5 + 3 + 8 * 6) + 4);
+  CHECK(std::ranges::count_if(workload.graph, [](const Operator& op) { return op.phase == Phase::kForward; }) ==
+        32 * (19 - 5 + 3 + 8 * 6) + 4);
 }
 
 TEST_CASE("a mixture of many experts in many layers is counted") {
