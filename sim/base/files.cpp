@@ -165,13 +165,6 @@ class NewFile {
 };
 
 /// Data being packed; ended whatever happens.
-struct Deflation : z_stream {
-  Deflation() : z_stream{} {}
-  Deflation(const Deflation&) = delete;
-  Deflation& operator=(const Deflation&) = delete;
-  ~Deflation() { deflateEnd(this); }
-};
-
 constexpr int kGzipFormat = 15 + 16;  // largest window, gzip header
 
 /// Gives zlib the next part of `input`, which it takes as at most 32 bits of size.
@@ -208,24 +201,41 @@ void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
   for (NewFile& file : written) file.take_place();
 }
 
-std::string gzip(std::string_view content) {
-  Deflation stream;
-  constexpr int kMemoryLevel = 8;
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw std::runtime_error{"zlib cannot start to compress"};
+struct Gzip::Stream : z_stream {
+  Stream() : z_stream{} {
+    constexpr int kMemoryLevel = 8;
+    if (deflateInit2(this, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK)
+      throw std::runtime_error{"zlib cannot start to compress"};
   }
-  std::string compressed;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { deflateEnd(this); }
+};
+
+Gzip::Gzip() : stream_{std::make_unique<Stream>()} {}
+Gzip::~Gzip() = default;
+
+void Gzip::deflate(std::string_view content, bool is_end) {
   std::array<char, kChunk> buffer;
-  int state = Z_OK;
-  while (state != Z_STREAM_END) {
-    feed(stream, content);
-    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-    stream.avail_out = buffer.size();
-    state = deflate(&stream, content.empty() ? Z_FINISH : Z_NO_FLUSH);
+  for (int state = Z_OK; is_end ? state != Z_STREAM_END : !content.empty() || stream_->avail_in > 0;) {
+    feed(*stream_, content);
+    stream_->next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream_->avail_out = buffer.size();
+    state = ::deflate(stream_.get(), is_end && content.empty() ? Z_FINISH : Z_NO_FLUSH);
     if (state != Z_OK && state != Z_STREAM_END) throw std::runtime_error{"zlib cannot compress"};
-    compressed.append(buffer.data(), buffer.size() - stream.avail_out);
+    packed_.append(buffer.data(), buffer.size() - stream_->avail_out);
   }
-  return compressed;
+}
+
+std::string Gzip::finish() {
+  deflate({}, true);
+  return std::move(packed_);
+}
+
+std::string gzip(std::string_view content) {
+  Gzip packed;
+  packed.add(content);
+  return packed.finish();
 }
 
 std::string_view emptiness(std::string_view content) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,26 @@ void write_files(const std::vector<std::pair<std::filesystem::path, std::string>
 
 /// gzip format without time stamp or name: same content, same bytes.
 std::string gzip(std::string_view content);
+
+/// The same of what is added bit by bit.
+class Gzip {
+ public:
+  Gzip();
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+  ~Gzip();
+
+  void add(std::string_view content) { deflate(content, false); }
+  /// All of it, packed. Nothing is added afterwards.
+  std::string finish();
+
+ private:
+  struct Stream;
+  void deflate(std::string_view content, bool is_end);
+
+  std::unique_ptr<Stream> stream_;
+  std::string packed_;
+};
 
 /// The content of `compressed` (gzip format). InputError, starting with `file_name`, if that is damaged, cut short, or
 /// would give more than `max_size` bytes.

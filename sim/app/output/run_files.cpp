@@ -38,7 +38,11 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
     for (const int rank : traces.ranks())
       write("kineto/rank-" + std::to_string(rank) + ".json.gz", [&] { return gzip(traces.text(rank)); });
   } else {
-    write("timeline.json.gz", [&] { return gzip(timeline_json(scenario, record, profile)); });
+    write("timeline.json.gz", [&] {
+      Gzip packed;
+      write_timeline(scenario, record, profile, [&packed](std::string_view part) { packed.add(part); });
+      return packed.finish();
+    });
   }
   write("report.html", [&] { return render_html(run_document(run, memory)); });
   write("summary.json", [&] { return to_json_text(to_json(scenario, run.summary)); });

@@ -23,15 +23,19 @@ struct Slice {
 
 class TimelineWriter {
  public:
-  TimelineWriter(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile)
+  TimelineWriter(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile,
+                 const std::function<void(std::string_view)>& write)
       : scenario_{scenario},
         record_{record},
         profile_{profile},
         from_{whole_nanoseconds(scenario.output.timeline_start)},
         to_{whole_nanoseconds(std::min(scenario.output.timeline_start + scenario.output.timeline_length, record.end))},
-        steps_{record.recorder.steps} {}
+        steps_{record.recorder.steps},
+        write_{write},
+        events_{write} {}
 
-  std::string write() {
+  void write() {
+    write_("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for (std::size_t m = 0; m < record_.machines.size(); ++m) {
       const auto process = static_cast<std::int64_t>(m) + 1;
       events_.metadata("process_name", {process, 0}, TraceArguments{}.add("name", record_.machines[m].name));
@@ -51,7 +55,8 @@ class TimelineWriter {
     arrows();
     moments();
     counters();
-    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events_.text() + "\n]}\n";
+    write_(events_.text());
+    write_("\n]}\n");
   }
 
  private:
@@ -195,6 +200,7 @@ class TimelineWriter {
   const ResourceProfile& profile_;
   std::int64_t from_, to_;
   StepsOfWorkers steps_;
+  const std::function<void(std::string_view)>& write_;
   TraceEvents events_;
   std::map<TrackKey, std::vector<Slice>> tracks_;
   std::map<std::pair<MachineIndex, std::string>, int> thread_of_;
@@ -202,8 +208,9 @@ class TimelineWriter {
 
 }  // namespace
 
-std::string timeline_json(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile) {
-  return TimelineWriter{scenario, record, profile}.write();
+void write_timeline(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile,
+                    const std::function<void(std::string_view)>& write) {
+  TimelineWriter{scenario, record, profile, write}.write();
 }
 
 }  // namespace rehearse

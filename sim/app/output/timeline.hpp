@@ -2,7 +2,8 @@
 // timeline.json.gz: a Chrome trace, which Perfetto opens. Process = machine; threads = steps, GPU, cores, one per
 // connection end.
 
-#include <string>
+#include <functional>
+#include <string_view>
 
 #include "sim/record/resource_profile.hpp"
 #include "sim/record/run_record.hpp"
@@ -10,9 +11,10 @@
 
 namespace rehearse {
 
-/// Uncompressed JSON. Spans outside of the scenario's timeline window are left out, those that cross its borders are
+/// JSON, given to `write` in parts. Spans outside of the scenario's timeline window are left out, those that cross its borders are
 /// cut. On every track spans are in order of time and do not overlap. Arrows lead from a message's sender to its
 /// receiver; counters show the resource profile. Times are microseconds with three decimals.
-std::string timeline_json(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile);
+void write_timeline(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile,
+                    const std::function<void(std::string_view)>& write);
 
 }  // namespace rehearse

@@ -1,5 +1,6 @@
 #include "sim/app/output/trace_events.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +13,8 @@ namespace rehearse {
 namespace {
 
 std::string quoted(std::string_view text) {
+  const bool is_plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (is_plain) return '"' + std::string{text} + '"';
   return Json(std::string{text}).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -27,8 +30,11 @@ std::string number(double value) {
 
 std::int64_t whole_nanoseconds(Seconds time) { return std::llround(time.value() * 1e9); }
 
-TraceArguments& TraceArguments::add_text(std::string_view key, const std::string& value) {
-  members_ += (members_.empty() ? "" : ",") + quoted(key) + ':' + value;
+TraceArguments& TraceArguments::add_text(std::string_view key, std::string_view value) {
+  if (!members_.empty()) members_ += ',';
+  members_ += quoted(key);
+  members_ += ':';
+  members_ += value;
   return *this;
 }
 
@@ -39,7 +45,12 @@ TraceArguments& TraceArguments::add(std::string_view key, std::string_view value
 }
 
 void TraceEvents::begin(std::string_view phase, std::string_view name, std::string_view category, Place place) {
-  text_ += text_.empty() ? "\n" : ",\n";
+  constexpr std::size_t kPart = 1 << 20;
+  if (write_ && text_.size() >= kPart) {
+    write_(text_);
+    text_.clear();
+  }
+  text_ += std::exchange(is_first_, false) ? "\n" : ",\n";
   text_ += "{\"ph\":\"";
   text_ += phase;
   text_ += "\",\"name\":" + quoted(name);

@@ -4,8 +4,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sim/base/units.hpp"
 
@@ -29,13 +31,16 @@ class TraceArguments {
   bool is_empty() const { return members_.empty(); }
 
  private:
-  TraceArguments& add_text(std::string_view key, const std::string& value);
+  TraceArguments& add_text(std::string_view key, std::string_view value);
   std::string members_;
 };
 
 /// The list traceEvents.
 class TraceEvents {
  public:
+  /// `write` is given the text in parts, in their order; none: text() has all of it.
+  explicit TraceEvents(std::function<void(std::string_view)> write = {}) : write_{std::move(write)} {}
+
   struct Place {
     std::int64_t process = 0, thread = 0;
   };
@@ -50,12 +55,15 @@ class TraceEvents {
   /// A line across the tracks of a process, or of all.
   void moment(std::string_view name, std::string_view category, Place place, std::int64_t when, bool is_of_all);
   void counter(std::string_view name, Place place, std::int64_t when, double value);
+  /// What has not been written.
   const std::string& text() const { return text_; }
 
  private:
   void begin(std::string_view phase, std::string_view name, std::string_view category, Place place);
   void date(std::string_view key, std::int64_t nanoseconds);
 
+  std::function<void(std::string_view)> write_;
+  bool is_first_ = true;
   std::string text_;
 };
 

@@ -143,6 +143,20 @@ TEST_CASE("gzip gives the same bytes every time: its time stamp is zero") {
   CHECK(packed.substr(0, 8) == std::string{"\x1f\x8b\x08\x00\x00\x00\x00\x00", 8});
 }
 
+TEST_CASE("what is packed bit by bit is what is packed at once, whatever the bits") {
+  for (const std::size_t size : {0UL, 1UL, 70'000UL, 3'000'000UL}) {
+    const std::string content = random_bytes(size / 2) + std::string(size - size / 2, 'x');
+    Gzip packed;
+    Rng rng{2, "parts"};
+    for (std::string_view left = content; !left.empty();) {
+      const std::size_t part = std::min<std::size_t>(left.size(), rng.bits() % 100'000);
+      packed.add(left.substr(0, part));
+      left.remove_prefix(part);
+    }
+    CHECK(packed.finish() == gzip(content));
+  }
+}
+
 TEST_CASE("gzip files that are joined unpack to their contents, joined") {
   CHECK(gunzip(gzip("one ") + gzip("two"), 100, "x.gz") == "one two");
 }

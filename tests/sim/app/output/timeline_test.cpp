@@ -49,6 +49,12 @@ Scenario hand_made_scenario() {
   return scenario;
 }
 
+std::string timeline_json(const Scenario& scenario, const RunRecord& record, const ResourceProfile& profile) {
+  std::string text;
+  write_timeline(scenario, record, profile, [&text](std::string_view part) { text += part; });
+  return text;
+}
+
 struct Slice {
   std::int64_t start, end;
 };
@@ -64,6 +70,7 @@ TEST_CASE("slices of a track are sorted and nest or do not overlap, and every ar
   const ResourceProfile profile = resource_profile(record, Seconds{0.1});
   const std::string text = timeline_json(scenario, record, profile);
   CHECK(text == timeline_json(scenario, record, profile));
+  CHECK(text.size() > 4 << 20);  // written in several parts
   const Json trace = Json::parse(text);
   std::map<std::pair<int, int>, std::vector<Slice>> tracks;
   for (const Json& event : trace["traceEvents"])
