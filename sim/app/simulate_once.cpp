@@ -66,12 +66,6 @@ namespace {
 
 constexpr double kLongRun = 1800;  // s
 
-/// Whether every message of a step is started on its own, so that their number says how far the step is.
-bool starts_each_message(const Reductions& reductions) {
-  return !reductions.times_collectives && !reductions.joins_rounds && !reductions.folds_workers &&
-         !reductions.folds_machines && !reductions.joins_gpus && !reductions.folds_split && !reductions.fold;
-}
-
 /// One run of the engine.
 RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& progress, const Budget& budget) {
   std::int64_t updates = 0;
@@ -82,7 +76,7 @@ RunRecord run_once(const Scenario& scenario, SimulateOptions options, Progress& 
       budget.stop(" after " + std::to_string(updates) + " of " + std::to_string(scenario.training.steps) + " steps");
     if (!progress.is_due()) return;
     if (!messages)
-      messages = starts_each_message(plan_reductions(scenario, options.is_exact, options.keeps_activity))
+      messages = plan_reductions(scenario, options.is_exact, options.keeps_activity).start_each_message()
                      ? expected_run(scenario).messages
                      : 0;
     const double share = *messages > 0 ? static_cast<double>(run.messages) / *messages : 0;

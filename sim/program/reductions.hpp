@@ -21,6 +21,11 @@ struct Reductions {
   /// with forward overlap, and that PCIe is shared then is left out: a NIC is far slower. What hosts keep meets them.
   bool copies_are_alone = true;
 
+  /// Whether every message of a step is started on its own, so that their number says how far a step is.
+  bool start_each_message() const {
+    return !times_collectives && !joins_rounds && !folds_workers && !folds_machines && !joins_gpus && !folds_split &&
+           !fold;
+  }
   bool operator==(const Reductions&) const = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "sim/app/explain.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/program/reductions.hpp"
 #include "tests/support/timed_cluster.hpp"
 
 namespace rehearse {
@@ -65,6 +66,34 @@ TEST_CASE("the messages of a run are known before it") {
     CAPTURE(scenario["cluster"]["groups"][0]["count"]);
     CHECK(expected_run(test::resolved(scenario)).messages == recorded_messages(scenario));
   }
+}
+
+TEST_CASE("messages say how far a run is where each is started on its own, and not where some stand for others") {
+  /// The largest share of the run's messages that it has told while it ran.
+  const auto share_told = [](Json scenario, bool is_exact) {
+    scenario["training"]["steps"] = 400;
+    return test::in_child([&] {
+      const Scenario resolved = test::resolved(scenario);
+      std::uint64_t most = 0;
+      SimulateOptions options{.is_exact = is_exact};
+      options.on_progress = [&](const RunProgress& run) { most = std::max(most, run.messages); };
+      (void)simulate(resolved, options);
+      return Json{{"share", static_cast<double>(most) / expected_run(resolved).messages},
+                  {"start_each", plan_reductions(resolved, is_exact, false).start_each_message()}};
+    });
+  };
+  const Json servers =
+                 with_servers(of_model(3, 1, {{"kind", "parameter_server"}, {"synchronization", "asynchronous"}}), 2),
+             ring = of_model(3, 2, {{"kind", "all_reduce"}, {"algorithm", "ring"}});
+  for (const auto& [scenario, is_exact] : {std::pair{servers, true}, {ring, true}}) {
+    const Json told = share_told(scenario, is_exact);
+    CHECK(told["start_each"].get<bool>());
+    CHECK(told["share"].get<double>() > 0.7);
+    CHECK(told["share"].get<double>() <= 1);
+  }
+  const Json told = share_told(ring, false);
+  CHECK_FALSE(told["start_each"].get<bool>());
+  CHECK(told["share"].get<double>() < 0.1);
 }
 
 TEST_CASE("rings over NVLinks count each on its own") {
