@@ -133,10 +133,11 @@ struct OperatorEdge {
 
 /// How a layer differs from the one that is stored for it.
 struct LayerCopy {
-  std::string stored_name, name;  // with which names begin: "encoder/layer3/", "encoder/layer17/"
-  int first_variable = 0, behind_variable = 0,
-      variables = 0;                                      // of the stored layer, and how far its own lie behind them
-  int first_vertex = 0, behind_vertex = 0, vertices = 0;  // the same of its forward operators
+  std::string stored_name, name;                // with which names begin: "encoder/layer3/", "encoder/layer17/"
+  int first_variable = 0, behind_variable = 0;  // of the stored layer
+  int variables = 0;                            // so far behind them are its own
+  int first_vertex = 0, behind_vertex = 0;      // the forward operators of the stored layer
+  int vertices = 0;                             // so far behind them are its own
 
   int variable(int stored) const {
     return stored + (stored >= first_variable && stored < behind_variable ? variables : 0);
