@@ -13,10 +13,7 @@ Value sum_variables(const Workload& workload, Select select) {
 
 }  // namespace
 
-std::string OperatorAt::name() const {
-  if (copy_ == nullptr || !stored_->name.starts_with(copy_->stored_name)) return stored_->name;
-  return copy_->name + stored_->name.substr(copy_->stored_name.size());
-}
+std::string OperatorAt::name() const { return copy_ == nullptr ? stored_->name : copy_->named(stored_->name); }
 
 std::vector<int> OperatorAt::own(std::vector<int> variables) const {
   if (copy_ != nullptr)

@@ -139,6 +139,9 @@ struct LayerCopy {
   int first_vertex = 0, behind_vertex = 0;      // the forward operators of the stored layer
   int vertices = 0;                             // so far behind them are its own
 
+  std::string named(const std::string& stored) const {
+    return stored.starts_with(stored_name) ? name + stored.substr(stored_name.size()) : stored;
+  }
   int variable(int stored) const {
     return stored + (stored >= first_variable && stored < behind_variable ? variables : 0);
   }

@@ -37,12 +37,14 @@ struct Built {
   Range forward, backward, updates, variables;
 
   std::array<const Range*, 3> vertices() const { return {&forward, &backward, &updates}; }
+  bool has(int vertex) const { return forward.has(vertex) || backward.has(vertex) || updates.has(vertex); }
 };
 
 /// Those of AlikeLayers.
 struct Run {
   Built first, before, stored, last;
   int number = 0, copies = 0;  // of the stored layer, from 1 on, and how many are behind it
+  int copies_before = 0;       // of the runs before
 };
 
 const Operator& op_at(const Workload& built, int vertex) {
@@ -65,10 +67,6 @@ std::optional<Built> find_layer(const Workload& built, std::string name) {
   return Built{std::move(name), *forward, *backward, *updates, *variables};
 }
 
-std::string renamed(const std::string& text, const std::string& from, const std::string& to) {
-  return text.starts_with(from) ? to + text.substr(from.size()) : text;
-}
-
 class Repetition {
  public:
   Repetition(const Workload& built, const std::string& stem) : built_{built}, stem_{stem}, reads_(built.graph.size()) {
@@ -82,7 +80,8 @@ class Repetition {
     const auto first = layer(alike.first), before = layer(stored - 1), third = layer(stored),
                last = layer(alike.first + alike.count - 1);
     if (!first || !before || !third || !last) return false;
-    runs_.push_back({*first, *before, *third, *last, stored + 1, alike.copies()});
+    const int copies_before = runs_.empty() ? 0 : runs_.back().copies_before + runs_.back().copies;
+    runs_.push_back({*first, *before, *third, *last, stored + 1, alike.copies(), copies_before});
     return are_alike(runs_.back()) && is_read_by_neighbours(runs_.back());
   }
 
@@ -133,20 +132,19 @@ class Repetition {
   bool are_alike(const Run& run) const {
     const Built &before = run.before, &stored = run.stored;
     if (before.variables.size() != stored.variables.size()) return false;
-    const int variables = stored.variables.begin - before.variables.begin;
-    for (int v = before.variables.begin; v < before.variables.end; ++v) {
-      Variable variable = built_.variables[static_cast<std::size_t>(v)];
-      variable.name = renamed(variable.name, before.name, stored.name);
-      if (variable != built_.variables[static_cast<std::size_t>(v + variables)]) return false;
-    }
     const LayerCopy third{.stored_name = before.name,
                           .name = stored.name,
                           .first_variable = before.variables.begin,
                           .behind_variable = before.variables.end,
-                          .variables = variables,
+                          .variables = stored.variables.begin - before.variables.begin,
                           .first_vertex = before.forward.begin,
                           .behind_vertex = before.forward.end,
                           .vertices = stored.forward.begin - before.forward.begin};
+    for (int v = before.variables.begin; v < before.variables.end; ++v) {
+      Variable variable = built_.variables[static_cast<std::size_t>(v)];
+      variable.name = third.named(variable.name);
+      if (variable != built_.variables[static_cast<std::size_t>(third.variable(v))]) return false;
+    }
     for (std::size_t part = 0; part < before.vertices().size(); ++part) {
       const Range &its = *before.vertices()[part], &other = *stored.vertices()[part];
       if (its.size() != other.size()) return false;
@@ -164,9 +162,8 @@ class Repetition {
   bool is_read_by_neighbours(const Run& run) const {
     const Built& stored = run.stored;
     for (int v = 0; v < static_cast<int>(reads_.size()); ++v) {
-      const bool is_own = std::ranges::any_of(stored.vertices(), [v](const Range* range) { return range->has(v); });
       for (const int read : reads_[static_cast<std::size_t>(v)]) {
-        if (is_own || stored.updates.has(read)) continue;
+        if (stored.has(v) || stored.updates.has(read)) continue;
         if (stored.forward.has(read) && !run.last.forward.has(v) && !run.last.backward.has(v)) return false;
         if (stored.backward.has(read) && !run.before.backward.has(v)) return false;
       }
@@ -181,12 +178,13 @@ class Repetition {
       for (const Run& run : runs_) {
         const Range& its = run.stored.variables;
         if (v + 1 != its.end || its.size() == 0) continue;
-        for (int copy = 1; copy <= run.copies; ++copy)
+        for (int copy = 1; copy <= run.copies; ++copy) {
+          const LayerCopy own{.stored_name = run.stored.name, .name = name_of(run, copy)};
           for (int of = its.begin; of < its.end; ++of) {
-            Variable variable = built_.variables[static_cast<std::size_t>(of)];
-            variable.name = renamed(variable.name, run.stored.name, name_of(run, copy));
-            variables.push_back(std::move(variable));
+            variables.push_back(built_.variables[static_cast<std::size_t>(of)]);
+            variables.back().name = own.named(variables.back().name);
           }
+        }
       }
     }
   }
@@ -241,18 +239,11 @@ class Repetition {
   }
 
   const Run* run_of(int stored) const {
-    for (const Run& run : runs_)
-      for (const Range* part : run.stored.vertices())
-        if (part->has(stored)) return &run;
-    return nullptr;
+    const auto run = std::ranges::find_if(runs_, [stored](const Run& of) { return of.stored.has(stored); });
+    return run == runs_.end() ? nullptr : &*run;
   }
 
-  int copy_number(int stored, int copy) const {
-    if (copy == 0) return -1;
-    int before = 0;
-    for (const Run* run = runs_.data(); run != run_of(stored); ++run) before += run->copies;
-    return before + copy - 1;
-  }
+  int copy_number(int stored, int copy) const { return copy == 0 ? -1 : run_of(stored)->copies_before + copy - 1; }
 
   /// The vertex of the whole graph that the instance reads where the layer that is built reads `read`.
   int read_by(const Instance& reader, int read) const {
@@ -264,8 +255,7 @@ class Repetition {
     const Run* run = run_of(reader.stored);
     if (run == nullptr) return vertex(read);
     const Built& its = run->stored;
-    if (std::ranges::any_of(its.vertices(), [read](const Range* part) { return part->has(read); }))
-      return vertex(read, reader.copy);
+    if (its.has(read)) return vertex(read, reader.copy);
     if (run->before.forward.has(read) && reader.copy > 0)
       return vertex(its.forward.end - (run->before.forward.end - read), reader.copy - 1);
     if (run->last.backward.has(read) && reader.copy < run->copies)

@@ -95,10 +95,7 @@ class PipelineCompiler {
     const GradientUnits& units = exchange_.units[static_cast<std::size_t>(stage_)];
     const UnitExchange::Setting setting{microbatches_, exchange_.first_label[static_cast<std::size_t>(stage_)],
                                         sharing_groups()};
-    std::size_t kernels = 0;
-    for (std::vector<Pass>* passes : {&forward_, &backward_, &weights_})
-      for (const Pass& pass : *passes) kernels += pass.kernels.kernels.size();
-    builder_.reserve(kernels * static_cast<std::size_t>(microbatches_));
+    builder_.reserve(plan_.kernels.size() * static_cast<std::size_t>(microbatches_));
     for (std::vector<Pass>* passes : {&forward_, &backward_, &weights_})
       for (Pass& pass : *passes) pass.exchange.emplace(builder_, pass.kernels.kernels, units, strategy_, setting);
     begin();
