@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+ANSWER_SECONDS = 300
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -39,7 +40,10 @@ class Browser:
     """with Browser() as browser: browser.open(file)"""
 
     def __init__(self):
-        self.profile = tempfile.TemporaryDirectory()
+        self._start()
+
+    def _start(self):
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # its processes may still write
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
 
@@ -66,6 +70,12 @@ class Browser:
     def __enter__(self):
         return self
 
+    def restart(self):
+        """Another process, with an empty page."""
+        self.process.kill()
+        self.__exit__()
+        self._start()
+
     def __exit__(self, *_):
         os.close(self._write)
         try:
@@ -82,7 +92,7 @@ class Browser:
                 raise TimeoutError("the browser does not answer")
             got = os.read(self._read, 1 << 20)
             if not got:
-                raise RuntimeError("the browser has ended")
+                raise EOFError("the browser has ended")
             self._rest += got
         text, self._rest = self._rest.split(b"\0", 1)
         return json.loads(text)
@@ -94,7 +104,7 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._message(300)  # it may have a hundredth of a processor
+            answer = self._message(ANSWER_SECONDS)  # it may have a hundredth of a processor
             if answer.get("id") == self._count:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -116,7 +126,7 @@ class Browser:
         """Loads the file, and waits until what is on the first screen has been drawn."""
         self.events.clear()
         self.ask("Page.navigate", url="file://" + os.path.abspath(path))
-        end = time.monotonic() + 300
+        end = time.monotonic() + ANSWER_SECONDS
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             if time.monotonic() > end:
                 raise TimeoutError(f"{path} is not loaded")
@@ -124,7 +134,8 @@ class Browser:
         self.settle()
 
     def settle(self):
-        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))")
+        """Waits for two frames; for a while only, as a busy browser may leave them out."""
+        self.evaluate("new Promise(done => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))); setTimeout(done, 20000); })")
 
     def complaints(self):
         """Errors and warnings of the console, exceptions, and what was asked for besides the page itself."""
