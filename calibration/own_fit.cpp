@@ -67,7 +67,7 @@ OwnCluster cluster_of(const Json& scenario, const std::string& file_name, const 
   for (const auto& [pointer, value] : run.settings) origins.set(json, pointer, value, run.place);
   try {
     const Scenario stated = read_scenario(json, file_name, catalog, origins);
-    Json effective = with_gpus(parse_json(stated.effective, file_name), stated, run.gpus);
+    Json effective = with_gpus(*stated.effective, stated, run.gpus);
     if (run.gpus == 1 && stated.count(Role::kParameterServer) == 0)
       effective = without_exchange(std::move(effective), stated);
     set_batch(effective, read_scenario(effective, file_name, catalog), run);
@@ -198,7 +198,7 @@ class OwnFitter {
       cluster_of_run_.push_back(found->second);
     }
     largest_ = static_cast<std::size_t>(std::ranges::max_element(runs.runs, {}, &OwnRun::gpus) - runs.runs.begin());
-    profile_ = parse_json(cluster(largest_).scenario.effective, file_name).at("calibration");
+    profile_ = cluster(largest_).scenario.effective->at("calibration");
     profile_["name"] = options.name;
     profile_.erase("prediction");
     steps_ = state_steps(profile_, clusters_);
@@ -571,7 +571,7 @@ Json own_scenario(const Json& scenario, const std::string& file_name, std::optio
   Json own = scenario;
   if (gpus) {
     const Scenario stated = read_scenario(scenario, file_name, catalog);
-    own = with_gpus(parse_json(stated.effective, file_name), stated, *gpus);
+    own = with_gpus(*stated.effective, stated, *gpus);
   }
   own["calibration"] = parse_json(fit.profile, "the fitted profile");
   set_variation(own, fit.variation);

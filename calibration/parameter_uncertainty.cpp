@@ -13,9 +13,23 @@
 
 namespace rehearse {
 
-std::vector<Json> moved_profiles(const Scenario& scenario) {
-  const Json file = parse_json(scenario.effective, scenario.name).at("calibration");
-  std::vector<Json> profiles;
+namespace {
+
+/// The scenario by another profile. Throws InputError if it is none.
+Scenario with_profile(const Scenario& scenario, const Json& profile) {
+  Scenario other = scenario;
+  other.profile = read_profile(JsonReader{profile, scenario.profile.name});
+  Json effective = *scenario.effective;
+  effective["calibration"] = profile;
+  other.effective = share(std::move(effective));
+  return other;
+}
+
+}  // namespace
+
+std::vector<Scenario> with_moved_profiles(const Scenario& scenario) {
+  const Json& file = scenario.effective->at("calibration");
+  std::vector<Scenario> moved;
   for (const auto& component : scenario.profile.uncertainty.components) {
     std::vector<FreeValue> values;
     std::vector<double> changes;
@@ -26,37 +40,45 @@ std::vector<Json> moved_profiles(const Scenario& scenario) {
     const FreeValues moving{file, scenario.profile.name, values, [](const Json&) { return true; }};
     const Eigen::Map<const Eigen::VectorXd> step{changes.data(), static_cast<Eigen::Index>(changes.size())};
     for (const double sign : {1.0, -1.0}) try {
-        Json moved = moving.profile_with(moving.start() + sign * step);
-        (void)read_profile(JsonReader{moved, scenario.profile.name});
-        profiles.push_back(std::move(moved));
+        moved.push_back(with_profile(scenario, moving.profile_with(moving.start() + sign * step)));
         break;
       } catch (const InputError&) { continue; }
   }
-  return profiles;
+  return moved;
 }
 
-std::vector<Json> other_profiles(const Scenario& scenario) {
-  const Json file = parse_json(scenario.effective, scenario.name);
-  std::vector<Json> profiles;
-  if (const Json* others = json_pointer_find(file, "/calibration/prediction/others"); others != nullptr)
-    for (const auto& [name, profile] : others->items()) profiles.push_back(profile);
-  return profiles;
+std::vector<Scenario> with_other_profiles(const Scenario& scenario) {
+  std::vector<Scenario> all;
+  if (const Json* others = json_pointer_find(*scenario.effective, "/calibration/prediction/others"); others != nullptr)
+    for (const auto& [name, profile] : others->items()) all.push_back(with_profile(scenario, profile));
+  return all;
 }
 
-Json shortening(const Scenario& scenario) {
+namespace {
+
+/// None: all steps are needed.
+std::optional<std::int64_t> brief_steps(const Scenario& scenario) {
   constexpr std::int64_t kSteps = 20;
   const Training& training = scenario.training;
   const std::int64_t workers = training.strategy.is_synchronous() ? 1 : scenario.count(Role::kWorker);
   const std::int64_t steps = workers * (training.warmup_steps + kSteps);
-  if (scenario.has_changing_membership() || steps >= training.steps) return Json::object();
-  return {{"steps", steps}};
+  return scenario.has_changing_membership() || steps >= training.steps ? std::nullopt : std::optional{steps};
 }
+
+}  // namespace
 
 Scenario shortened(const Scenario& scenario) {
   Scenario shorter = scenario;
-  if (const Json changes = shortening(scenario); !changes.empty()) set_steps(shorter, changes["steps"]);
+  if (const auto steps = brief_steps(scenario)) set_steps(shorter, *steps);
   return shorter;
 }
+
+PoolJob brief_job(const Verb& verb, Scenario scenario, Json options) {
+  if (const auto steps = brief_steps(scenario)) options["steps"] = *steps;
+  return verb.job(std::move(scenario), std::move(options));
+}
+
+PoolJob brief_job(const Verb& verb, Scenario scenario) { return brief_job(verb, std::move(scenario), Json::object()); }
 
 namespace {
 
@@ -74,24 +96,20 @@ double deviation_that_covers(double change, const PredictionUncertainty& errors)
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,
                          const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   if (!has_uncertain_values(scenario)) return 0;
-  std::vector<Json> profiles = moved_profiles(scenario);
-  const std::size_t moved_ones = profiles.size();
-  for (Json& other : other_profiles(scenario)) profiles.push_back(std::move(other));
-  const auto results = pool.run_all(
-      profiles.size() + 1,
-      [&](std::size_t i) {
-        Json options = shortening(scenario);
-        options["metric"] = "steps_per_s";
-        if (i < profiles.size()) options["profile"] = profiles[i];
-        return kMeasure.job(Scenario{scenario}, std::move(options));
-      },
-      on_done, budget);
+  std::vector<Scenario> scenarios = with_moved_profiles(scenario);
+  const std::size_t moved_ones = scenarios.size();
+  for (Scenario& other : with_other_profiles(scenario)) scenarios.push_back(std::move(other));
+  scenarios.push_back(scenario);
+  const Experiment experiment{scenarios.size(), [&](std::size_t i) {
+                                return brief_job(kMeasure, scenarios[i], {{"metric", "steps_per_s"}});
+                              }};
+  const auto results = experiment.run(pool, on_done, budget);
   const auto speed_of = [](const PooledRun& result) {
     return result.has_succeeded ? std::strtod(result.text.c_str(), nullptr) : 0;
   };
   const double speed = speed_of(results.back());
   double variance = 0, apart = 0;
-  for (std::size_t i = 0; i < profiles.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < scenarios.size(); ++i) {
     const double moved = speed_of(results[i]);
     if (!(moved > 0 && speed > 0)) continue;
     const double change = std::log(moved / speed);

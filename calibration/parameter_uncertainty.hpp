@@ -8,17 +8,17 @@
 
 #include "sim/base/budget.hpp"
 #include "sim/base/json.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace rehearse {
 
-/// The scenario's profile with its values moved along each component of its uncertainty by one standard error; against it
+/// The scenario with its profile's values moved along each component of their uncertainty by one standard error; against it
 /// where a value would leave what a profile may hold, and not at all where one does so either way.
-std::vector<Json> moved_profiles(const Scenario& scenario);
+std::vector<Scenario> with_moved_profiles(const Scenario& scenario);
 
-/// Profiles that would do nearly as well as the one that calibration "auto" took, complete.
-std::vector<Json> other_profiles(const Scenario& scenario);
+/// The scenario by the profiles that would do nearly as well as the one that calibration "auto" took.
+std::vector<Scenario> with_other_profiles(const Scenario& scenario);
 
 /// Whether speed_uncertainty() would find any: the profile states how uncertain its values are, or others would do.
 inline bool has_uncertain_values(const Scenario& scenario) {
@@ -29,8 +29,9 @@ inline bool has_uncertain_values(const Scenario& scenario) {
 /// The scenario with 20 steps of each worker after the warm-up at most, unless machines come and go: enough for how its
 /// speed depends on the profile.
 Scenario shortened(const Scenario& scenario);
-/// Options of a job (kSimulate, kMeasure) that make it do so.
-Json shortening(const Scenario& scenario);
+/// The job of such a scenario: of a verb with the option "steps", such as kSimulate.
+PoolJob brief_job(const Verb& verb, Scenario scenario, Json options);
+PoolJob brief_job(const Verb& verb, Scenario scenario);
 
 /// Standard deviation of ln(steps per second): sqrt(sum over moved profiles of ln(speed with it / speed)^2), or more where
 /// the interval would leave out the speed by one of the other profiles, or the 5th percentile of what errors of the kind of

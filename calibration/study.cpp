@@ -17,6 +17,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -164,15 +165,13 @@ std::vector<Prediction> predict(const Study& study, const Catalog& catalog, cons
     const auto asked_by = std::find(questions.begin(), questions.end(), distinct[i]) - questions.begin();
     return read_row(study.rows[static_cast<std::size_t>(asked_by)], study.scenario_file, catalog);
   };
-  const auto results = pool.run_all(
-      distinct.size(),
-      [&](std::size_t i) {
-        Json options{{"metric", study.metric}};
-        if (distinct[i].second) options["probability"] = *distinct[i].second;
-        if (!study.traces.empty()) options["traces"] = study.traces;
-        return kMeasure.job(scenario_of(i), options);
-      },
-      on_done, budget);
+  const Experiment experiment{distinct.size(), [&](std::size_t i) {
+                                Json options{{"metric", study.metric}};
+                                if (distinct[i].second) options["probability"] = *distinct[i].second;
+                                if (!study.traces.empty()) options["traces"] = study.traces;
+                                return kMeasure.job(scenario_of(i), std::move(options));
+                              }};
+  const auto results = experiment.run(pool, on_done, budget);
   std::vector<Prediction> made(distinct.size());  // but for their values
   std::map<std::size_t, Scenario> logged;         // those of rows of training logs
   for (std::size_t i = 0; i < distinct.size(); ++i)

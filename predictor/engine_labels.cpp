@@ -65,7 +65,7 @@ namespace {
 /// simulate_labels() of a scenario, unless `finished` has them.
 std::vector<double> labels_of(const Scenario& scenario, ResultStore* finished, const std::string& program) {
   if (finished == nullptr) return simulate_labels(scenario);
-  const RunKey key = run_key(scenario.effective, program);
+  const RunKey key = run_key(to_json_text(*scenario.effective), program);
   const auto known = finished->find(key);
   if (known && !known->error.empty()) throw NoResultError{known->error};
   StoredRun run{.name = scenario.name};

@@ -52,7 +52,7 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   base.profile.step_times.clear();
   base.profile.kernels.reset();
   base.profile.gpu.update_accesses.clear();
-  Json scenario = parse_json(base.effective, setting.file);
+  Json scenario = *base.effective;
   if (Json& profile = scenario["calibration"]; profile.is_object()) {
     profile.erase("step_times");
     profile.erase("kernels");
@@ -69,7 +69,7 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   base.workload = {};
   for (Group& group : base.groups) group.workload = nullptr;
   base.warnings.clear();
-  base.effective.clear();
+  base.effective.reset();
   return prepared;
 }
 
@@ -420,9 +420,9 @@ class Run {
     return settings_[static_cast<std::size_t>(graphs_.setting_of(sample))];
   }
 
-  std::string job_of(std::int64_t graph) const {
+  PoolJob job_of(std::int64_t graph) const {
     const Waiting& waiting = waiting_[static_cast<std::size_t>(graph - written_)];
-    std::vector<std::string> jobs;
+    std::vector<PoolJob> jobs;
     for (const std::int64_t sample : waiting.left) {
       const Prepared& setting = setting_of(sample);
       jobs.push_back(kLabels.job(
@@ -434,7 +434,7 @@ class Run {
 
   void keep(std::int64_t graph, const PooledRun& run, PartFile& part) {
     if (!run.has_succeeded) throw NoResultError{space_.file_name + ": " + run.text};
-    const Json results = parse_json(run.text, "labels");
+    const Json results = run.json();
     Waiting& waiting = waiting_[static_cast<std::size_t>(graph - written_)];
     for (std::size_t i = 0; i < results.size(); ++i, ++done_) {
       const std::int64_t sample = waiting.left[i];

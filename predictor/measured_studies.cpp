@@ -220,7 +220,7 @@ class Collector {
     }
     described.graph = at->second;
 
-    Json cluster = parse_json(scenario.effective, study.scenario_file);
+    Json cluster = *scenario.effective;
     cluster["workload"] = rest_of_workload(cluster["workload"]);
     const std::vector<double> descriptor = descriptor_of(scenario);
     const auto [found, is_new_setting] =

@@ -41,7 +41,7 @@ Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog)
 
 DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {
   Seconds& own = scenario.output.sampling_period;
-  Json provenance = parse_json(scenario.effective, where.file.string());
+  Json provenance = *scenario.effective;
   provenance["workload"] = rest_of_workload(provenance["workload"]);
   if (period && std::abs(*period / own - 1) > kSamePeriod) {
     own = *period;
@@ -53,7 +53,7 @@ DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std:
 }
 
 DatasetGraph graph_of(const Scenario& scenario) {
-  const Json effective = parse_json(scenario.effective, "scenario");
+  const Json& effective = *scenario.effective;
   const Json provenance = graph_provenance(scenario, effective["workload"]["model"]);
   return {.family = {},
           .name = scenario.model.name + " batch " + std::to_string(provenance["batch_per_worker"].get<int>()),

@@ -48,10 +48,9 @@ void add_options(Options options, DiffCommand& command) {
 
 constexpr std::size_t kMostLines = 40;  // of inputs; --json and diff.json have all
 
-std::string value_text(const std::string& json_text) {
-  if (json_text.empty()) return "(not there)";
-  const Json value = parse_json(json_text, "value");
-  return shortened(value.is_number_float() ? display(value.get<double>()) : parameter_text(&value), 40);
+std::string value_text(const SharedJson& value) {
+  if (!value) return "(not there)";
+  return shortened(value->is_number_float() ? display(value->get<double>()) : parameter_text(value.get()), 40);
 }
 
 /// Everything below a catalog object that bears another name in B, as one line: /workload/model  resnet32  resnet15.

@@ -23,7 +23,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/base/statistics.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -143,12 +143,10 @@ std::vector<Predicted> predictions(const FitCommand& command, const std::vector<
   for (const int gpus : sizes) {
     const Scenario own = read_scenario(own_scenario(scenario, file, gpus, fit, catalog), file, catalog);
     const double uncertainty = uncertainty_by_profile(own, command.common.is_quiet, command.common.budget);
-    const std::vector<PooledRun> runs =
-        pool_of(command.common)
-            .run_all(
-                1, [&](std::size_t) { return kSimulate.job(own, Json::object()); }, {}, command.common.budget);
+    const Experiment experiment{1, [&](std::size_t) { return kSimulate.job(own); }};
+    const std::vector<PooledRun> runs = experiment.run(pool_of(command.common), {}, command.common.budget);
     if (!runs.front().has_succeeded) throw NoResultError{runs.front().error_in(file)};
-    const Json summary = parse_json(runs.front().text, "summary");
+    const Json summary = runs.front().json();
     const double speed = summary.at("samples_per_s").get<double>();
     const auto [low, high] = own.profile.uncertainty.interval(uncertainty);
     all.push_back({.gpus = gpus,

@@ -52,7 +52,7 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
     std::vector<std::string> written;
     if (const auto& folder = command.common.output) {
       OutputFolder files{*folder};
-      files.write("scenario.json", scenario.effective);
+      files.write("scenario.json", to_json_text(*scenario.effective));
       files.write("runs.csv", runs_csv(result));
       if (gain) files.write("events.csv", events_csv(scenario, result));
       files.write("report.html", monte_carlo_report(scenario, result, deadline));

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 DatasetSetting setting_of(const Scenario& scenario) {
-  Json setting = parse_json(scenario.effective, scenario.file_name);
+  Json setting = *scenario.effective;
   setting["workload"] = rest_of_workload(setting["workload"]);
   return {.name = scenario.name,
           .group = scenario.name,
@@ -74,7 +74,7 @@ bool is_torch_file(const fs::path& file) {
 bool is_graph_def(const fs::path& file) { return file.extension() == ".pb" || file.extension() == ".pbtxt"; }
 
 Dataset dataset_of(const Scenario& scenario) {
-  const Json workload = parse_json(scenario.effective, scenario.file_name).at("workload");
+  const Json& workload = scenario.effective->at("workload");
   return dataset_of({.family = "scenario",
                      .name = scenario.workload.name,
                      .provenance = graph_provenance(scenario, workload.at("model")).dump(),

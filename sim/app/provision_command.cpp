@@ -107,7 +107,7 @@ void keep_candidates(ProvisionRequest& request, const std::vector<std::string>& 
       kept.push_back(*known);
     else
       kept.push_back(
-          {.name = name, .group = Json{{"instance", name}}.dump(), .usd_per_hour = {}, .place = "--candidate " + name});
+          {.name = name, .group = share(Json{{"instance", name}}), .usd_per_hour = {}, .place = "--candidate " + name});
   }
   request.candidates = std::move(kept);
 }
@@ -236,8 +236,7 @@ int run(const ProvisionCommand& command) {
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));
     const std::string json = to_json_text(to_json(provision_case, options, result));
-    const Json answer =
-        result.answer ? parse_json(scenario_of(provision_case, result.plans[*result.answer].plan), "scenario") : Json{};
+    const Json answer = result.answer ? scenario_of(provision_case, result.plans[*result.answer].plan) : Json{};
     if (result.answer)
       print_warnings(read_scenario(answer, provision_case.file_name, catalog).warnings, command.common.is_quiet);
     std::vector<std::string> written;

@@ -313,7 +313,7 @@ void add_candidates(Prepared& prepared, const Basis& basis, const MachineChoice&
       prepared.candidates.push_back({.machines = machines.text() + its.text,
                                      .training = std::move(training_text),
                                      .instance = machines.instance,
-                                     .scenario = scenario.dump(),
+                                     .scenario = share(scenario),
                                      .file_name = basis.file_name,
                                      .global_batch = batch,
                                      .gpus = machines.gpus,

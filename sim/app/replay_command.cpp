@@ -132,7 +132,7 @@ Json what_if_json(const ReplayCommand& command, const ChangedWork& work, const s
     json["delay"][stream] = value;
   }
   json["gpu"] = work.gpu;
-  if (machines) json["on"] = parse_json(machines->effective, machines->file_name);
+  if (machines) json["on"] = *machines->effective;
   return json;
 }
 

@@ -228,16 +228,10 @@ ReportedRemedies simulated_remedies(const SimulateCommand& command, const Scenar
               .why_not = "as " + std::to_string(trial.simulations()) + " simulations of about " +
                          duration_text(each.value()) + " would be long; --remedies all simulates them"};
     Progress progress{"simulations of remedies, which Ctrl-C leaves out", command.common.is_quiet};
-    const auto tried = trial.run([&](std::size_t jobs, const JobOf& job, std::vector<PooledRun>& runs) {
-      std::size_t done = 0;
-      runs.resize(jobs);
-      const auto keep = [&](std::size_t i, PooledRun run) {
-        runs[i] = std::move(run);
-        progress.counter()(++done, jobs);
-      };
-      return pool_of(command.common)
-          .run(jobs, job, keep, {.is_stopped = command.common.budget.asked(), .job_wall_s = {}});
-    });
+    const SimulationMeans means{.pool = pool_of(command.common),
+                                .on_done = progress.counter(),
+                                .limits = {.is_stopped = command.common.budget.asked(), .job_wall_s = {}}};
+    const auto tried = trial.run([&](const Experiment& experiment) { return experiment.run(means); });
     if (!tried) return {.simulated = {}, .why_not = "as they were stopped"};
     return {.simulated = tried->remedies, .why_not = {}};
   } catch (const NoResultError& error) {

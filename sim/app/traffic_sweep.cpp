@@ -10,7 +10,7 @@
 #include "sim/base/files.hpp"
 #include "sim/job/simulate.hpp"
 #include "sim/plan/sweep.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/traffic/messages.hpp"
 #include "sim/traffic/packet_json.hpp"
@@ -121,20 +121,20 @@ std::vector<TrafficOfRun> traffic_of_sweeps(const std::vector<std::filesystem::p
     Sweep sweep{load_sweep_request(file), catalog, ""};
     sweep.check([&](std::size_t, const Scenario* scenario) {
       budget.check();
-      if (scenario == nullptr || !known.insert(scenario->effective).second) return;
+      if (scenario == nullptr || !known.insert(to_json_text(*scenario->effective)).second) return;
       TrafficOfRun row;
       describe_by_scenario(row, *scenario);
       row.name = scenario->name + ", " + scenario->model.name;
       if (row.loss_percent > 0) row.name += ", " + display(row.loss_percent) + " % lost";
       runs.push_back(std::move(row));
-      jobs.push_back(kTraffic.job(*scenario, Json{{"bin_s", options.traffic.bin.value()}}));
+      jobs.push_back(kTraffic.job(*scenario, Json{{"bin_s", options.traffic.bin.value()}}).text());
     });
   }
-  const std::vector<PooledRun> results = options.pool.run_all(
-      jobs.size(), [&](std::size_t index) { return jobs[index]; }, options.on_done, budget);
+  const Experiment experiment{jobs.size(), [&](std::size_t index) { return jobs[index]; }};
+  const std::vector<PooledRun> results = experiment.run(options.pool, options.on_done, budget);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_succeeded) throw NoResultError{runs[i].name + ": " + results[i].text};
-    take(parse_json(results[i].text, "traffic"), runs[i]);
+    take(results[i].json(), runs[i]);
   }
   return runs;
 }

@@ -222,6 +222,8 @@ Json parse_json_with_repeated_keys(std::string_view text, const std::string& fil
   return parse(text, file_name, kAllowsComments, name_of);
 }
 
+SharedJson share(Json value) { return std::make_shared<const Json>(std::move(value)); }
+
 std::string to_json_text(const Json& value) {
   constexpr int kIndentation = 2;
   return value.dump(kIndentation, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -265,6 +267,10 @@ void set_json_pointer(Json& value, std::string_view pointer, std::string_view va
                        in_quotes(value_text)};
     new_value = std::string{value_text};
   }
+  put_at_pointer(value, pointer, std::move(new_value));
+}
+
+void put_at_pointer(Json& value, std::string_view pointer, Json put) {
   Json* place = &value;
   std::string deepest;
   const std::vector<std::string> keys = split_json_pointer(pointer);
@@ -275,7 +281,7 @@ void set_json_pointer(Json& value, std::string_view pointer, std::string_view va
     place = next;
     deepest = extend_json_pointer(deepest, keys[i]);
   }
-  *place = std::move(new_value);
+  *place = std::move(put);
 }
 
 std::string extend_json_pointer(std::string_view pointer, std::string_view key) {

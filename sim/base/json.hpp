@@ -40,6 +40,10 @@ Json parse_json(std::string_view text, const std::string& file_name);
 /// What load_json_file() parses.
 std::string read_json_text(const std::filesystem::path& path);
 
+/// A value that many hold.
+using SharedJson = std::shared_ptr<const Json>;
+SharedJson share(Json value);
+
 /// Two spaces of indentation, doubles as the shortest text that reads back the same, newline at the end.
 std::string to_json_text(const Json& value);
 
@@ -51,6 +55,8 @@ const Json* json_pointer_find(const Json& value, std::string_view pointer);
 /// if that is an array without such an element or no object. Whoever reads the result refuses keys that have no
 /// meaning.
 void set_json_pointer(Json& value, std::string_view pointer, std::string_view value_text);
+/// The same of a value that is none of a text.
+void put_at_pointer(Json& value, std::string_view pointer, Json put);
 
 /// The keys of a pointer, unescaped. InputError if it is neither empty nor begins with a slash.
 std::vector<std::string> split_json_pointer(std::string_view pointer);

@@ -155,10 +155,10 @@ class Search {
     plain["workload"]["batch_per_worker"] = 1;
     memory_ = as_double(give_ample_memory(workers_of(plain), catalog_));
     const Scenario base = read(plain);
-    context_ = run_key(base.effective, means_.program).text();
+    context_ = run_key(to_json_text(*base.effective), means_.program).text();
     if (Json pass = plain; has_degrees(scenario_)) {
       keep_of_pass(pass, 1);
-      context_of_passes_ = "pass" + run_key(read(pass).effective, means_.program).text();
+      context_of_passes_ = "pass" + run_key(to_json_text(*read(pass).effective), means_.program).text();
     }
     result_.gpus = base.count(Role::kWorker);
     has_degrees_ = has_degrees(scenario_);
@@ -225,7 +225,8 @@ class Search {
 
   /// What the simulation of a scenario gave.
   struct Result {
-    std::string summary, error;  // one of them
+    SharedJson summary;  // null: an error
+    std::string error;
     bool is_known = false;
   };
 
@@ -233,36 +234,30 @@ class Search {
   /// limits have left out are not known.
   std::vector<Result> simulate_all(const std::vector<Json>& scenarios, const std::string& context, const Verb& verb,
                                    const Json& options) {
-    const auto key_of = [&](const Json& scenario) { return run_key(scenario.dump() + context, means_.program); };
-    std::vector<Result> results(scenarios.size());
-    std::vector<std::size_t> pending;
-    const auto take = [&](std::size_t i, const std::string& summary, const std::string& error) {
-      results[i] = {.summary = summary, .error = error, .is_known = true};
+    std::vector<RunKey> keys;
+    for (const Json& scenario : scenarios) keys.push_back(run_key(scenario.dump() + context, means_.program));
+    const Experiment experiment{.count = scenarios.size(),
+                                .job = [&](std::size_t i) { return verb.job(read(scenarios[i]), options); },
+                                .key = [&](std::size_t i) { return keys[i]; },
+                                .row =
+                                    [&](std::size_t i) {
+                                      return StoredRun{.name = scenarios[i].value("name", ""),
+                                                       .parameters = scenarios[i]["training"]["strategy"].dump(),
+                                                       .summary = {},
+                                                       .error = {}};
+                                    }};
+    const auto count = [&](std::size_t, std::size_t) {
+      if (means_.on_done) means_.on_done(++done_);
     };
-    for (std::size_t i = 0; i < scenarios.size(); ++i) {
-      const auto stored = means_.store.find(key_of(scenarios[i]));
-      if (stored && !stored->has_died)
-        take(i, stored->summary, stored->error);
-      else
-        pending.push_back(i);
-    }
-    const bool is_complete = means_.pool.run(
-        pending.size(), [&](std::size_t k) { return verb.job(read(scenarios[pending[k]]), options); },
-        [&](std::size_t k, const PooledRun& run) {
-          const std::size_t i = pending[k];
-          StoredRun row{.name = scenarios[i].value("name", ""),
-                        .parameters = scenarios[i]["training"]["strategy"].dump(),
-                        .summary = {},
-                        .error = {}};
-          (run.has_succeeded ? row.summary : row.error) = run.text;
-          row.has_died = run.has_died;
-          row.wall_s = run.wall_s;
-          means_.store.put(key_of(scenarios[i]), row);
-          take(i, row.summary, row.error);
-          if (means_.on_done) means_.on_done(++done_);
-        },
-        means_.limits);
+    const bool is_complete =
+        experiment.run(means_.store, {.pool = means_.pool, .on_done = count, .limits = means_.limits});
     if (!is_complete) result_.has_time = false;
+    std::vector<Result> results(scenarios.size());
+    for (std::size_t i = 0; i < scenarios.size(); ++i)
+      if (const auto run = means_.store.find(keys[i]); run && (is_complete || !run->has_died))
+        results[i] = {.summary = run->summary.empty() ? nullptr : share(parse_json(run->summary, "result store")),
+                      .error = run->error,
+                      .is_known = true};
     return results;
   }
 
@@ -307,11 +302,11 @@ class Search {
     std::size_t i = 0;
     for (auto& [pass, time] : passes) {
       const Result& result = results[i++];
-      if (result.summary.empty()) {
+      if (!result.summary) {
         pass_errors_[pass] = result.error;
         continue;
       }
-      const Json found = parse_json(result.summary, "pass");
+      const Json& found = *result.summary;
       time = {.time = found["time_s"].get<double>(), .exposed = found["exposed_s"].get<double>()};
     }
     for (SearchedPlan& plan : result_.plans) {
@@ -337,8 +332,7 @@ class Search {
   bool fits_states(const Degrees& degrees) const { return least_state_bytes(model_, degrees) + reserved_ <= memory_; }
 
   /// Of all workers, whether they go through steps together or not.
-  double step_of(const std::string& text) const {
-    const Json summary = parse_json(text, "summary");
+  double step_of(const Json& summary) const {
     return has_degrees_ ? summary["iteration_time_s"].get<double>()
                         : static_cast<double>(result_.global_batch) / summary["samples_per_s"].get<double>();
   }
@@ -383,10 +377,10 @@ class Search {
         SearchedPlan& plan = *chosen[i];
         if (!results[i].is_known) continue;
         plan.error = results[i].error;
-        if (!results[i].summary.empty()) {
+        if (results[i].summary) {
           plan.summary = results[i].summary;
           plan.outcome = PlanOutcome::kSimulated;
-          plan.step_s = step_of(plan.summary);
+          plan.step_s = step_of(*plan.summary);
           best = std::min(best, plan.step_s);
           least_ratio = std::min(least_ratio, plan.step_s / plan.estimate_s);
           ++simulated;

@@ -12,7 +12,7 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
 #include "sim/plan/degrees.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/pool/result_store.hpp"
 
 namespace rehearse {
@@ -57,9 +57,9 @@ struct SearchedPlan {
   Degrees degrees;
   double estimate_s = 0;  // of a step, by the closed form
   PlanOutcome outcome = PlanOutcome::kNotTried;
-  double step_s = 0;    // simulated
-  std::string summary;  // the same: JSON text of summary.json
-  std::string error;    // why there is none
+  double step_s = 0;   // simulated
+  SharedJson summary;  // the same: summary.json
+  std::string error;   // why there is none
 };
 
 struct DegreeSearch {

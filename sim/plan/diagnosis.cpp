@@ -90,7 +90,7 @@ class Explanations {
   std::size_t most_simulations() const { return kRounds * kPoints * searches_.size(); }
 
   /// None if it was stopped.
-  std::optional<std::vector<Explanation>> find(const RunJobs& simulate) {
+  std::optional<std::vector<Explanation>> find(const RunExperiment& simulate) {
     for (std::size_t round = 0; round < kRounds; ++round) {
       std::vector<std::pair<Search*, double>> points;
       for (Search& search : searches_) {
@@ -100,24 +100,19 @@ class Explanations {
           points.emplace_back(&search, search.low.t + (search.high.t - search.low.t) * static_cast<double>(i) / parts);
         }
       }
-      std::vector<PooledRun> runs;
-      if (!simulate(
-              points.size(),
-              [&](std::size_t i) {
-                const auto& [search, t] = points[i];
-                Json options = shortening(scenario_);
-                options["mechanism"] = search->mechanism.name;
-                options["strength"] = search->strength(t);
-                options["step_s"] = simulated_.iteration_time_s;
-                return kSimulateWorse.job(Scenario{scenario_}, std::move(options));
-              },
-              runs))
-        return {};
+      const auto runs = simulate({points.size(), [&](std::size_t i) {
+                                    const auto& [search, t] = points[i];
+                                    return brief_job(kSimulateWorse, scenario_,
+                                                     {{"mechanism", search->mechanism.name},
+                                                      {"strength", search->strength(t)},
+                                                      {"step_s", simulated_.iteration_time_s}});
+                                  }});
+      if (!runs) return {};
       for (Search& search : searches_) {
         std::vector<Point> known;
         for (std::size_t i = 0; i < points.size(); ++i)
-          if (points[i].first == &search && runs[i].has_succeeded)
-            known.push_back({points[i].second, read_speed(runs[i]).samples_per_s / simulated_.samples_per_s});
+          if (points[i].first == &search && (*runs)[i].has_succeeded)
+            known.push_back({points[i].second, read_speed((*runs)[i]).samples_per_s / simulated_.samples_per_s});
         search.narrow(known, ratio_);
       }
     }
@@ -183,21 +178,18 @@ constexpr double kNearSpeed = 0.15;
 /// was measured.
 std::optional<Explanation> in_full_precision(const DiagnosisCase& diagnosis_case, const Scenario& scenario,
                                              const Catalog& catalog, const Diagnosis& diagnosis,
-                                             const RunJobs& simulate) {
+                                             const RunExperiment& simulate) {
   Json changed = diagnosis_case.scenario;
   changed["workload"]["precision"] = "fp32";
-  std::vector<PooledRun> runs;
+  std::optional<std::vector<PooledRun>> runs;
   try {
-    Scenario full = read_scenario(changed, diagnosis_case.file_name, catalog);
-    Json options = shortening(full);
-    if (!simulate(
-            1, [&](std::size_t) { return kSimulate.job(Scenario{full}, Json(options)); }, runs))
-      return {};
+    const Scenario full = read_scenario(changed, diagnosis_case.file_name, catalog);
+    runs = simulate({1, [&](std::size_t) { return brief_job(kSimulate, full); }});
   } catch (const InputError&) { return {}; } catch (const NoResultError&) {  // it does not fit into memory
     return {};
   }
-  if (!runs.front().has_succeeded) return {};
-  const double samples_per_s = read_speed(runs.front()).samples_per_s;
+  if (!runs || !runs->front().has_succeeded) return {};
+  const double samples_per_s = read_speed(runs->front()).samples_per_s;
   const double speed = samples_per_s / diagnosis.measured_samples_per_s;
   if (speed < 1 - kNearSpeed) return {};
   Explanation explanation{"precision",
@@ -213,7 +205,7 @@ std::optional<Explanation> in_full_precision(const DiagnosisCase& diagnosis_case
 
 bool can_run_on_one_gpu(const Scenario& scenario, const Catalog& catalog) {
   try {
-    const Json effective = parse_json(scenario.effective, scenario.file_name);
+    const Json& effective = *scenario.effective;
     (void)read_scenario(without_exchange(with_gpus(effective, scenario, 1), scenario), scenario.file_name, catalog, {},
                         {.seeks_remedies = false});
     return true;
@@ -302,27 +294,23 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
                      to_text(measured.value)};
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const RemedyTrial trial{scenario, catalog};
-  const std::vector<MachineAlone> machines =
-      machines_alone(scenario, parse_json(scenario.effective, file_name), catalog);
+  const std::vector<MachineAlone> machines = machines_alone(scenario, *scenario.effective, catalog);
 
   std::size_t done = 0, total = trial.simulations() + machines.size();
-  const RunJobs simulate_all = [&](std::size_t count, const JobOf& job, std::vector<PooledRun>& runs) {
-    runs.resize(count);
-    const auto keep = [&](std::size_t i, PooledRun run) {
-      runs[i] = std::move(run);
-      if (on_done) on_done(++done, total);
-    };
-    return pool.run(count, job, keep, {.is_stopped = is_stopped, .job_wall_s = {}});
-  };
+  const SimulationMeans means{.pool = pool,
+                              .on_done =
+                                  [&](std::size_t, std::size_t) {
+                                    if (on_done) on_done(++done, total);
+                                  },
+                              .limits = {.is_stopped = is_stopped, .job_wall_s = {}}};
+  const RunExperiment simulate_all = [&](const Experiment& experiment) { return experiment.run(means); };
   auto tried = trial.run(simulate_all);
   if (!tried) return std::nullopt;
   const auto alone = [&, &file = file_name](std::size_t i) {
-    Scenario machine = read_scenario(machines[i].scenario, file, catalog);
-    Json options = shortening(machine);
-    return kSimulate.job(std::move(machine), std::move(options));
+    return brief_job(kSimulate, read_scenario(machines[i].scenario, file, catalog));
   };
-  std::vector<PooledRun> runs;
-  if (!simulate_all(machines.size(), alone, runs)) return std::nullopt;
+  const auto of_machines = simulate_all({machines.size(), alone});
+  if (!of_machines) return std::nullopt;
 
   Diagnosis diagnosis;
   diagnosis.simulated = std::move(tried->run);
@@ -330,7 +318,7 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
   const double ratio = measured.ratio_to(diagnosis.simulated);
   diagnosis.measured = diagnosis.simulated.steps_per_s * ratio;
   diagnosis.measured_samples_per_s = diagnosis.simulated.samples_per_s * ratio;
-  diagnosis.by_addition = speed_by_addition(scenario, machines, runs);
+  diagnosis.by_addition = speed_by_addition(scenario, machines, *of_machines);
   diagnosis.is_flagged = diagnosis.by_addition && diagnosis.measured < (1 - kFlaggedShortfall) * *diagnosis.by_addition;
   const auto known = explained_ratios(scenario, pool, is_stopped);
   const auto [low, high] = known.value_or(std::pair{1 - kFlaggedShortfall, 1 + kFlaggedShortfall});

@@ -13,6 +13,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"
 
@@ -28,7 +29,8 @@ struct Place {
   std::string mechanism;
 };
 
-Json parse(const std::string& text) { return parse_json(text, "compared run"); }
+/// Null for nothing.
+SharedJson shared(const Json* value) { return value != nullptr ? share(*value) : nullptr; }
 
 bool has_same_groups(const Json& a, const Json& b) {
   const Json* groups_a = json_pointer_find(a, "/cluster/groups");
@@ -168,13 +170,13 @@ void append_differences(const Json* a, const Json* b, const std::string& pointer
       append_differences(&(*a)[i], &(*b)[i], pointer + "/" + std::to_string(i), mechanism, differences);
     return;
   }
-  differences.push_back({pointer, a ? a->dump() : "", b ? b->dump() : "", mechanism});
+  differences.push_back({pointer, shared(a), shared(b), mechanism});
 }
 
 /// `target` with the place at `pointer` as in `source`, or without it if that has none.
 void take_over(Json& target, const Json& source, const std::string& pointer) {
   const Json* value = json_pointer_find(source, pointer);
-  if (value) return set_json_pointer(target, pointer, value->dump());
+  if (value) return put_at_pointer(target, pointer, *value);
   const std::size_t slash = pointer.rfind('/');
   const Json* parent = json_pointer_find(target, pointer.substr(0, slash));
   if (!parent || !parent->is_object()) return;
@@ -184,7 +186,7 @@ void take_over(Json& target, const Json& source, const std::string& pointer) {
   if (slash == 0)
     target = std::move(rest);
   else
-    set_json_pointer(target, pointer.substr(0, slash), rest.dump());
+    put_at_pointer(target, pointer.substr(0, slash), rest);
 }
 
 std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
@@ -196,7 +198,7 @@ std::vector<ResultDifference> compare_summaries(const Json& a, const Json& b) {
   for (const auto& [key, pair] : by_key) {
     const auto [left, right] = pair;
     if (left && right && *left == *right) continue;
-    ResultDifference difference{.key = key, .a = left ? left->dump() : "", .b = right ? right->dump() : ""};
+    ResultDifference difference{.key = key, .a = shared(left), .b = shared(right)};
     if (left && right && left->is_number() && right->is_number()) {
       difference.change = right->get<double>() - left->get<double>();
       const double relative = *difference.change / std::abs(left->get<double>());
@@ -229,14 +231,15 @@ Speed difference(const Speed& from, const Speed& to) {
 }
 
 /// The same values always in the same order, whichever file they came from.
-void warn_about_other_version(const ComparedRun& run, const Json& recorded, const Json& simulated, RunDiff& diff) {
+void warn_about_other_version(const ComparedRun& run, const Json& simulated, RunDiff& diff) {
+  if (!run.summary) return;
   // Another compiler or library may round otherwise.
   const auto is_same = [&](const char* key) {
-    const Json a = recorded.value(key, Json{}), b = simulated.value(key, Json{});
+    const Json a = run.summary->value(key, Json{}), b = simulated.value(key, Json{});
     return a == b || (a.is_number() && b.is_number() &&
                       std::abs(a.get<double>() - b.get<double>()) <= 1e-9 * std::abs(b.get<double>()));
   };
-  if (!recorded.is_null() && !is_same("fingerprint") && !(is_same("steps_per_s") && is_same("time_s")))
+  if (!is_same("fingerprint") && !(is_same("steps_per_s") && is_same("time_s")))
     diff.warnings.push_back(run.label + ": its summary.json is not what this program gives for its scenario.json; " +
                             "results are compared as recorded, effects as simulated now");
 }
@@ -269,16 +272,14 @@ void warn_about_sources(const Json& a, const Json& b, RunDiff& diff) {
 }
 
 RunDiff compare_replays(const ComparedRun& a, const ComparedRun& b) {
-  const Json asked_a = parse(a.scenario), asked_b = parse(b.scenario);
-  const Json summary_a = parse(a.summary), summary_b = parse(b.summary);
   RunDiff diff{.inputs = {},
-               .results = compare_summaries(summary_a, summary_b),
+               .results = compare_summaries(*a.summary, *b.summary),
                .mechanisms = {},
-               .a = speed_of(summary_a),
-               .b = speed_of(summary_b),
+               .a = speed_of(*a.summary),
+               .b = speed_of(*b.summary),
                .interaction = {},
                .warnings = {}};
-  append_differences(&asked_a, &asked_b, "", "", diff.inputs);
+  append_differences(a.scenario.get(), b.scenario.get(), "", "", diff.inputs);
   return diff;
 }
 
@@ -291,19 +292,18 @@ ComparedRun load_compared_run(const fs::path& path, const Catalog& catalog) {
   run.is_replay = is_folder && fs::is_regular_file(path / "what_if.json");
   const fs::path scenario = !is_folder ? path : run.is_replay ? path / "what_if.json" : path / "scenario.json";
   if (run.is_replay) {
-    run.scenario = load_json_file(scenario).dump();
+    run.scenario = share(load_json_file(scenario));
   } else {
     Scenario read = read_scenario(load_json_file(scenario), scenario.string(), catalog);
     run.scenario = std::move(read.effective);
     run.warnings = std::move(read.warnings);
   }
   if (!is_folder) return run;
-  const Json summary = load_json_file(path / "summary.json");
-  const JsonReader reader{summary, (path / "summary.json").string()};
+  run.summary = share(load_json_file(path / "summary.json"));
+  const JsonReader reader{*run.summary, (path / "summary.json").string()};
   reader.expect_format();
   (void)reader.required<double>("iteration_time_s");
   (void)reader.required<double>("steps_per_s");
-  run.summary = summary.dump();
   return run;
 }
 
@@ -313,7 +313,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
   if (a.is_replay != b.is_replay)
     throw InputError{(a.is_replay ? a : b).label + ": is a replay; expected another one beside it, found a simulation"};
   if (a.is_replay) return compare_replays(a, b);
-  const Json scenario_a = parse(a.scenario), scenario_b = parse(b.scenario);
+  const Json &scenario_a = *a.scenario, &scenario_b = *b.scenario;
   RunDiff diff;
   std::vector<Json> scenarios{scenario_a, scenario_b};
   const Places places{scenario_a, scenario_b};
@@ -331,29 +331,22 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
     take_over(scenarios[2 + static_cast<std::size_t>(found - diff.mechanisms.begin())], scenario_b, place.pointer);
   }
 
-  std::vector<PooledRun> runs(scenarios.size());
-  std::size_t done = 0;
-  const bool is_complete = pool.run(
-      scenarios.size(),
-      [&](std::size_t i) { return kSimulate.job(read_scenario(scenarios[i], i == 1 ? b.label : a.label, catalog)); },
-      [&](std::size_t i, const PooledRun& run) {
-        runs[i] = run;
-        if (on_done) on_done(++done, runs.size());
-      },
-      {.is_stopped = is_stopped, .job_wall_s = {}});
-  if (!is_complete) return std::nullopt;
+  const Experiment experiment{scenarios.size(), [&](std::size_t i) {
+                                return kSimulate.job(read_scenario(scenarios[i], i == 1 ? b.label : a.label, catalog));
+                              }};
+  const auto all =
+      experiment.run({.pool = pool, .on_done = on_done, .limits = {.is_stopped = is_stopped, .job_wall_s = {}}});
+  if (!all) return std::nullopt;
+  const std::vector<PooledRun>& runs = *all;
   for (std::size_t i = 0; i < 2; ++i)
     if (!runs[i].has_succeeded) throw NoResultError{runs[i].error_in((i == 0 ? a : b).label)};
 
-  const Json simulated_a = parse(runs[0].text), simulated_b = parse(runs[1].text);
-  const Json recorded_a = a.summary.empty() ? Json{} : parse(a.summary);
-  const Json recorded_b = b.summary.empty() ? Json{} : parse(b.summary);
+  const Json simulated_a = runs[0].json(), simulated_b = runs[1].json();
   take_warnings(a, b, diff);
-  warn_about_other_version(a, recorded_a, simulated_a, diff);
-  warn_about_other_version(b, recorded_b, simulated_b, diff);
+  warn_about_other_version(a, simulated_a, diff);
+  warn_about_other_version(b, simulated_b, diff);
   warn_about_sources(simulated_a, simulated_b, diff);
-  diff.results = compare_summaries(recorded_a.is_null() ? simulated_a : recorded_a,
-                                   recorded_b.is_null() ? simulated_b : recorded_b);
+  diff.results = compare_summaries(a.summary ? *a.summary : simulated_a, b.summary ? *b.summary : simulated_b);
   diff.a = speed_of(simulated_a);
   diff.b = speed_of(simulated_b);
   diff.interaction = difference(diff.a, diff.b);
@@ -361,7 +354,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
     MechanismEffect& effect = diff.mechanisms[i];
     const PooledRun& run = runs[i + 2];
     if (run.has_succeeded)
-      effect.speed = speed_of(parse(run.text));
+      effect.speed = speed_of(run.json());
     else
       effect.error = run.text;
     if (!effect.speed) diff.interaction.reset();
@@ -379,7 +372,7 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
 }
 
 Json to_json(const ComparedRun& a, const ComparedRun& b, const RunDiff& diff) {
-  const auto value = [](const std::string& text) { return text.empty() ? Json{} : parse(text); };
+  const auto value = [](const SharedJson& of) { return of ? *of : Json{}; };
   const auto or_null = [](const std::optional<double>& number) { return number ? Json(*number) : Json{}; };
   Json inputs = Json::array(), results = Json::array(), mechanisms = Json::array();
   for (const InputDifference& input : diff.inputs)

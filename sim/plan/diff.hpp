@@ -17,8 +17,8 @@ namespace rehearse {
 /// One side of a comparison.
 struct ComparedRun {
   std::string label;                    // the path that the user gave
-  std::string scenario;                 // effective, JSON text; of a replay what was asked, what_if.json
-  std::string summary;                  // JSON text, as an output folder holds it; empty for a scenario file
+  SharedJson scenario;                  // effective; of a replay what was asked, what_if.json
+  SharedJson summary;                   // as an output folder holds it; null for a scenario file
   std::vector<std::string> warnings{};  // of the scenario
   bool is_replay = false;
 };
@@ -28,15 +28,17 @@ struct ComparedRun {
 /// NoResultError for a scenario that cannot run.
 ComparedRun load_compared_run(const std::filesystem::path& path, const Catalog& catalog);
 
-/// A place of the effective scenarios with different values; JSON texts, empty where one side has nothing.
+/// A place of the effective scenarios with different values; null where one side has nothing.
 struct InputDifference {
-  std::string pointer, a, b;
+  std::string pointer;
+  SharedJson a, b;
   std::string mechanism;  // "number of workers", ...; empty for names and output options, which change no result
 };
 
-/// A plain value of the summaries that differs; JSON texts, empty where one side has nothing.
+/// A plain value of the summaries that differs; null where one side has nothing.
 struct ResultDifference {
-  std::string key, a, b;
+  std::string key;
+  SharedJson a, b;
   std::optional<double> change;           // b - a, of numbers
   std::optional<double> relative_change;  // (b - a) / a, if a is not 0
 };

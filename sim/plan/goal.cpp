@@ -25,7 +25,7 @@ std::string plan_text(const GoalCandidate& candidate, const Degrees& degrees) {
 
 Json plan_scenario(const GoalPlan& plan, const Degrees& degrees, bool has_revocations) {
   const GoalCandidate& candidate = plan.candidate;
-  Json scenario = parse_json(candidate.scenario, candidate.file_name);
+  Json scenario = *candidate.scenario;
   set_degrees(scenario, degrees, candidate.global_batch);
   Json& training = scenario["training"];
   const Json samples = training["target"]["samples"];
@@ -48,7 +48,7 @@ constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
 
 /// What the candidate takes and costs at the least: the arithmetic of the training at the peak of all of its GPUs.
 Seconds least_time(const GoalCandidate& candidate, const TrainingGoal& goal, const Catalog& catalog) {
-  Json plain = parse_json(candidate.scenario, candidate.file_name);
+  Json plain = *candidate.scenario;
   clear_degrees(plain);
   plain["workload"]["batch_per_worker"] = 1;
   plain["training"]["memory_check"] = "warn";
@@ -149,7 +149,7 @@ void run_with_revocations(GoalPlan& plan, const TrainingGoal& goal, const Catalo
                           const SearchMeans& means) {
   const SimulationMeans of_runs{.pool = means.pool, .on_done = {}, .limits = means.limits};
   plan.risk = evaluate_by_monte_carlo(catalog, plan.candidate.file_name, of_runs, options.runs)(
-                  {plan_scenario(plan, plan.best()->degrees, true).dump()}, {goal.deadline.value_or(kGivesUpAfter)})
+                  {share(plan_scenario(plan, plan.best()->degrees, true))}, {goal.deadline.value_or(kGivesUpAfter)})
                   .front();
   if (!plan.risk->error.empty()) return;
   plan.time_s = plan.risk->time_s.p50;
@@ -163,7 +163,7 @@ void run_with_revocations(GoalPlan& plan, const TrainingGoal& goal, const Catalo
 void finish(GoalPlan& plan, const TrainingGoal& goal, const Catalog& catalog, const GoalOptions& options,
             const SearchMeans& means) {
   const SearchedPlan& best = *plan.best();
-  const Json summary = parse_json(best.summary, "summary");
+  const Json& summary = *best.summary;
   plan.time_s = summary["training_time_s"].get<double>();
   if (summary["training_cost_usd"].is_number()) plan.cost_usd = summary["training_cost_usd"].get<double>();
   const Scenario scenario = read_scenario(plan_scenario(plan, best.degrees, true), plan.candidate.file_name, catalog);
@@ -263,7 +263,7 @@ Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
   const auto co2 = plan.energy_kwh ? plan.electricity.co2_kg(*plan.energy_kwh) : std::nullopt;
   json["co2_kg"] = co2 ? Json(*co2) : Json{};
   if (goal.deadline && has_result(plan)) json["probability"] = plan.probability_by(*goal.deadline);
-  const Json summary = parse_json(plan.best()->summary, "summary");
+  const Json& summary = *plan.best()->summary;
   for (const char* key :
        {"samples_per_s", "gpu_utilization", "gpu_memory_needed_B", "gpu_memory_available_B", "bottleneck"})
     if (summary.contains(key)) json[key] = summary[key];
@@ -273,7 +273,7 @@ Json json_of(const GoalPlan& plan, const TrainingGoal& goal) {
     const SearchedPlan& other = search.plans[i];
     next.push_back({{"plan", plan_text(plan.candidate, other.degrees)},
                     {"step_s", other.step_s},
-                    {"why", why_slower(summary, parse_json(other.summary, "summary"))}});
+                    {"why", why_slower(summary, *other.summary)}});
   }
   json["checkpoint_every_s"] = plan.checkpoint_every ? Json(plan.checkpoint_every->value()) : Json{};
   if (plan.risk)
@@ -323,9 +323,8 @@ GoalAnswer search_goal(const std::vector<GoalCandidate>& candidates, const Train
     if (!plan.left_out.empty()) continue;
     if (options.on_machines) options.on_machines(plan.candidate.machines, number, answer.plans.size());
     try {
-      plan.search = search_degrees(parse_json(plan.candidate.scenario, plan.candidate.file_name),
-                                   plan.candidate.file_name, plan.candidate.global_batch, catalog,
-                                   options_beside(rival, plan, answer.plans, goal, options.degrees), means);
+      plan.search = search_degrees(*plan.candidate.scenario, plan.candidate.file_name, plan.candidate.global_batch,
+                                   catalog, options_beside(rival, plan, answer.plans, goal, options.degrees), means);
       answer.is_complete = plan.search->has_time;
       plan.left_out = why_too_slow(plan, rival, goal);
       if (!plan.left_out.empty()) plan.search.reset();
@@ -454,7 +453,7 @@ std::string plans_csv(const GoalAnswer& answer) {
       const Json degrees = json_of(each.degrees);
       for (const auto& [key, value] : degrees.items())
         fields.emplace_back(value.is_string() ? value.get<std::string>() : value.dump());
-      const Json summary = each.summary.empty() ? Json::object() : parse_json(each.summary, "summary");
+      const Json summary = each.summary ? *each.summary : Json::object();
       const auto number = [&](const char* key) {
         return summary.contains(key) && summary[key].is_number() ? CsvField{summary[key].get<double>()}
                                                                  : CsvField{std::string{}};

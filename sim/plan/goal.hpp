@@ -28,7 +28,7 @@ struct GoalCandidate {
   std::string machines;       // in words
   std::string training = {};  // what of it is not as with others, in words; may be empty
   std::string instance = {};  // of the machines; what the closed form is off by is known of other numbers of it
-  std::string scenario;       // JSON text
+  SharedJson scenario;
   std::string file_name;
   std::int64_t global_batch = 0;
   int gpus = 0;

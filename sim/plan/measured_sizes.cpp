@@ -16,6 +16,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -72,30 +73,32 @@ class Simulations {
   std::optional<SimulatedSizes> run(const std::vector<Json>& scenarios) {
     SimulatedSizes speeds{std::vector<std::optional<double>>(scenarios.size()),
                           std::vector<std::string>(scenarios.size())};
-    std::vector<std::string> jobs;
+    std::vector<PoolJob> jobs;
     std::vector<std::size_t> place;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
       if (scenarios[i].is_null()) continue;
       try {
-        const Scenario scenario = read_scenario(scenarios[i], file_name_, catalog_);
-        jobs.push_back(kSimulate.job(scenario, shortening(scenario)));
+        jobs.push_back(brief_job(kSimulate, read_scenario(scenarios[i], file_name_, catalog_)));
         place.push_back(i);
       } catch (const InputError& error) { speeds.errors[i] = error.what(); } catch (const NoResultError& error) {
         speeds.errors[i] = error.what();
       }
     }
-    const bool is_complete = pool_.run(
-        jobs.size(), [&](std::size_t i) { return jobs[i]; },
-        [&](std::size_t i, const PooledRun& run) {
-          if (run.has_succeeded)
-            speeds.samples_per_s[place[i]] = parse_json(run.text, "summary")["samples_per_s"].get<double>();
-          else
-            speeds.errors[place[i]] = run.text;
-          ++done_;
-          if (on_done_) on_done_(done_, std::max(total_, done_));
-        },
-        {.is_stopped = is_stopped_, .job_wall_s = {}});
-    return is_complete ? std::optional{std::move(speeds)} : std::nullopt;
+    const Experiment experiment{jobs.size(), [&](std::size_t i) { return jobs[i]; }};
+    const auto runs = experiment.run({.pool = pool_,
+                                      .on_done =
+                                          [&](std::size_t, std::size_t) {
+                                            ++done_;
+                                            if (on_done_) on_done_(done_, std::max(total_, done_));
+                                          },
+                                      .limits = {.is_stopped = is_stopped_, .job_wall_s = {}}});
+    if (!runs) return std::nullopt;
+    for (std::size_t i = 0; i < runs->size(); ++i)
+      if ((*runs)[i].has_succeeded)
+        speeds.samples_per_s[place[i]] = (*runs)[i].json()["samples_per_s"].get<double>();
+      else
+        speeds.errors[place[i]] = (*runs)[i].text;
+    return speeds;
   }
 
  private:
@@ -235,7 +238,7 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
   const auto& [json, file_name, sizes] = sizes_case;
   const Scenario scenario = read_scenario(json, file_name, catalog);
   const Group& group = scenario.groups[only_workers(scenario)];
-  const Json effective = parse_json(scenario.effective, file_name);
+  const Json& effective = *scenario.effective;
   SizesDiagnosis diagnosis;
   for (const MeasuredSize& size : sizes) diagnosis.rows.push_back({.measured = size});
   std::vector<SizeRow>& rows = diagnosis.rows;

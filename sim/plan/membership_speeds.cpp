@@ -91,7 +91,6 @@ const Verb kMembership{"membership", [](Scenario scenario, const JsonReader& opt
 MembershipSpeeds::MembershipSpeeds(Scenario scenario, std::optional<int> fixed_batch)
     : scenario_{std::move(scenario)},
       batches_{fixed_batch ? std::vector{*fixed_batch} : elastic_batches(scenario_)},
-      effective_{std::make_shared<const Json>(parse_json(scenario_.effective, scenario_.name))},
       is_known_{scenario_.training.strategy.is_synchronous() || !has_unequal_batches(scenario_)} {
   for (const Group& group : scenario_.groups)
     reference_.push_back(group.role == Role::kWorker && group.is_there_from_the_start() ? group.count : 0);
@@ -184,7 +183,7 @@ void MembershipSpeeds::measure(const MonteCarloOptions& options) {
             problem = result.text;
           return;
         }
-        keep(list[i], parse_json(result.text, "membership"));
+        keep(list[i], result.json());
         if (options.known != nullptr) options.known->emplace(std::move(keys[i]), result.text);
         if (options.on_progress) options.on_progress(measured_.size(), measured_.size() + list.size() - i - 1);
       },
@@ -229,7 +228,7 @@ void MembershipSpeeds::leave_out(const Membership& membership, const std::string
 }
 
 Json MembershipSpeeds::scenario_of(const Membership& membership) const {
-  return membership_scenario(scenario_, *effective_, membership.first, membership.second);
+  return membership_scenario(scenario_, *scenario_.effective, membership.first, membership.second);
 }
 
 std::string MembershipSpeeds::key_of(const Membership& membership) const {
@@ -239,7 +238,7 @@ std::string MembershipSpeeds::key_of(const Membership& membership) const {
   return Json{target && target->loss ? Json(*target->loss) : Json{}, std::move(json)}.dump();
 }
 
-std::string MembershipSpeeds::job_of(const Membership& membership) const {
+PoolJob MembershipSpeeds::job_of(const Membership& membership) const {
   Json options = Json::object();
   if (const auto& target = scenario_.training.target; target && target->loss) options["loss"] = *target->loss;
   return kMembership.job(scenario_of(membership), scenario_.file_name, options);

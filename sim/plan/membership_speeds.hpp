@@ -65,7 +65,7 @@ class MembershipSpeeds {
   void leave_out(const Membership& membership, const std::string& reason);
   Json scenario_of(const Membership& membership) const;
   std::string key_of(const Membership& membership) const;
-  std::string job_of(const Membership& membership) const;
+  PoolJob job_of(const Membership& membership) const;
   TrainingSpeed speed(const Membership& membership, const Measured& measured, double share_done) const;
   TrainingSpeed progress(const Membership& membership, const Measured& measured, double share_done) const;
   TrainingSpeed speed_by_noise(const ElasticBatch& rule, const Membership& membership, double steps_per_s,
@@ -73,8 +73,7 @@ class MembershipSpeeds {
 
   Scenario scenario_;
   std::vector<int> batches_;  // that are tried
-  std::shared_ptr<const Json> effective_;
-  bool is_known_;  // samples of an update follow from who trains, not from how fast each is
+  bool is_known_;             // samples of an update follow from who trains, not from how fast each is
   MachineCounts reference_;
   std::map<Membership, Measured> measured_;
   std::set<Membership> missing_;

@@ -250,7 +250,7 @@ std::vector<std::size_t> run_at(Known& known, const std::vector<std::size_t>& ru
           problem = text.text;
           return;
         }
-        const Json json = parse_json(text.text, "runs");
+        const Json json = text.json();
         for (std::size_t k = 0; k < json[0].size(); ++k)
           if (json[0][k].is_null())
             again.push_back(of_chunk[chunk][k]);

@@ -48,23 +48,18 @@ PlanRisk risk_of_many(const MonteCarlo& result, Seconds deadline) {
 
 PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string file_name, SimulationMeans means) {
   return [&catalog, file_name = std::move(file_name), means = std::move(means)](
-             const std::vector<std::string>& scenarios, const std::vector<Seconds>& deadlines) {
+             const std::vector<SharedJson>& scenarios, const std::vector<Seconds>& deadlines) {
+    const Experiment experiment{scenarios.size(), [&](std::size_t i) {
+                                  return kSimulate.job(read_scenario(*scenarios[i], file_name, catalog));
+                                }};
+    const auto runs = experiment.run(means);
+    if (!runs) throw ProvisionStopped{};
     std::vector<PlanRisk> risks(scenarios.size());
-    std::size_t done = 0;
-    const bool is_complete = means.pool.run(
-        scenarios.size(),
-        [&](std::size_t i) {
-          return kSimulate.job(read_scenario(parse_json(scenarios[i], file_name), file_name, catalog));
-        },
-        [&](std::size_t i, const PooledRun& run) {
-          if (means.on_done) means.on_done(++done, scenarios.size());
-          if (run.has_succeeded)
-            risks[i] = risk_of_one(parse_json(run.text, "summary"), deadlines[i]);
-          else
-            risks[i].error = run.text;
-        },
-        means.limits);
-    if (!is_complete) throw ProvisionStopped{};
+    for (std::size_t i = 0; i < risks.size(); ++i)
+      if ((*runs)[i].has_succeeded)
+        risks[i] = risk_of_one((*runs)[i].json(), deadlines[i]);
+      else
+        risks[i].error = (*runs)[i].text;
     return risks;
   };
 }
@@ -72,17 +67,17 @@ PlanEvaluator evaluate_without_revocations(const Catalog& catalog, std::string f
 PlanEvaluator evaluate_by_monte_carlo(const Catalog& catalog, std::string file_name, SimulationMeans means,
                                       std::size_t runs) {
   return [&catalog, file_name = std::move(file_name), means = std::move(means), runs](
-             const std::vector<std::string>& scenarios, const std::vector<Seconds>& deadlines) {
+             const std::vector<SharedJson>& scenarios, const std::vector<Seconds>& deadlines) {
     std::vector<std::size_t> stable;
     std::vector<std::pair<std::size_t, Scenario>> revocable;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
-      Scenario scenario = read_scenario(parse_json(scenarios[i], file_name), file_name, catalog);
+      Scenario scenario = read_scenario(*scenarios[i], file_name, catalog);
       if (scenario.has_revocations())
         revocable.emplace_back(i, std::move(scenario));
       else
         stable.push_back(i);
     }
-    std::vector<std::string> stable_scenarios;
+    std::vector<SharedJson> stable_scenarios;
     std::vector<Seconds> stable_deadlines;
     for (const std::size_t i : stable) {
       stable_scenarios.push_back(scenarios[i]);

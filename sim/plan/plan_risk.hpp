@@ -9,16 +9,9 @@
 
 #include "platforms/catalog.hpp"
 #include "sim/base/units.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 
 namespace rehearse {
-
-/// What the simulations of many plans need.
-struct SimulationMeans {
-  Pool pool = 1;
-  std::function<void(std::size_t done, std::size_t total)> on_done = {};
-  JobLimits limits = {};
-};
 
 /// Thrown when `limits.is_stopped` has ended the simulations.
 struct ProvisionStopped {};
@@ -37,9 +30,9 @@ struct PlanRisk {
   std::string error;                 // why there is nothing; then the rest is 0
 };
 
-/// Risks of scenarios (JSON texts) that have a training target, in their order, with a deadline for each. May throw
+/// Risks of scenarios that have a training target, in their order, with a deadline for each. May throw
 /// ProvisionStopped.
-using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<std::string>& scenarios,
+using PlanEvaluator = std::function<std::vector<PlanRisk>(const std::vector<SharedJson>& scenarios,
                                                           const std::vector<Seconds>& deadlines)>;
 
 /// Simulates each scenario once, without revocations, so that a probability is 0 or 1.

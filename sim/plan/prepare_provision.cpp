@@ -73,7 +73,7 @@ class Preparation {
 
  private:
   void split_scenario() {
-    base_ = parse_json(request_.scenario, request_.scenario_file);
+    base_ = *request_.scenario;
     const JsonReader json{base_, request_.scenario_file, "", &request_.origins};
     const JsonReader cluster = json.child("cluster");
     check_combinations_of("provision", json);
@@ -117,8 +117,7 @@ class Preparation {
     origins.add(group, template_place_);
     if (candidate.place.empty()) return origins;
     const bool is_option = candidate.place.starts_with("--");
-    const Json own = parse_json(candidate.group, "candidate");
-    for (const auto& [key, value] : own.items())
+    for (const auto& [key, value] : candidate.group->items())
       origins.add(extend_json_pointer(group, key),
                   candidate.place + (is_option           ? ""
                                      : key == "instance" ? "/instance"
@@ -132,7 +131,7 @@ class Preparation {
     for (const ProvisionCandidate& candidate : request_.candidates) {
       if (candidate.quota == 0) continue;
       Json group = template_;
-      group.update(parse_json(candidate.group, "candidate"));
+      group.update(*candidate.group);
       for (const char* key : {"count", "joins_at", "leaves_at", "standby"}) group.erase(key);
       group["name"] = candidate.name;
       set_market(group, request_.price);
@@ -149,7 +148,7 @@ class Preparation {
         result_.dropped.push_back(candidate.name + ": " + error.what());
         continue;
       }
-      const Json groups = parse_json(scenario.effective, "effective")["cluster"]["groups"];
+      const Json& groups = scenario.effective->at("cluster").at("groups");
       if (scenarios.empty()) keep_servers(groups);
       Json effective = groups.back();
       set_price(effective, candidate.usd_per_hour);
@@ -172,7 +171,7 @@ class Preparation {
                                         .quota = candidate.quota,
                                         .existing = candidate.existing});
       result_.on_demand_usd_per_hour.push_back(is_spot ? price(false) : usd);
-      result_.groups.push_back(effective.dump());
+      result_.groups.push_back(share(std::move(effective)));
       result_.is_revocable.push_back(workers.pool || workers.replay);
       result_.step_sources.insert(step_sources(scenario));
       if (scenario.profile.uncertainty.residual > 0) {
@@ -319,28 +318,29 @@ class Preparation {
                        "; found " + to_text(*problem.objective.loss_so_far)};
   }
 
+  /// Without progress: they are few.
+  std::vector<PooledRun> runs_of(const Experiment& experiment) const {
+    auto runs = experiment.run({.pool = means_.pool, .on_done = {}, .limits = means_.limits});
+    if (!runs) throw ProvisionStopped{};
+    return std::move(*runs);
+  }
+
   /// The step of a lone worker of each candidate.
   void profile(const std::vector<Scenario>& alone) {
-    std::string problem;
-    const bool is_complete = means_.pool.run(
-        alone.size(),
-        [&](std::size_t i) {
-          const std::int64_t steps = alone[i].training.warmup_steps + kStepsAlone;
-          return kSimulate.job(alone[i],
-                               {{"has_revocations", false}, {"steps", alone[i].groups.back().workers() * steps}});
-        },
-        [&](std::size_t i, const PooledRun& run) {
-          if (!run.has_succeeded)
-            problem = result_.problem.offers[i].name + ": " + run.text;
-          else
-            result_.problem.offers[i].worker.step_alone =
-                Seconds{parse_json(run.text, "summary")["iteration_time_s"].get<double>()};
-        },
-        means_.limits);
-    if (!is_complete) throw ProvisionStopped{};
-    if (!problem.empty()) throw NoResultError{request_.scenario_file + ": one worker alone: " + problem};
+    const Experiment experiment{alone.size(), [&](std::size_t i) {
+                                  const std::int64_t steps = alone[i].training.warmup_steps + kStepsAlone;
+                                  return kSimulate.job(alone[i], {{"has_revocations", false},
+                                                                  {"steps", alone[i].groups.back().workers() * steps}});
+                                }};
+    const std::vector<PooledRun> runs = runs_of(experiment);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      MachineOffer& offer = result_.problem.offers[i];
+      if (!runs[i].has_succeeded)
+        throw NoResultError{request_.scenario_file + ": one worker alone: " + offer.name + ": " + runs[i].text};
+      offer.worker.step_alone = Seconds{runs[i].json()["iteration_time_s"].get<double>()};
+    }
     base_["training"].erase("steps");
-    result_.base = base_.dump();
+    result_.base = share(base_);
   }
 
   /// As many machines of each candidate as of the others, as far as quotas allow, until there are `workers`.
@@ -385,29 +385,24 @@ class Preparation {
     const double least = std::floor(problem.server.bandwidth / problem.workload.required_bandwidth) + 1;
     if (least > most) return;
     std::vector<MachinePlan> plans;
-    std::vector<std::string> scenarios;
+    std::vector<Json> scenarios;
     for (const double size : {least, std::round(std::sqrt(least * most)), static_cast<double>(most)}) {
       plans.push_back(evaluate_plan(problem, mixed_counts(static_cast<int>(size))));
-      Json scenario = parse_json(scenario_of(result_, plans.back()), "scenario");
+      Json scenario = scenario_of(result_, plans.back());
       scenario["training"].erase("target");
       for (Json& group : scenario["cluster"]["groups"]) keep_for_good(group);
-      scenarios.push_back(scenario.dump());
+      scenarios.push_back(std::move(scenario));
     }
-    std::vector<std::pair<double, double>> points(plans.size());  // sqrt(n), P
-    bool has_all = true;
-    const bool is_complete = means_.pool.run(
-        plans.size(),
-        [&](std::size_t i) {
-          return kSimulate.job(read_scenario(parse_json(scenarios[i], result_.file_name), result_.file_name, catalog_));
-        },
-        [&](std::size_t i, const PooledRun& run) {
-          if (!run.has_succeeded) return void(has_all = false);
-          const auto speed = parse_json(run.text, "summary")["steps_per_s"].get<double>();
-          points[i] = {std::sqrt(plans[i].workers), contention_of(plans[i], speed)};
-        },
-        means_.limits);
-    if (!is_complete) throw ProvisionStopped{};
-    if (!has_all) return;  // always shared: no plan is thought to be faster than it is
+    const std::vector<PooledRun> runs =
+        runs_of({plans.size(), [&](std::size_t i) {
+                   return kSimulate.job(read_scenario(scenarios[i], result_.file_name, catalog_));
+                 }});
+    std::vector<std::pair<double, double>> points;  // sqrt(n), P
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (!runs[i].has_succeeded) return;  // always shared: no plan is thought to be faster than it is
+      const auto speed = runs[i].json()["steps_per_s"].get<double>();
+      points.emplace_back(std::sqrt(plans[i].workers), contention_of(plans[i], speed));
+    }
     double x = 0, y = 0, xx = 0, xy = 0;
     for (const auto& [root, share] : points) {
       x += root / 3;
@@ -436,14 +431,14 @@ ProvisionCase prepare_provision(const ProvisionRequest& request, const Catalog& 
   return Preparation{request, catalog, means}.prepare();
 }
 
-std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan) {
+Json scenario_of(const ProvisionCase& provision, const MachinePlan& plan) {
   const ProvisionProblem& problem = provision.problem;
-  Json json = parse_json(provision.base, provision.file_name);
+  Json json = *provision.base;
   json["name"] = plan_text(problem, plan.counts);
   double slowest = 0;
   for (std::size_t i = 0; i < plan.counts.size(); ++i) {
     if (plan.counts[i] == 0) continue;
-    Json group = parse_json(provision.groups[i], provision.file_name);
+    Json group = *provision.groups[i];
     group["count"] = plan.counts[i];
     json["cluster"]["groups"].push_back(std::move(group));
     slowest = std::max(slowest, problem.offers[i].worker.step_alone.value());
@@ -455,7 +450,7 @@ std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan)
   const bool is_under_way = objective.loss_so_far || objective.updates_so_far > 0;
   json["training"]["target"] = is_under_way ? Json{{"samples", std::max(1.0, plan.updates * plan.weighted_batch)}}
                                             : Json{{"loss", objective.loss}};
-  return json.dump();
+  return json;
 }
 
 }  // namespace rehearse

@@ -67,7 +67,7 @@ ProvisionCandidate read_candidate(const JsonReader& json) {
     own = group.value();
   }
   own["instance"] = instance;
-  candidate.group = own.dump();
+  candidate.group = share(std::move(own));
   json.reject_unknown_keys();
   return candidate;
 }
@@ -78,7 +78,7 @@ PriceSource read_price_source(const std::string& word) { return value_of(kPriceS
 
 void take_prices_of(ProvisionRequest& request, PriceSource source) {
   for (ProvisionCandidate& candidate : request.candidates) {
-    const bool states_spot = parse_json(candidate.group, "candidate").value("market", Json{}) == "spot";
+    const bool states_spot = candidate.group->value("market", Json{}) == "spot";
     const auto is_spot = [&](PriceSource of) {
       return of == PriceSource::kCatalog ? states_spot : of == PriceSource::kSpot;
     };
@@ -178,7 +178,7 @@ std::vector<ProvisionCandidate> candidates_of(const Json& scenario) {
     if (!group.is_object() || group.value("role", Json{}) != "worker" || !group.value("name", Json{}).is_string())
       continue;
     candidates.push_back(
-        {.name = group["name"].get<std::string>(), .group = group.dump(), .usd_per_hour = {}, .place = {}});
+        {.name = group["name"].get<std::string>(), .group = share(group), .usd_per_hour = {}, .place = {}});
   }
   return candidates;
 }
@@ -197,7 +197,7 @@ ProvisionRequest load_provision_request(const std::filesystem::path& path, const
     request.origins.set(scenario, setting.pointer, setting.value, setting.place);
   }
   if (request.candidates.empty()) request.candidates = candidates_of(scenario);
-  request.scenario = scenario.dump();
+  request.scenario = share(std::move(scenario));
   return request;
 }
 

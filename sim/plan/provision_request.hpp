@@ -21,7 +21,7 @@ inline constexpr int kMostQuota = 10'000;
 /// A machine type that may be rented.
 struct ProvisionCandidate {
   std::string name;           // in plans, and of its group of workers
-  std::string group = "{}";   // JSON text: what differs from the scenario's first group of workers, "instance" at least
+  SharedJson group;           // what differs from the scenario's first group of workers, "instance" at least
   int quota = kDefaultQuota;  // with the existing ones
   int existing = 0;
   std::optional<double> usd_per_hour;  // in place of the catalog's
@@ -35,7 +35,7 @@ enum class Planner { kOurs, kSpotdnnPaper, kSpotdnnReleased, kCmDarePlus, kExhau
 
 struct ProvisionRequest {
   std::string scenario_file;
-  std::string scenario;                        // its JSON text
+  SharedJson scenario;
   JsonOrigins origins;                         // what options have set in it
   std::vector<ProvisionCandidate> candidates;  // by default the scenario's groups of workers
   // The closed form; what is not given follows from the scenario.

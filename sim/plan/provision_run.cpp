@@ -171,10 +171,10 @@ PlannerOutcome run_planner(Planner planner, const ProvisionCase& provision, cons
 
 void evaluate(const ProvisionCase& provision, std::vector<ProposedPlan>& plans, const PlanEvaluator& evaluate) {
   const Objective& objective = provision.problem.objective;
-  std::vector<std::string> scenarios;
+  std::vector<SharedJson> scenarios;
   std::vector<Seconds> deadlines, extras;
   for (const ProposedPlan& proposed : plans) {
-    scenarios.push_back(scenario_of(provision, proposed.plan));
+    scenarios.push_back(share(scenario_of(provision, proposed.plan)));
     // what the closed form adds to the training itself
     extras.push_back(proposed.plan.time - Seconds{proposed.plan.updates / proposed.plan.updates_per_s});
     if (extras.back() < Seconds{1e-6}) extras.back() = Seconds{};

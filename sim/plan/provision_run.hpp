@@ -20,9 +20,9 @@ namespace rehearse {
 /// A request with everything looked up and every candidate timed.
 struct ProvisionCase {
   ProvisionProblem problem;
-  std::string base;                 // JSON text: the scenario, without groups of workers
-  std::vector<std::string> groups;  // [offers] JSON text: one machine of each, prices filled in
-  std::vector<bool> is_revocable;   // [offers] machines of a spot pool
+  SharedJson base;                                            // the scenario, without groups of workers
+  std::vector<SharedJson> groups;                             // [offers] one machine of each, prices filled in
+  std::vector<bool> is_revocable;                             // [offers] machines of a spot pool
   std::vector<std::optional<double>> on_demand_usd_per_hour;  // [offers]
   std::optional<double> fixed_on_demand_usd_per_hour;         // of the servers
   std::string file_name;                                      // of the scenario
@@ -37,8 +37,8 @@ struct ProvisionCase {
 /// within it; NoResultError if no candidate can run.
 ProvisionCase prepare_provision(const ProvisionRequest& request, const Catalog& catalog, const SimulationMeans& means);
 
-/// The scenario (JSON text) that trains on the plan's machines until the loss, or for the samples that are left.
-std::string scenario_of(const ProvisionCase& provision, const MachinePlan& plan);
+/// The scenario that trains on the plan's machines until the loss, or for the samples that are left.
+Json scenario_of(const ProvisionCase& provision, const MachinePlan& plan);
 
 /// A plan that somebody proposed.
 struct ProposedPlan {

@@ -14,6 +14,7 @@
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
 #include "sim/job/memoised_session.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/scenario/cluster_variants.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/site.hpp"
@@ -235,26 +236,22 @@ bool simulate_all(std::span<SteadyCluster> clusters, const std::string& file_nam
                   const Pool& pool, const std::function<bool()>& is_stopped) {
   for (SteadyCluster& cluster : clusters)
     for (const char* key : {"checkpoint", "target", "recovery"}) cluster.scenario["training"].erase(key);
-  std::string problem;
-  const bool is_complete = pool.run(
-      clusters.size(),
-      [&](std::size_t i) {
-        Scenario cluster = read_scenario(clusters[i].scenario, file_name, catalog);
-        Json options = shortening(cluster);
-        return kSimulate.job(std::move(cluster), std::move(options));
-      },
-      [&](std::size_t i, const PooledRun& run) {
-        if (!run.has_succeeded) return void(problem = run.error_in(file_name));
-        const Json summary = parse_json(run.text, "summary");
-        clusters[i].steps_per_s = summary["steps_per_s"].get<double>();
-        clusters[i].samples_per_s = summary["samples_per_s"].get<double>();
-        if (summary["steps_per_s_low"].is_number())
-          clusters[i].interval = {summary["steps_per_s_low"].get<double>() / clusters[i].steps_per_s,
-                                  summary["steps_per_s_high"].get<double>() / clusters[i].steps_per_s};
-      },
-      {.is_stopped = is_stopped, .job_wall_s = {}});
-  if (is_complete && !problem.empty()) throw NoResultError{problem};
-  return is_complete;
+  const Experiment experiment{clusters.size(), [&](std::size_t i) {
+                                return brief_job(kSimulate, read_scenario(clusters[i].scenario, file_name, catalog));
+                              }};
+  const auto runs =
+      experiment.run({.pool = pool, .on_done = {}, .limits = {.is_stopped = is_stopped, .job_wall_s = {}}});
+  if (!runs) return false;
+  for (std::size_t i = 0; i < clusters.size(); ++i) {
+    if (!(*runs)[i].has_succeeded) throw NoResultError{(*runs)[i].error_in(file_name)};
+    const Json summary = (*runs)[i].json();
+    clusters[i].steps_per_s = summary["steps_per_s"].get<double>();
+    clusters[i].samples_per_s = summary["samples_per_s"].get<double>();
+    if (summary["steps_per_s_low"].is_number())
+      clusters[i].interval = {summary["steps_per_s_low"].get<double>() / clusters[i].steps_per_s,
+                              summary["steps_per_s_high"].get<double>() / clusters[i].steps_per_s};
+  }
+  return true;
 }
 
 /// Fills in the time left and its interval.
@@ -291,7 +288,7 @@ std::optional<RemainingPrediction> predict_remaining(const Json& json, const std
   const std::size_t lost = losing_group(whole, request);
   check_recovery(whole);
   const Group& group = whole.groups[lost];
-  const Json effective = parse_json(whole.effective, file_name);
+  const Json& effective = *whole.effective;
   int workers = 0;
   for (const Group& any : whole.groups) workers += any.is_standby ? 0 : any.workers();
   const int left = workers - request.lost * group.workers_per_machine();

@@ -52,7 +52,7 @@ Json without_target(Json effective) {
 }  // namespace
 
 ClusterSpeed read_speed(const PooledRun& run) {
-  const Json summary = parse_json(run.text, "summary");
+  const Json summary = run.json();
   return {.steps_per_s = summary["steps_per_s"].get<double>(),
           .samples_per_s = summary["samples_per_s"].get<double>(),
           .iteration_time_s = summary["iteration_time_s"].get<double>(),
@@ -66,8 +66,7 @@ ClusterSpeed read_speed(const PooledRun& run) {
 RemedyTrial::RemedyTrial(const Scenario& scenario, const Catalog& catalog)
     : scenario_{scenario},
       catalog_{catalog},
-      effective_(
-          without_target(parse_json(scenario.effective, scenario.file_name))),  // braces would make an array of it
+      effective_(without_target(*scenario.effective)),  // braces would make an array of it
       variants_{list_remedies(scenario, effective_, catalog)},
       scenarios_(1, effective_) {
   for (const Variant& variant : variants_) scenarios_.push_back(variant.scenario);
@@ -101,14 +100,10 @@ RemedyTrial::Comparison RemedyTrial::comparison_of(const Json& remedy, std::opti
 
 PoolJob RemedyTrial::job(std::size_t place) const {
   Scenario cluster = read_scenario(scenarios_[place], scenario_.file_name, catalog_);
-  Json options = shortening(cluster);
   const bool is_variant = place >= 1 && place <= variants_.size();
-  if (!is_variant || variants_[place - 1].mechanism.empty())
-    return kSimulate.job(std::move(cluster), std::move(options));
-  options["mechanism"] = variants_[place - 1].mechanism;
-  options["strength"] = kTwiceAsFast;
-  options["step_s"] = 0;
-  return kSimulateWorse.job(std::move(cluster), std::move(options));
+  if (!is_variant || variants_[place - 1].mechanism.empty()) return brief_job(kSimulate, std::move(cluster));
+  return brief_job(kSimulateWorse, std::move(cluster),
+                   {{"mechanism", variants_[place - 1].mechanism}, {"strength", kTwiceAsFast}, {"step_s", 0}});
 }
 
 /// What a remedy came to; none if it gains too little. Where its steps come from elsewhere than those of the run
@@ -152,11 +147,10 @@ std::optional<Remedy> RemedyTrial::judged(std::size_t i, const std::vector<Poole
   return remedy;
 }
 
-std::optional<TriedRemedies> RemedyTrial::run(const RunJobs& run_jobs) const {
-  std::vector<PooledRun> runs;
-  if (!run_jobs(
-          scenarios_.size(), [&](std::size_t place) { return job(place); }, runs))
-    return std::nullopt;
+std::optional<TriedRemedies> RemedyTrial::run(const RunExperiment& run_experiment) const {
+  const auto all = run_experiment({scenarios_.size(), [&](std::size_t place) { return job(place); }});
+  if (!all) return std::nullopt;
+  const std::vector<PooledRun>& runs = *all;
   if (!runs[0].has_succeeded) throw NoResultError{runs[0].error_in(scenario_.file_name)};
   TriedRemedies tried{.run = read_speed(runs[0]), .remedies = {}};
   tried.run.usd_per_hour = rent_usd_per_hour(scenario_);

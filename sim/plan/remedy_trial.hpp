@@ -11,12 +11,12 @@
 #include "platforms/catalog.hpp"
 #include "sim/base/json.hpp"
 #include "sim/plan/remedies.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 
 namespace rehearse {
 
 /// Runs job(0) .. job(count - 1) and keeps what they give in `runs`; false if something stopped it.
-using RunJobs = std::function<bool(std::size_t count, const JobOf& job, std::vector<PooledRun>& runs)>;
+using RunExperiment = std::function<std::optional<std::vector<PooledRun>>(const Experiment&)>;
 
 /// Of a run of kSimulate or kSimulateWorse that has succeeded; without rent.
 ClusterSpeed read_speed(const PooledRun& run);
@@ -36,8 +36,8 @@ class RemedyTrial {
   /// How many run() asks for.
   std::size_t simulations() const { return scenarios_.size(); }
 
-  /// None if `run_jobs` was stopped. Throws NoResultError if the scenario itself gives no result.
-  std::optional<TriedRemedies> run(const RunJobs& run_jobs) const;
+  /// None if `run_experiment` was stopped. Throws NoResultError if the scenario itself gives no result.
+  std::optional<TriedRemedies> run(const RunExperiment& run_experiment) const;
 
  private:
   /// With what a remedy is compared whose steps come from elsewhere than those of the run.

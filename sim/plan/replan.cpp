@@ -117,7 +117,7 @@ class Replan final : public ControlRule {
 }  // namespace
 
 Json replan_problem(const Scenario& scenario, const SimulationMeans& means) {
-  Json base = parse_json(scenario.effective, scenario.name);
+  Json base = *scenario.effective;
   for (const char* key : {"control", "checkpoint", "recovery"}) base["training"].erase(key);
   Json kept = Json::array();
   ProvisionRequest request{.scenario_file = scenario.file_name,
@@ -130,13 +130,13 @@ Json replan_problem(const Scenario& scenario, const SimulationMeans& means) {
     if (!is_added) kept.push_back(group);
     if (scenario.groups[g].role == Role::kWorker)
       request.candidates.push_back({.name = scenario.groups[g].name,
-                                    .group = group.dump(),
+                                    .group = share(group),
                                     .quota = scenario.groups[g].count,
                                     .usd_per_hour = {},
                                     .place = {}});
   }
   base["cluster"]["groups"] = std::move(kept);
-  request.scenario = base.dump();
+  request.scenario = share(std::move(base));
   const ProvisionProblem problem = [&] {
     try {
       return prepare_provision(request, Catalog{{}}, means).problem;

@@ -12,7 +12,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/names.hpp"
 #include "sim/plan/monte_carlo.hpp"
-#include "sim/pool/pool.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/record/summary.hpp"
 #include "sim/scenario/unmodelled.hpp"
 
@@ -212,19 +212,18 @@ struct Sweep::State {
 
   /// The value at a pointer: as set, or else with every default and catalog entry filled in.
   ExpressionValue value_at(std::size_t index, const Json& json, const std::string& pointer,
-                           std::optional<Json>& effective) const {
+                           SharedJson& effective) const {
     if (const Json* found = json_pointer_find(json, pointer)) return to_expression_value(*found, pointer);
-    if (!effective) effective = parse_json(read(index).effective, request.scenario.string());
+    if (!effective) effective = read(index).effective;
     if (const Json* found = json_pointer_find(*effective, pointer)) return to_expression_value(*found, pointer);
     throw InputError{shortened(pointer, 200) + ": the scenario has nothing there"};
   }
 
   bool is_allowed(std::size_t index, const Json& json) const {
-    std::optional<Json> effective;
+    SharedJson effective;
     for (const Constraint& constraint : constraints) {
       for (const std::string& name : constraint.expression.names())  // what is wrong with the scenario is told as such
-        if (!effective && json_pointer_find(json, name) == nullptr)
-          effective = parse_json(read(index).effective, request.scenario.string());
+        if (!effective && json_pointer_find(json, name) == nullptr) effective = read(index).effective;
       try {
         if (!constraint.expression.holds(
                 [&](const std::string& name) { return value_at(index, json, name, effective); }))
@@ -253,21 +252,26 @@ struct Sweep::State {
   }
 
   /// The runs of one combination after another, each on all processes; memberships that several have are simulated once.
-  bool run_many(const std::vector<std::size_t>& pending, const Pool& pool, const JobLimits& limits,
-                const std::function<void(std::size_t, const PooledRun&)>& on_run) const {
+  bool run_many(ResultStore& store, const Experiment& experiment, const SimulationMeans& means) const {
     SimulatedMemberships known;
-    for (std::size_t i = 0; i < pending.size(); ++i) {
+    const std::size_t total = find_pending(store).size();
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < experiment.count; ++i) {
+      if (store.is_finished(experiment.key(i))) continue;
       PooledRun run;
       try {
-        const Scenario scenario = read(combinations[pending[i]].index);
-        run.text = to_json_text(to_json(
-            scenario,
-            run_monte_carlo(scenario, {.runs = *request.runs, .pool = pool, .known = &known, .limits = limits}), {}));
+        const Scenario scenario = read(combinations[distinct[i]].index);
+        run.text = to_json_text(
+            to_json(scenario,
+                    run_monte_carlo(
+                        scenario, {.runs = *request.runs, .pool = means.pool, .known = &known, .limits = means.limits}),
+                    {}));
         run.has_succeeded = true;
       } catch (const MonteCarloStopped&) { return false; } catch (const NoResultError& error) {
         run.text = error.what();
       }
-      on_run(i, run);
+      store.put(experiment.key(i), with_result(experiment.row(i), run));
+      if (means.on_done) means.on_done(++done, total);
     }
     return true;
   }
@@ -333,7 +337,7 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
     if (!is_allowed) {
       ++check.left_out;
     } else {
-      const std::string content = scenario ? scenario->effective : "refused " + error + json.dump();
+      const std::string content = scenario ? to_json_text(*scenario->effective) : "refused " + error + json.dump();
       state.combinations.push_back({static_cast<std::uint32_t>(i), state.key_of(content)});
       if (!error.empty()) state.errors.emplace(i, error);
     }
@@ -365,7 +369,7 @@ SweepCheck Sweep::check(const std::function<void(std::size_t, const Scenario*)>&
 
 ExpressionValue Sweep::look_up(const SweepRow& row, const std::string& name) const {
   if (name.starts_with('/')) {
-    std::optional<Json> effective;
+    SharedJson effective;
     return state_->value_at(row.combination, row.scenario, name, effective);
   }
   if (name == "seed") return static_cast<double>(row.seed);
@@ -402,21 +406,13 @@ bool Sweep::run(ResultStore& store, const Pool& pool, const std::function<void(s
     row.error = error->second;
     store.put(combination.key, row);
   }
-  const std::vector<std::size_t> pending = state.find_pending(store);
-  std::size_t done = 0;
-  const auto keep = [&](std::size_t i, const PooledRun& run) {
-    const Combination& combination = state.combinations[pending[i]];
-    StoredRun row = state.make_run(state.combination(combination.index));
-    (run.has_succeeded ? row.summary : row.error) = run.text;
-    row.has_died = run.has_died;
-    row.wall_s = run.wall_s;
-    store.put(combination.key, row);
-    if (on_done) on_done(++done, pending.size());
-  };
-  if (state.request.runs) return state.run_many(pending, pool, limits, keep);
-  return pool.run(
-      pending.size(), [&](std::size_t i) { return kSimulate.job(state.read(state.combinations[pending[i]].index)); },
-      keep, limits);
+  const auto of = [&](std::size_t i) -> const Combination& { return state.combinations[state.distinct[i]]; };
+  const Experiment experiment{.count = state.distinct.size(),
+                              .job = [&](std::size_t i) { return kSimulate.job(state.read(of(i).index)); },
+                              .key = [&](std::size_t i) { return of(i).key; },
+                              .row = [&](std::size_t i) { return state.make_run(state.combination(of(i).index)); }};
+  const SimulationMeans means{.pool = pool, .on_done = on_done, .limits = limits};
+  return state.request.runs ? state.run_many(store, experiment, means) : experiment.run(store, means);
 }
 
 void Sweep::for_each_row(const ResultStore& store, const std::function<void(const SweepRow&)>& on_row) const {

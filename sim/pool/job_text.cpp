@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/base/names.hpp"
+#include "sim/base/overloaded.hpp"
 
 namespace rehearse {
 
@@ -59,67 +60,83 @@ std::string run_one(const Json& json) {
   return function(std::move(scenario), options);
 }
 
+/// Of a scenario as it was read.
+std::string job_text(const Verb& verb, const Scenario& scenario, const Json& options) {
+  Json places = Json::array();
+  for (const Group& group : scenario.groups) places.push_back(group.place);
+  for (const RegionLink& link : scenario.links) places.push_back(link.place);
+  return job_text({{"verb", verb.name()},
+                   {"options", options},
+                   {"file", scenario.file_name},
+                   {"set_by", scenario.set_by},
+                   {"places", std::move(places)},
+                   {"warnings", scenario.warnings}},
+                  to_json_text(*scenario.effective));
+}
+
+/// Of all jobs of a batch, whichever of them fail.
+template <class Jobs, class Run>
+std::string results_of(Jobs& jobs, const Run& run) {
+  Json results = Json::array();
+  for (auto& job : jobs) try {
+      results.push_back({{"result", run(job)}});
+    } catch (const std::exception& error) { results.push_back({{"error", error.what()}}); }
+  return results.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 Verb::Verb(const char* name, Function function) : name_{name}, function_{function} {
   functions().emplace(name, function);
 }
 
-std::string Verb::job(const Scenario& scenario) const { return job(scenario, Json::object()); }
+PoolJob Verb::job(Scenario scenario) const { return job(std::move(scenario), Json::object()); }
 
-std::string Verb::job(const Scenario& scenario, const Json& options) const {
-  Json places = Json::array();
-  for (const Group& group : scenario.groups) places.push_back(group.place);
-  for (const RegionLink& link : scenario.links) places.push_back(link.place);
-  return job_text({{"verb", name_},
-                   {"options", options},
-                   {"file", scenario.file_name},
-                   {"set_by", scenario.set_by},
-                   {"places", std::move(places)},
-                   {"warnings", scenario.warnings}},
-                  scenario.effective);
+PoolJob Verb::job(Scenario scenario, Json options) const {
+  return PoolJob{PoolJob::Read{this, std::make_shared<Scenario>(std::move(scenario)), share(std::move(options))}};
 }
 
-std::string Verb::job(const Json& effective, const std::string& file_name, const Json& options) const {
-  return job_text({{"verb", name_}, {"options", options}, {"file", file_name}}, effective.dump());
+PoolJob Verb::job(Json effective, std::string file_name, Json options) const {
+  return PoolJob{PoolJob::Changed{this, share(std::move(effective)), std::move(file_name), share(std::move(options))}};
 }
-
-PoolJob Verb::job(Scenario&& scenario, Json options) const {
-  return PoolJob{*this, std::move(scenario), std::move(options)};
-}
-
-PoolJob Verb::job(Scenario&& scenario) const { return job(std::move(scenario), Json::object()); }
-
-PoolJob::PoolJob(const Verb& verb, Scenario&& scenario, Json&& options)
-    : what_{Read{&verb, std::make_shared<Scenario>(std::move(scenario)),
-                 std::make_shared<const Json>(std::move(options))}} {}
 
 std::string PoolJob::text() const {
-  if (const auto* text = std::get_if<std::string>(&what_)) return *text;
-  const Read& read = std::get<Read>(what_);
-  return read.verb->job(std::as_const(*read.scenario), *read.options);
+  return std::visit(
+      Overloaded{[](const std::string& text) { return text; },
+                 [](const Read& read) { return job_text(*read.verb, *read.scenario, *read.options); },
+                 [](const Changed& changed) {
+                   return job_text(
+                       {{"verb", changed.verb->name()}, {"options", *changed.options}, {"file", changed.file_name}},
+                       changed.effective->dump());
+                 },
+                 [](const Batch& jobs) {
+                   std::string text = "[";
+                   for (const PoolJob& job : jobs) text += (text.size() > 1 ? "," : "") + job.text();
+                   return text + "]\n";
+                 }},
+      what_);
 }
 
 std::string PoolJob::run() && {
-  if (const auto* text = std::get_if<std::string>(&what_)) return run_job(*text);
-  Read& read = std::get<Read>(what_);
-  return read.verb->run(std::move(*read.scenario), JsonReader{*read.options, "job", "/options"});
+  constexpr const char* kOptions = "/options";
+  return std::visit(
+      Overloaded{[](std::string& text) { return run_job(text); },
+                 [](Read& read) {
+                   return read.verb->run(std::move(*read.scenario), JsonReader{*read.options, "job", kOptions});
+                 },
+                 [](Changed& changed) {
+                   return changed.verb->run(read_scenario(*changed.effective, changed.file_name, Catalog{{}}),
+                                            JsonReader{*changed.options, "job", kOptions});
+                 },
+                 [](Batch& jobs) { return results_of(jobs, [](PoolJob& job) { return std::move(job).run(); }); }},
+      what_);
 }
 
-std::string batch_of(const std::vector<std::string>& jobs) {
-  std::string text = "[";
-  for (const std::string& job : jobs) text += (text.size() > 1 ? "," : "") + job;
-  return text + "]\n";
-}
+PoolJob batch_of(std::vector<PoolJob> jobs) { return PoolJob{PoolJob::Batch{std::move(jobs)}}; }
 
 std::string run_job(const std::string& text) {
   const Json json = parse_job(text);
-  if (!json.is_array()) return run_one(json);
-  Json results = Json::array();
-  for (const Json& job : json) try {
-      results.push_back({{"result", run_one(job)}});
-    } catch (const std::exception& error) { results.push_back({{"error", error.what()}}); }
-  return results.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.is_array() ? results_of(json, run_one) : run_one(json);
 }
 
 }  // namespace rehearse

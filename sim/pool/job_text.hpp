@@ -23,17 +23,13 @@ class Verb {
   using Function = std::string (*)(Scenario scenario, const JsonReader& options);
   Verb(const char* name, Function function);
 
-  /// {"verb": its name, "options": the verb's own, "file", "set_by", "places" and "warnings": what messages and summary
-  /// say of the scenario, "scenario": its effective text}. What has been changed in `scenario` since it was read is not
-  /// part of the job.
-  std::string job(const Scenario& scenario, const Json& options) const;
-  std::string job(const Scenario& scenario) const;
-  /// The job of an effective scenario that was changed, as if it were read from the file.
-  std::string job(const Json& effective, const std::string& file_name, const Json& options) const;
-  /// The job of a scenario that has been read and not changed since: as a text only where it has to travel.
-  PoolJob job(Scenario&& scenario, Json options) const;
-  PoolJob job(Scenario&& scenario) const;
+  /// The job of a scenario that has been read and not changed since.
+  PoolJob job(Scenario scenario, Json options) const;
+  PoolJob job(Scenario scenario) const;
+  /// The job of an effective scenario that was changed, as if it were read from the file: read where it runs.
+  PoolJob job(Json effective, std::string file_name, Json options) const;
 
+  const std::string& name() const { return name_; }
   /// Does it, in this process.
   std::string run(Scenario scenario, const JsonReader& options) const {
     return function_(std::move(scenario), options);
@@ -44,29 +40,42 @@ class Verb {
   Function function_;
 };
 
-/// A simulation that has not run: its text, or what the text would be read to.
+/// A simulation that has not run: values, which become a text only where it has to travel.
 class PoolJob {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): most jobs are texts from the beginning
+  // NOLINTNEXTLINE(google-explicit-constructor): who has a text has the job
   PoolJob(std::string text) : what_{std::move(text)} {}
-  PoolJob(const Verb& verb, Scenario&& scenario, Json&& options);
 
+  /// {"verb": its name, "options": the verb's own, "file", "set_by", "places" and "warnings": what messages and summary
+  /// say of the scenario, "scenario": its effective text}. Of a batch an array of these.
   std::string text() const;
-  /// What run_job() says of the text, without making it.
+  /// What run_job() says of the text, without making it. Once, for all copies.
   std::string run() &&;
 
  private:
+  friend class Verb;
+  friend PoolJob batch_of(std::vector<PoolJob> jobs);
+
   struct Read {
     const Verb* verb;
     std::shared_ptr<Scenario> scenario;  // run once
-    std::shared_ptr<const Json> options;
+    SharedJson options;
   };
-  std::variant<std::string, Read> what_;
+  struct Changed {
+    const Verb* verb;
+    SharedJson effective;
+    std::string file_name;
+    SharedJson options;
+  };
+  using Batch = std::vector<PoolJob>;
+  explicit PoolJob(std::variant<std::string, Read, Changed, Batch> what) : what_{std::move(what)} {}
+
+  std::variant<std::string, Read, Changed, Batch> what_;
 };
 
 /// Jobs of a verb that may run more than once in a process, as one job. Its result is a JSON array of what each gave:
 /// {"result": text} or {"error": text}.
-std::string batch_of(const std::vector<std::string>& jobs);
+PoolJob batch_of(std::vector<PoolJob> jobs);
 
 /// Runs the job, in this process: SimGrid simulates at most once in each. Throws InputError "job: ..." if `text` states
 /// none, otherwise what its verb throws.

@@ -36,18 +36,7 @@ bool run_brief_here(std::size_t count, int parallel, const JobOf& job, const OnR
       [&](std::size_t index, PooledRun run) { on_run(done + index, std::move(run)); }, limits);
 }
 
-std::vector<PooledRun> Pool::run_all(std::size_t count, const JobOf& job,
-                                     const std::function<void(std::size_t, std::size_t)>& on_done,
-                                     const Budget& budget) const {
-  std::vector<PooledRun> runs(count);
-  std::size_t finished = 0;
-  const auto keep = [&](std::size_t index, PooledRun result) {
-    runs[index] = std::move(result);
-    if (on_done) on_done(++finished, count);
-  };
-  if (!run(count, job, keep, {.is_stopped = budget.asked(), .job_wall_s = {}})) budget.stop();
-  return runs;
-}
+Json PooledRun::json() const { return parse_json(text, "result of a job"); }
 
 std::string summary_text(const Scenario& scenario) {
   return to_json(scenario, summarize(scenario, simulate(scenario)))

@@ -21,6 +21,8 @@ struct PooledRun {
   bool has_died = false;  // its process was killed, crashed or took too long: another attempt may succeed
   double wall_s = 0;
 
+  /// The result of a verb whose results are JSON. Throws InputError if it is none.
+  Json json() const;
   /// The error, after the name of the scenario's file unless it begins with that.
   std::string error_in(const std::string& file_name) const {
     return text.starts_with(file_name) ? text : file_name + ": " + text;
@@ -70,12 +72,6 @@ class Pool {
   bool run(std::size_t count, const JobOf& job, const OnRun& on_run, const JobLimits& limits = {}) const {
     return executor_(count, parallel_, job, on_run, limits);
   }
-
-  /// The same, but returns what the jobs gave, in their order. `on_done(finished, count)` is called after each of them,
-  /// and once `budget` is over its stop() ends the call.
-  std::vector<PooledRun> run_all(std::size_t count, const JobOf& job,
-                                 const std::function<void(std::size_t, std::size_t)>& on_done,
-                                 const Budget& budget) const;
 
  private:
   Pool(int parallel, JobExecutor executor, std::size_t ahead)

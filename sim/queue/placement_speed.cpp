@@ -8,6 +8,7 @@
 
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
+#include "sim/pool/experiment.hpp"
 #include "sim/queue/run_queue.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -93,7 +94,7 @@ Json PlacementSpeeds::placed_scenario(const Placed& placed) const {
 void PlacementSpeeds::simulate(const Placements& wanted, const std::function<void(std::size_t, std::size_t)>& on_done) {
   std::vector<std::string> texts(wanted.size());
   std::vector<std::string> errors(wanted.size());
-  std::vector<std::size_t> missing;
+  std::vector<std::size_t> simulated;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string& file = setup_.kinds[wanted[i].kind].scenario;
     try {
@@ -102,26 +103,18 @@ void PlacementSpeeds::simulate(const Placements& wanted, const std::function<voi
       errors[i] = error.what();  // its strategy asks of machines what is not true of this placement
       continue;
     }
-    if (!store_.is_finished(run_key(texts[i], program_))) missing.push_back(i);
+    simulated.push_back(i);
   }
-  const auto keep = [&](std::size_t index, const PooledRun& run) {
-    const std::size_t i = missing[index];
-    store_.put(run_key(texts[i], program_), {.name = setup_.kinds[wanted[i].kind].scenario,
-                                             .parameters = "{}",
-                                             .summary = run.has_succeeded ? run.text : "",
-                                             .error = run.has_succeeded ? "" : run.text,
-                                             .has_died = run.has_died,
-                                             .wall_s = run.wall_s});
-  };
-  std::size_t done = 0;
-  const bool is_complete = pool_.run(
-      missing.size(), [&](std::size_t index) { return texts[missing[index]]; },
-      [&](std::size_t index, const PooledRun& run) {
-        keep(index, run);
-        if (on_done) on_done(++done, missing.size());
-      },
-      {.is_stopped = budget_.asked(), .job_wall_s = {}});
-  if (!is_complete) budget_.stop();
+  const Experiment experiment{.count = simulated.size(),
+                              .job = [&](std::size_t i) { return texts[simulated[i]]; },
+                              .key = [&](std::size_t i) { return run_key(texts[simulated[i]], program_); },
+                              .row =
+                                  [&](std::size_t i) {
+                                    return StoredRun{.name = setup_.kinds[wanted[simulated[i]].kind].scenario,
+                                                     .parameters = "{}"};
+                                  }};
+  const JobLimits limits{.is_stopped = budget_.asked(), .job_wall_s = {}};
+  if (!experiment.run(store_, {.pool = pool_, .on_done = on_done, .limits = limits})) budget_.stop();
   for (std::size_t i = 0; i < wanted.size(); ++i)
     note_result(wanted[i], texts[i].empty() ? std::nullopt : store_.find(run_key(texts[i], program_)), errors[i]);
 }

@@ -164,7 +164,7 @@ Scenario read_scenario(const Json& json, const std::string& file_name, const Cat
   root.reject_unknown_keys();
   check_fits(scenario, root, options);
   warn_about(scenario, pool_origins, root);
-  scenario.effective = to_json_text(effective);
+  scenario.effective = share(std::move(effective));
   return scenario;
 }
 
@@ -176,9 +176,9 @@ void make_inline(Json& scenario, const std::string& pointer, const std::string& 
     if (!place || !place->is_string()) continue;
     Json unfinished = scenario;  // what follows may make it fit into memory
     if (Json& training = unfinished["training"]; training.is_object()) training["memory_check"] = "warn";
-    const Json effective = parse_json(read_scenario(unfinished, file_name, catalog, origins).effective, file_name);
-    const Json* resolved = json_pointer_find(effective, parent);
-    if (resolved && resolved->is_object()) set_json_pointer(scenario, parent, resolved->dump());
+    const Scenario finished = read_scenario(unfinished, file_name, catalog, origins);
+    const Json* resolved = json_pointer_find(*finished.effective, parent);
+    if (resolved && resolved->is_object()) put_at_pointer(scenario, parent, *resolved);
   }
 }
 

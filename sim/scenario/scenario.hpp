@@ -315,8 +315,8 @@ struct Scenario {
   std::uint64_t seed = 1;
 
   std::vector<std::string>
-      warnings;           // one line each: what lies outside of what the profile was fitted on, memory nearly full
-  std::string effective;  // JSON text that reruns this scenario without any catalog
+      warnings;          // one line each: what lies outside of what the profile was fitted on, memory nearly full
+  SharedJson effective;  // what reruns this scenario without any catalog; of one that was read
 
   int count(Role role) const;  // workers, or processes of parameter servers
   int worker_machines() const;

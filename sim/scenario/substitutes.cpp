@@ -154,7 +154,8 @@ class Substitution {
 void set_profile(Scenario& scenario, Profile stated, const JsonReader& place, Json& profile, const Catalog& catalog) {
   scenario.profile = std::move(stated);
   if (profile.value("unstated", "") != "ideal") Substitution{scenario, profile, catalog}.run();
-  scenario.profile = read_profile(JsonReader{profile, place.file_name(), place.pointer()});
+  if (profile != place.value())
+    scenario.profile = read_profile(JsonReader{profile, place.file_name(), place.pointer()});
 }
 
 }  // namespace rehearse

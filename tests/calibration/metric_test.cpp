@@ -177,14 +177,14 @@ TEST_CASE("closed forms know what they use of a profile") {
 
 TEST_CASE("a metric's job gives its value: of the scenario, of another profile, of other steps") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "40"}}));
-  const auto value_of = [](const std::string& text) {
-    return run_isolated(1, 1, [&](std::size_t) { return run_job(text); }).front().text;
+  const auto value_of = [](const PoolJob& job) {
+    return run_isolated(1, 1, [&](std::size_t) { return run_job(job.text()); }).front().text;
   };
   const auto alone = [](const Scenario& any) {
     return run_isolated(1, 1, [&](std::size_t) { return to_text(simulated_metric(any, "steps_per_s")); }).front().text;
   };
   CHECK(value_of(kMeasure.job(scenario, {{"metric", "steps_per_s"}})) == alone(scenario));
-  Json profile = parse_json(scenario.effective, "effective")["calibration"];
+  Json profile = scenario.effective->at("calibration");
   profile["host"]["dispatch"] = "1ms";
   Scenario other = scenario;
   other.profile = read_profile(JsonReader{profile, "profile"});

@@ -30,8 +30,7 @@ Json servers_with(int gpus, const Json& profile) {
 Json varying(int gpus, double variation) {
   const Json dgx = load_json_file(source_folder() + "/scenarios/dgx.json");
   OwnFit fit;
-  const Json profile =
-      parse_json(read_scenario(dgx, kOwnFile, test::shipped_catalog()).effective, "dgx")["calibration"];
+  const Json profile = read_scenario(dgx, kOwnFile, test::shipped_catalog()).effective->at("calibration");
   fit.profile = profile.dump();
   fit.variation = variation;
   return own_scenario(dgx, kOwnFile, gpus, fit, test::shipped_catalog());

@@ -37,18 +37,18 @@ TEST_CASE("an interval reaches as far as another profile that would do nearly as
   Scenario scenario = lone_worker({});
   scenario.profile.prediction =
       StatedPrediction{.kind = "data sheet; no exchange", .low = -0.05, .high = 0.1, .others = {"slower"}};
-  Json effective = parse_json(scenario.effective, "test");
+  Json effective = *scenario.effective;
   Json slower = effective["calibration"];
   slower["host"]["step_overhead"] = "1.5s";
   effective["calibration"]["prediction"] = {{"kind", "data sheet; no exchange"}, {"low", -0.05}, {"high", 0.1}};
   effective["calibration"]["prediction"]["others"]["slower"] = slower;
-  scenario.effective = to_json_text(effective);
+  scenario.effective = share(effective);
   CHECK(has_uncertain_values(scenario));
   const double low = scenario.profile.uncertainty.interval(speed_uncertainty(scenario, 1)).first;
   CHECK(low == doctest::Approx(1 / 1.5).epsilon(0.03));  // the step is nearly all host
   slower["host"]["step_overhead"] = "1.01s";             // within what errors of the kind cover
   effective["calibration"]["prediction"]["others"]["slower"] = slower;
-  scenario.effective = to_json_text(effective);
+  scenario.effective = share(effective);
   CHECK(speed_uncertainty(scenario, 1) == 0);
 }
 

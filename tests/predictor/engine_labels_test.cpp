@@ -75,11 +75,11 @@ TEST_CASE("what an earlier call has simulated is taken from where it was kept, o
   std::vector<double> other = simulated;
   other[12] = 1234.5;
   other[0] = std::nan("");  // not known: null
-  store.put(run_key(scenario.effective, "b"), {.name = "x", .summary = Json(other).dump()});
+  store.put(run_key(to_json_text(*scenario.effective), "b"), {.name = "x", .summary = Json(other).dump()});
   CHECK(labels_with(&store, "b")[12] == 1234.5);
   CHECK(std::isnan(labels_with(&store, "b")[0]));
   CHECK(labels_with(&store, "a") == simulated);
-  store.put(run_key(scenario.effective, "c"), {.name = "x", .error = "too slow"});
+  store.put(run_key(to_json_text(*scenario.effective), "c"), {.name = "x", .error = "too slow"});
   CHECK(std::isnan(labels_with(&store, "c")[12]));
 }
 

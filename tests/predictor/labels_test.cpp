@@ -126,9 +126,9 @@ TEST_CASE("in a cluster of one machine GPUs receive variables and samples, and s
 
 TEST_CASE("a job of labels gives them to the last bit, and so do several in one, of which one may fail") {
   const Scenario scenario = test::resolved(driple("09-2080ti-ps4-w4", "asynchronous"));
-  const std::string job = kLabels.job(scenario), bad = kLabels.job(scenario, {{"colour", "red"}});
+  const std::string job = kLabels.job(scenario).text(), bad = kLabels.job(scenario, {{"colour", "red"}}).text();
   CHECK(Json::parse(run_job(job)).get<std::vector<double>>() == simulate_labels(scenario));
-  const Json results = Json::parse(run_job(batch_of({job, bad, job})));
+  const Json results = Json::parse(run_job(batch_of({job, bad, job}).text()));
   REQUIRE(results.size() == 3);
   CHECK(results[0]["result"] == run_job(job));
   CHECK(results[1]["error"] == "job: /options: unknown key \"colour\"; none is known here");

@@ -120,9 +120,9 @@ Table next_plans_table(const GoalPlan& plan) {
   constexpr std::size_t kMost = 5;
   Table table{.header = {"next", "step", "slower", "because of"}, .rows = {}};
   const std::vector<SearchedPlan>& plans = plan.search->plans;
-  const Json best = parse_json(plans.front().summary, "summary");
+  const Json& best = *plans.front().summary;
   for (std::size_t i = 1; i < std::min(plan.search->simulated, kMost + 1); ++i) {
-    const Json other = parse_json(plans[i].summary, "summary");
+    const Json& other = *plans[i].summary;
     table.rows.push_back({plan_text(plan.candidate, plans[i].degrees), number_text(plans[i].step_s, "s"),
                           number_text(100 * (plans[i].step_s / plans.front().step_s - 1), "%"),
                           why_slower(best, other)});
@@ -133,7 +133,7 @@ Table next_plans_table(const GoalPlan& plan) {
 std::string goal_sentence(const GoalAnswer& answer, const AskedGoal& asked,
                           const std::optional<std::pair<double, double>>& interval) {
   const GoalPlan& plan = answer.plans[*answer.answer];
-  const Json summary = parse_json(plan.best()->summary, "summary");
+  const Json& summary = *plan.best()->summary;
   std::string text =
       asked.model + " on " + plan.candidate.machines + ": " + plan_text(plan.candidate, plan.best()->degrees) + ": ";
   text += plan.risk ? long_time_text(plan.time_s) + " (" + long_time_text(plan.risk->time_s.p5) + " to " +

@@ -25,7 +25,7 @@ std::vector<std::string> write_run_files(const std::filesystem::path& folder, co
     budget.check();
     files.write(name, make());
   };
-  write("scenario.json", [&] { return scenario.effective; });
+  write("scenario.json", [&] { return to_json_text(*scenario.effective); });
   write("iterations.csv", [&] { return iterations_csv(record); });
   write("resources.csv", [&] { return resources_csv(record, profile); });
   write("bursts.csv", [&] { return bursts_csv(record, profile); });

@@ -28,12 +28,12 @@ void run_scenario(std::string_view input) {
       {{root + "/platforms/catalog", root + "/workloads/models", root + "/calibration/profiles"}}};
   std::string effective;
   try {
-    effective = read_scenario(parse_json(input, "input"), "input", catalog).effective;
+    effective = to_json_text(*read_scenario(parse_json(input, "input"), "input", catalog).effective);
   } catch (const InputError& error) { return require_one_line(error.what()); } catch (const NoResultError& error) {
     return require_one_line(error.what());
   }
-  const Json json = parse_json(effective, "effective");
-  require(read_scenario(json, "effective", catalog).effective == effective,
+  const Json json = parse_json(effective, "effective");  // its text is read again, as by who runs it elsewhere
+  require(to_json_text(*read_scenario(json, "effective", catalog).effective) == effective,
           "an effective scenario is its own effective scenario");
 }
 
@@ -63,7 +63,7 @@ void run_provision(std::string_view input) {
     const ProvisionRequest request = read_provision_request(parse_json(input, "input"), "input");
     for (const ProvisionCandidate& candidate : request.candidates) {
       require(candidate.existing >= 0 && candidate.existing <= candidate.quota, "what exists is within the quota");
-      require(parse_json(candidate.group, "group").is_object(), "a candidate's group is an object");
+      require(candidate.group->is_object(), "a candidate's group is an object");
     }
     require(request.confidence >= 0 && request.confidence <= 1, "a probability is from 0 to 1");
   } catch (const InputError& error) { require_one_line(error.what()); }

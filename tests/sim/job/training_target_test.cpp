@@ -91,7 +91,7 @@ TEST_CASE("spotDNN's models have the convergence that was published, or say that
   const Scenario known = test::resolved(with("resnet110"));
   REQUIRE(known.convergence);
   CHECK(known.convergence->batch_intercept == 2507.6);
-  CHECK(test::resolved(parse_json(known.effective, "effective")).convergence->offset == 876.5);
+  CHECK(test::resolved(*known.effective).convergence->offset == 876.5);
   for (const char* model : {"vgg19", "inception_v3", "esperberto"}) {
     CHECK_THROWS_WITH_AS((void)test::resolved(with(model)),
                          doctest::Contains("is missing: spotDNN publishes coefficients for ResNet-110 alone"),

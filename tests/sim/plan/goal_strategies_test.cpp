@@ -45,7 +45,7 @@ GoalAnswer answer_of(const GoalCandidate& candidate, const TrainingGoal& goal) {
 GoalCandidate candidate_of(Json scenario, std::int64_t global_batch, int gpus, double samples) {
   scenario["training"]["target"] = {{"samples", samples}};
   return {.machines = "these",
-          .scenario = scenario.dump(),
+          .scenario = share(scenario),
           .file_name = kFile,
           .global_batch = global_batch,
           .gpus = gpus,
@@ -174,7 +174,7 @@ TEST_CASE("the interval of checkpoints that does best is the answer's, if it is 
   const Json rule = plan_scenario(by_rule, plan.best()->degrees, true);
   CHECK(rule["training"]["checkpoint"]["interval"] == "young_daly");
   const SimulationMeans means{.pool = 2, .on_done = {}, .limits = {}};
-  const auto runs = evaluate_by_monte_carlo(test::shipped_catalog(), kFile, means, 40)({best.dump(), rule.dump()},
+  const auto runs = evaluate_by_monte_carlo(test::shipped_catalog(), kFile, means, 40)({share(best), share(rule)},
                                                                                        {Seconds{1e6}, Seconds{1e6}});
   CHECK(runs[0].time_s.p50 == doctest::Approx(plan.time_s));
   CHECK(runs[0].cost_usd.p50 <= runs[1].cost_usd.p50);

@@ -38,7 +38,7 @@ GoalCandidate candidate(int machines, const std::string& instance = "p3.2xlarge"
   scenario["training"]["warmup_steps"] = 0;
   scenario["training"]["target"] = {{"samples", 1e6}};
   return {.machines = choice.text(),
-          .scenario = scenario.dump(),
+          .scenario = share(scenario),
           .file_name = "--model resnet50",
           .global_batch = 128,
           .gpus = machines,
@@ -112,7 +112,7 @@ TEST_CASE("the answer is the cheapest in time, or the fastest within the budget,
         doctest::Approx(*plan.candidate.usd_per_hour * plan.time_s / 3600).epsilon(1e-3));  // whole seconds are billed
     times.push_back(plan.time_s);
     costs.push_back(*plan.cost_usd);
-    const Json summary = parse_json(plan.best()->summary, "summary");
+    const Json summary = *plan.best()->summary;
     REQUIRE(plan.energy_kwh);
     CHECK(*plan.energy_kwh ==
           doctest::Approx(plan.candidate.gpus * summary["node_power_w"].get<double>() * plan.time_s / 3.6e6)

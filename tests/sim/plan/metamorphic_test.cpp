@@ -47,7 +47,7 @@ bool is_spot(const Json& scenario) {
                      [](const Json& group) { return group.contains("spot_pool"); });
 }
 
-Json effective(const Json& scenario) { return parse_json(test::resolved(scenario).effective, "effective"); }
+Json effective(const Json& scenario) { return *test::resolved(scenario).effective; }
 
 /// What simulate() gives, without names: time, work, bytes, and what the summary makes of them.
 std::string outcome_of(const Json& json, bool is_exact = false) {

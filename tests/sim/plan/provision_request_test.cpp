@@ -32,11 +32,11 @@ TEST_CASE("the shipped provision file") {
   CHECK(request.candidates[2].name == "g3.8xlarge");
   CHECK(request.candidates[2].quota == 5);
   CHECK(request.candidates[2].usd_per_hour == 0.684);
-  CHECK(parse_json(request.candidates[3].group, "group")["batch_per_worker"] == 2048);
-  CHECK(parse_json(request.candidates[3].group, "group")["instance"] == "g3.16xlarge");
+  CHECK(request.candidates[3].group->at("batch_per_worker") == 2048);
+  CHECK(request.candidates[3].group->at("instance") == "g3.16xlarge");
   CHECK(request.contention->intercept == -1.92);
   CHECK(request.price == PriceSource::kSpot);
-  CHECK(parse_json(request.scenario, "scenario")["calibration"] == "spotdnn");
+  CHECK(request.scenario->at("calibration") == "spotdnn");
 }
 
 TEST_CASE("a scenario alone: its groups of workers are the candidates") {
@@ -46,9 +46,9 @@ TEST_CASE("a scenario alone: its groups of workers are the candidates") {
   CHECK(request.candidates[0].name == "a");
   CHECK(request.candidates[0].quota == kDefaultQuota);
   CHECK(request.candidates[1].name == "g3.16xlarge");
-  CHECK(parse_json(request.scenario, "scenario")["calibration"] == "other");
+  CHECK(request.scenario->at("calibration") == "other");
   const ProvisionRequest by_name = load_provision_request(kRoot + "/scenarios/spotdnn.json", {"calibration=other"});
-  CHECK(parse_json(by_name.scenario, "scenario")["calibration"] == "other");
+  CHECK(by_name.scenario->at("calibration") == "other");
   CHECK_THROWS_WITH_AS((void)load_provision_request(kRoot + "/scenarios/spotdnn.json", {"claibration=other"}),
                        doctest::Contains("--set: expected a JSON pointer, such as"), InputError);
 }

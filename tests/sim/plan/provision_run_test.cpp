@@ -57,10 +57,9 @@ std::vector<int> counts_of(const ProvisionProblem& problem, const std::string& t
 
 /// Says of each plan what `risk` says, without simulating.
 PlanEvaluator evaluator(const std::function<PlanRisk(const std::string& plan)>& risk) {
-  return [risk](const std::vector<std::string>& scenarios, const std::vector<Seconds>&) {
+  return [risk](const std::vector<SharedJson>& scenarios, const std::vector<Seconds>&) {
     std::vector<PlanRisk> risks;
-    for (const std::string& scenario : scenarios)
-      risks.push_back(risk(parse_json(scenario, "scenario")["name"].get<std::string>()));
+    for (const SharedJson& scenario : scenarios) risks.push_back(risk(scenario->at("name").get<std::string>()));
     return risks;
   };
 }
@@ -82,12 +81,12 @@ ProvisionRequest spot_request(double deadline, const std::string& mean_lifetime)
   request.deadline = Seconds{deadline};
   for (const char* name : {"g4dn.4xlarge", "g3.8xlarge-on-demand"}) find_candidate(request, name, "test").quota = 0;
   for (ProvisionCandidate& candidate : request.candidates) {
-    Json group = parse_json(candidate.group, "candidate");
+    Json group = *candidate.group;
     if (group["market"] != "spot") continue;
     group["spot_pool"] = {{"source", "test"},
                           {"lifetime", {{"law", {{"law", "exponential"}, {"mean", mean_lifetime}}}}},
                           {"wait", {{"law", "exponential"}, {"mean", "300s"}}}};
-    candidate.group = group.dump();
+    candidate.group = share(group);
   }
   return request;
 }
@@ -126,7 +125,7 @@ TEST_CASE("a lone worker of each candidate has its published speed, the closed f
   // Contention comes from simulated clusters, so that others are met.
   const MachinePlan plan = evaluate_plan(problem, {2, 3, 5, 4, 0});
   const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.pool = 1})(
-      {scenario_of(provision, plan)}, {Seconds{1e5}})[0];
+      {share(scenario_of(provision, plan))}, {Seconds{1e5}})[0];
   REQUIRE_MESSAGE(risk.error.empty(), risk.error);
   CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.01));
   ProvisionProblem always_shared = problem;
@@ -149,7 +148,7 @@ TEST_CASE("the plans that spotDNN's authors ran take within 4 % of their times, 
         evaluate_plan(provision.problem, counts_of(provision.problem, std::string{row.text("plan")}));
     CHECK(plan_text(provision.problem, plan.counts).size() == row.text("plan").size());
     const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision.file_name, {.pool = 1})(
-        {scenario_of(provision, plan)}, {Seconds{1e5}})[0];
+        {share(scenario_of(provision, plan))}, {Seconds{1e5}})[0];
     REQUIRE_MESSAGE(risk.error.empty(), risk.error);
     CHECK(risk.time_s.p50 == doctest::Approx(row.number("training_time_s")).epsilon(0.04));
     double usd = 0.192;  // the server's; the paper does not count it
@@ -241,10 +240,10 @@ TEST_CASE("a run under way keeps its machines and has less to do") {
   const ProvisionCase provision_case = prepared(request);
   std::vector<Seconds> deadlines;
   const Provision result =
-      provision(provision_case, {}, [&](const std::vector<std::string>& scenarios, const auto& given) {
+      provision(provision_case, {}, [&](const std::vector<SharedJson>& scenarios, const auto& given) {
         deadlines = given;
-        for (const std::string& text : scenarios) {
-          const Json scenario = parse_json(text, "scenario");
+        for (const SharedJson& each : scenarios) {
+          const Json& scenario = *each;
           CHECK(scenario["training"]["target"].contains("samples"));
         }
         return std::vector<PlanRisk>(scenarios.size(), risk_of(1, 700, 1));
@@ -284,9 +283,9 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
         "--set /training/strategy/synchronization: expected asynchronous parameter servers: the convergence model was "
         "fitted to their updates");
   ProvisionRequest request = request_for(0.8, 2600);
-  Json scenario = parse_json(request.scenario, "scenario");
+  Json scenario = *request.scenario;
   scenario["workload"]["model"] = "spotdnn/vgg19";
-  request.scenario = scenario.dump();
+  request.scenario = share(scenario);
   CHECK(problem_of<InputError>(request).starts_with(
       "/workload: expected \"convergence\" in the workload, which rehearse calibrate fits to logs of its training; "
       "found "
@@ -294,8 +293,9 @@ TEST_CASE("a scenario that provision cannot work on is refused, a candidate that
   request = request_for(0.8, 2600);
   request.price = PriceSource::kSpot;
   request.candidates[0].usd_per_hour.reset();
-  request.candidates[0].group = R"({"instance": {"name": "own", "vcpus": 8, "memory": "61GiB", "accelerator": "V100",
-                                                    "accelerators": 1, "nic": "10Gbps", "source": "test"}})";
+  request.candidates[0].group =
+      share(Json::parse(R"({"instance": {"name": "own", "vcpus": 8, "memory": "61GiB", "accelerator": "V100",
+                                                    "accelerators": 1, "nic": "10Gbps", "source": "test"}})"));
   CHECK(problem_of<InputError>(request) ==
         std::string{"/candidates/0: the catalogs have no spot price of it: give \"usd_per_hour\" in a provision file, "
                     "or another price source"});
@@ -312,14 +312,14 @@ TEST_CASE("machines of a plan are replaced by their like, and a replay is of mac
   CHECK(problem_of<InputError>(request) ==
         "/cluster/groups/1/spot_pool/replay: expected a law of lifetimes: plans have other numbers of machines than a "
         "replay");
-  Json scenario = parse_json(request.scenario, "scenario");
+  Json scenario = *request.scenario;
   for (Json& group : scenario["cluster"]["groups"])
     if (group.contains("replacement")) group["spot_pool"] = scenario["cluster"]["groups"].back()["spot_pool"];
-  request.scenario = scenario.dump();
+  request.scenario = share(scenario);
   for (ProvisionCandidate& candidate : request.candidates) {
-    Json group = parse_json(candidate.group, "group");
+    Json group = *candidate.group;
     if (group.contains("replacement")) group["spot_pool"] = scenario["cluster"]["groups"].back()["spot_pool"];
-    candidate.group = group.dump();
+    candidate.group = share(group);
   }
   CHECK(problem_of<InputError>(request).empty());
 }
@@ -330,15 +330,20 @@ TEST_CASE("machines may hold several workers, and lie in several regions") {
   request.deadline = Seconds{2200};
   request.price = PriceSource::kOnDemand;
   request.candidates = {
-      {.name = "four", .group = R"({"instance": "p3.8xlarge", "batch_per_worker": 1024, "workers_per_machine": 4})"},
-      {.name = "one", .group = R"({"instance": "p3.8xlarge", "batch_per_worker": 2048, "workers_per_machine": 1})"},
-      {.name = "far", .group = R"({"instance": "p3.2xlarge", "batch_per_worker": 1024, "region": "us-west-2"})"}};
+      {.name = "four",
+       .group =
+           share(Json::parse(R"({"instance": "p3.8xlarge", "batch_per_worker": 1024, "workers_per_machine": 4})"))},
+      {.name = "one",
+       .group =
+           share(Json::parse(R"({"instance": "p3.8xlarge", "batch_per_worker": 2048, "workers_per_machine": 1})"))},
+      {.name = "far",
+       .group = share(Json::parse(R"({"instance": "p3.2xlarge", "batch_per_worker": 1024, "region": "us-west-2"})"))}};
   CHECK(problem_of<InputError>(request).find("/cluster/groups") != std::string::npos);  // no link between the regions
-  Json scenario = parse_json(request.scenario, "scenario");
+  Json scenario = *request.scenario;
   for (const char* from : {"us-east-1", "us-west-2"})
     scenario["cluster"]["network"]["links"].push_back(
         {{"from", from}, {"to", "us-west-2"}, {"latency", "30ms"}, {"per_flow_rate", "20MBps"}, {"source", "test"}});
-  request.scenario = scenario.dump();
+  request.scenario = share(scenario);
   const ProvisionCase provision_case = prepared(request);
   CHECK(provision_case.problem.offers[0].workers == 4);
   CHECK(provision_case.problem.offers[1].worker.gpus == 4);
@@ -346,7 +351,7 @@ TEST_CASE("machines may hold several workers, and lie in several regions") {
   const MachinePlan plan = evaluate_plan(provision_case.problem, {1, 1, 0});
   CHECK(plan.workers == 5);
   const PlanRisk risk = evaluate_without_revocations(test::shipped_catalog(), provision_case.file_name, {.pool = 1})(
-      {scenario_of(provision_case, plan)}, {Seconds{2200}})[0];
+      {share(scenario_of(provision_case, plan))}, {Seconds{2200}})[0];
   REQUIRE_MESSAGE(risk.error.empty(), risk.error);
   CHECK(risk.time_s.p50 == doctest::Approx(plan.time.value()).epsilon(0.04));
 }
@@ -362,8 +367,7 @@ TEST_CASE("prices come from where they are asked for") {
   const ProvisionCase provision = prepared(request);
   CHECK(provision.problem.objective.fixed_usd_per_hour == 0.5);
   CHECK(provision.problem.offers[0].usd_per_hour == 2);
-  const Json scenario =
-      parse_json(scenario_of(provision, evaluate_plan(provision.problem, {1, 0, 0, 0, 0})), "scenario");
+  const Json scenario = scenario_of(provision, evaluate_plan(provision.problem, {1, 0, 0, 0, 0}));
   CHECK(scenario["cluster"]["groups"].back()["instance"]["usd_per_hour_on_demand"] == 2);
   CHECK(scenario["cluster"]["groups"].back()["market"] == "on-demand");
   CHECK(scenario["cluster"]["groups"][0]["instance"]["usd_per_hour_on_demand"] == 0.5);
@@ -380,9 +384,9 @@ TEST_CASE("prices that a file states for one market are none of another") {
   CHECK(provision.on_demand_usd_per_hour[0] == 3.06);
   // A candidate whose group states a market keeps its price if that is asked for.
   request.price = PriceSource::kCatalog;
-  Json group = parse_json(request.candidates[1].group, "candidate");
+  Json group = *request.candidates[1].group;
   group["market"] = "spot";
-  request.candidates[1].group = group.dump();
+  request.candidates[1].group = share(group);
   for (std::size_t i : {0, 1}) request.candidates[i].usd_per_hour = 2;
   take_prices_of(request, PriceSource::kSpot);
   CHECK_FALSE(request.candidates[0].usd_per_hour);
@@ -395,8 +399,8 @@ TEST_CASE("where a candidate's machines come from reaches the scenario of its pl
   request.deadline = Seconds{3000};
   const ProvisionCase provision_case = prepared(request);
   CHECK(provision_case.is_revocable == std::vector<bool>{true, true, true, false, false});
-  const Json groups = parse_json(scenario_of(provision_case, evaluate_plan(provision_case.problem, {1, 0, 2, 1, 0})),
-                                 "scenario")["cluster"]["groups"];
+  const Json groups =
+      scenario_of(provision_case, evaluate_plan(provision_case.problem, {1, 0, 2, 1, 0})).at("cluster").at("groups");
   REQUIRE(groups.size() == 4);
   CHECK(groups[1]["spot_pool"]["notice"] == "120s");
   CHECK(groups[1]["zone"] == "us-east-1c");
@@ -413,9 +417,9 @@ TEST_CASE("the sooner machines are revoked, the more of them are rented, or othe
   const std::string without = answer_of([] {
     ProvisionRequest request = spot_request(2600, "1h");
     for (ProvisionCandidate& candidate : request.candidates) {
-      Json group = parse_json(candidate.group, "candidate");
+      Json group = *candidate.group;
       group.erase("spot_pool"), group.erase("replacement");
-      candidate.group = group.dump();
+      candidate.group = share(group);
     }
     return request;
   }());
@@ -433,11 +437,11 @@ TEST_CASE("the sooner machines are revoked, the more of them are rented, or othe
 
 TEST_CASE("the later the deadline, the more likely a plan is in time; its cost is the same") {
   const ProvisionCase provision_case = prepared(spot_request(2600, "1h"));
-  const std::string scenario = scenario_of(provision_case, evaluate_plan(provision_case.problem, {2, 2, 0}));
+  const SharedJson scenario = share(scenario_of(provision_case, evaluate_plan(provision_case.problem, {2, 2, 0})));
   const Catalog& catalog = test::shipped_catalog();
   const PlanEvaluator evaluate = evaluate_by_monte_carlo(catalog, provision_case.file_name, {.pool = 2}, 100);
   const std::vector<PlanRisk> risks =
-      evaluate(std::vector<std::string>(4, scenario), {Seconds{2500}, Seconds{2600}, Seconds{2800}, Seconds{1e5}});
+      evaluate(std::vector<SharedJson>(4, scenario), {Seconds{2500}, Seconds{2600}, Seconds{2800}, Seconds{1e5}});
   CHECK(risks.front().probability == 0);  // not even without revocations
   CHECK(risks[1].probability > 0);
   CHECK(risks[2].probability > risks[1].probability);

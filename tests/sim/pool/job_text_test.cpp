@@ -54,7 +54,6 @@ TEST_CASE("a shipped scenario's job gives its summary, warnings included") {
     const Scenario& scenario = scenarios[i / 3];
     if (i % 3 == 0) return summary_text(scenario);
     PoolJob job = kSimulate.job(Scenario{scenario});
-    CHECK(job.text() == kSimulate.job(scenario));
     return i % 3 == 1 ? std::move(job).run() : run_job(job.text());
   });
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
@@ -69,16 +68,16 @@ TEST_CASE("a shipped scenario's job gives its summary, warnings included") {
 TEST_CASE("a warning that only names in catalogs give is part of the job") {
   const Scenario scenario = test::resolved(test::shipped_scenario({{"/calibration", "auto"}}));
   REQUIRE(scenario.warnings.front().starts_with("calibration \"auto\" takes"));
-  CHECK(Json::parse(outcome_of(kSimulate.job(scenario)))["warnings"][0] == scenario.warnings.at(0));
+  CHECK(Json::parse(outcome_of(kSimulate.job(scenario).text()))["warnings"][0] == scenario.warnings.at(0));
 }
 
 TEST_CASE("options change what the scenario says") {
   const Scenario scenario = test::resolved(test::shipped_scenario());
-  CHECK(Json::parse(outcome_of(kSimulate.job(scenario, {{"steps", 60}})))["steps"] == 60);
+  CHECK(Json::parse(outcome_of(kSimulate.job(scenario, {{"steps", 60}}).text()))["steps"] == 60);
   const Scenario spot = read_scenario(load_json_file(source_folder() + "/scenarios/cm-dare-spot.json"),
                                       "cm-dare-spot.json", test::shipped_catalog());
   REQUIRE(spot.has_revocations());
-  const Json stays = Json::parse(outcome_of(kSimulate.job(spot, {{"steps", 60}, {"has_revocations", false}})));
+  const Json stays = Json::parse(outcome_of(kSimulate.job(spot, {{"steps", 60}, {"has_revocations", false}}).text()));
   CHECK(stays["steps"] == 60);
   CHECK_FALSE(stays.contains("revocations"));
 }
@@ -94,7 +93,7 @@ TEST_CASE("what has no result has the same error as a job: who has set the value
   const std::string alone = run_isolated(1, 1, [&](std::size_t) { return summary_text(scenario); }).front().text;
   CHECK(alone.find("expected rates from 1Bps to 1e18Bps") != std::string::npos);
   CHECK(alone.find("(with --set /cluster/groups/1/instance=") != std::string::npos);
-  CHECK(outcome_of(kSimulate.job(scenario)) == alone);
+  CHECK(outcome_of(kSimulate.job(scenario).text()) == alone);
 }
 
 TEST_CASE("a malformed job is one clear error") {

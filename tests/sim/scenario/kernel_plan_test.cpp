@@ -617,14 +617,14 @@ TEST_CASE("a GPU that does not state what kernels depend on is refused") {
 TEST_CASE("a completed scenario by kernels, run again, is as uncertain as before") {
   const Scenario first = test::resolved(on_one_gpu("p3.2xlarge", 64));
   CHECK(first.profile.substitutes.size() == 1);
-  const Scenario again = test::resolved(parse_json(first.effective, "effective"));
+  const Scenario again = test::resolved(*first.effective);
   CHECK(again.profile.substitutes.size() == 1);
   CHECK(again.profile.uncertainty.residual == first.profile.uncertainty.residual);
   Json json = on_one_gpu("p3.2xlarge", 64);
   json["cluster"]["groups"][0]["instance"] = parse_json(R"({ "vcpus": 8, "memory": "61GiB", "nic": "10Gbps",
     "accelerators": 1, "accelerator": "M40", "source": "test" })",
                                                         "instance");  // an architecture without kernels of its own
-  const Scenario other = test::resolved(json), rerun = test::resolved(parse_json(other.effective, "effective"));
+  const Scenario other = test::resolved(json), rerun = test::resolved(*other.effective);
   CHECK(rerun.profile.substitutes.size() == other.profile.substitutes.size());
   CHECK(rerun.profile.uncertainty.interval(0) == other.profile.uncertainty.interval(0));
 }

@@ -77,7 +77,7 @@ TEST_CASE("servers' costs that are taken from another profile bring what it has 
   const Scenario scenario = test::resolved(json);
   CHECK(has_warning(scenario,
                     "the servers of profile \"cm-dare\" were fitted on NICs of 8 Gbit/s to 16 Gbit/s; here 40 Gbit/s"));
-  const Scenario again = test::resolved(parse_json(scenario.effective, "effective"));
+  const Scenario again = test::resolved(*scenario.effective);
   CHECK(again.profile.uncertainty.residual == scenario.profile.uncertainty.residual);
 }
 

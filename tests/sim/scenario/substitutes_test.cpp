@@ -229,10 +229,10 @@ TEST_CASE("a profile that states nothing about kernels or servers is not ideal")
   CHECK(scenario.profile.host.dispatch > Seconds{});
   CHECK(width(scenario.profile) > 1.5);
   // What the effective scenario says is all there is to know: it runs alike without a catalog.
-  const Json again = parse_json(scenario.effective, "again");
+  const Json again = *scenario.effective;
   const Scenario repeated = test::resolved(again);
   CHECK(repeated.warnings == scenario.warnings);
-  CHECK(repeated.effective == scenario.effective);
+  CHECK(*repeated.effective == *scenario.effective);
 }
 
 TEST_CASE("an ideal profile warns of nothing, and a stated zero is a zero") {

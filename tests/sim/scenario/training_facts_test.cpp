@@ -79,7 +79,7 @@ TEST_CASE("sockets carry what the profile states of a NIC, or what is known of N
 
 TEST_CASE("a scenario that is run again as it was completed has the same interval") {
   const Scenario first = test::resolved(own_step());
-  const Scenario again = test::resolved(parse_json(first.effective, "again"));
+  const Scenario again = test::resolved(*first.effective);
   CHECK(again.profile.uncertainty.interval(0) == first.profile.uncertainty.interval(0));
   CHECK(again.profile.prediction->others == first.profile.prediction->others);
 }

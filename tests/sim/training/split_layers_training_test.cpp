@@ -424,7 +424,7 @@ TEST_CASE("a global batch says how many batches a step has") {
     CHECK(scenario.training.strategy.exchange.accumulation_steps == passes);
     CHECK(samples_per_update(scenario) == strategy["global_batch"].get<double>());
     // It stays what is stated: with twice as many workers each has half as many batches.
-    Json effective = parse_json(scenario.effective, "s");
+    Json effective = *scenario.effective;
     CHECK(test::resolved(effective).training.strategy.exchange.accumulation_steps == passes);
     if (passes % 2 != 0) continue;
     effective["cluster"]["groups"][0]["count"] = 8;
