@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "predictor/detail/sqlite.hpp"
 #include "predictor/node_features.hpp"
 #include "predictor/run_labels.hpp"
 #include "sim/base/errors.hpp"
@@ -21,12 +20,9 @@
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/output_lock.hpp"
+#include "sim/base/sqlite.hpp"
 
 namespace rehearse {
-
-using detail::Database;
-using detail::open;
-using detail::Statement;
 
 namespace {
 
@@ -34,6 +30,7 @@ static_assert(std::endian::native == std::endian::little, "blobs are written as 
 
 constexpr int kApplicationId = 0x52656864;  // "Rehd": tells our files from other SQLite databases
 constexpr int kVersion = 1;
+constexpr const char *kKind = "dataset", *kWriting = "write this dataset";
 constexpr std::size_t kMostNames = 1000;
 
 /// The tables, by name; a file whose tables were made by any other text is refused.
@@ -172,22 +169,19 @@ struct DatasetWriter::File {
       : path{path_}, temporary{path_.string() + ".tmp"}, shown{shortened(path_.string(), 4096)}, lock{path_} {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);  // of a process that was killed: nobody else writes it now
-    database = open(temporary, shown, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    database.emplace(temporary, shown, kKind, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     execute("PRAGMA journal_mode = OFF");  // nobody sees the file before it is whole
     execute("PRAGMA synchronous = OFF");
-    execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
-    execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str());
+    database->mark(kApplicationId, kVersion, kWriting);
     execute("BEGIN");
     for (const Table& table : kTables) execute(table.sql);
-    Statement meta{database.get(), shown, "INSERT INTO meta VALUES('provenance', ?1)"};
-    meta.bind(0, head.provenance);
-    meta.run();
+    database->prepare("INSERT INTO meta VALUES('provenance', ?1)").run(head.provenance);
     add_names("node_feature", head.node_features);
     add_names("descriptor", head.descriptors);
     add_names("label", head.labels);
-    setting.emplace(database.get(), shown, "INSERT INTO settings VALUES(?1, ?2, ?3, ?4, ?5)");
-    graph.emplace(database.get(), shown, "INSERT INTO graphs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-    sample.emplace(database.get(), shown, "INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+    setting.emplace(database->prepare("INSERT INTO settings VALUES(?1, ?2, ?3, ?4, ?5)"));
+    graph.emplace(database->prepare("INSERT INTO graphs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"));
+    sample.emplace(database->prepare("INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"));
     feature_count = head.node_features.size();
   }
   File(const File&) = delete;
@@ -199,13 +193,10 @@ struct DatasetWriter::File {
     std::filesystem::remove(temporary, ignored);
   }
 
-  void execute(const char* sql) const {
-    if (sqlite3_exec(database.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
-      throw InputError{shown + ": cannot write this dataset: " + sqlite3_errmsg(database.get())};
-  }
+  void execute(const char* sql) const { database->execute(sql, kWriting); }
 
   void add_names(const std::string& kind, const std::vector<std::string>& names) {
-    Statement insert{database.get(), shown, "INSERT INTO names VALUES(?1, ?2, ?3)"};
+    SqliteStatement insert = database->prepare("INSERT INTO names VALUES(?1, ?2, ?3)");
     for (std::size_t i = 0; i < names.size(); ++i) insert.run(kind, static_cast<std::int64_t>(i), names[i]);
   }
 
@@ -219,8 +210,8 @@ struct DatasetWriter::File {
   std::filesystem::path path, temporary;
   std::string shown;
   OutputLock lock;  // held until the temporary is gone
-  Database database;
-  std::optional<Statement> setting, graph, sample;
+  std::optional<SqliteFile> database;
+  std::optional<SqliteStatement> setting, graph, sample;
   std::int64_t settings = 0, graphs = 0, samples = 0;
   std::size_t feature_count = 0;
 };
@@ -269,9 +260,7 @@ class Loader {
  public:
   explicit Loader(const std::filesystem::path& path) : shown_{shortened(path.string(), 4096)} {
     if (read_file_start(path, 1).empty()) fail("expected a dataset of rehearse; the file is empty");
-    database_ = open(path, shown_, SQLITE_OPEN_READONLY);
-    sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-    sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    database_.emplace(path, shown_, kKind, SQLITE_OPEN_READONLY);
   }
 
   Dataset load() {
@@ -289,24 +278,12 @@ class Loader {
   [[noreturn]] void fail(const std::string& table, std::size_t row, const std::string& what) const {
     fail(table + " row " + std::to_string(row) + ": " + what);
   }
-  Statement select(const std::string& sql) const { return {database_.get(), shown_, sql.c_str()}; }
-
-  std::int64_t pragma(const char* sql) const {
-    Statement row = select(sql);
-    if (!row.step()) fail("cannot read this dataset");
-    return row.integer(0);
-  }
+  SqliteStatement select(const std::string& sql) const { return database_->prepare(sql); }
 
   void check_file() const {
-    if (pragma("PRAGMA application_id") != kApplicationId)
-      fail("expected a dataset of rehearse; found another SQLite database");
-    if (const std::int64_t version = pragma("PRAGMA user_version"); version != kVersion)
-      fail("expected a dataset of version " + std::to_string(kVersion) + "; found version " + std::to_string(version));
-    Statement check = select("PRAGMA quick_check(1)");
-    if (const std::string damage = check.step() ? check.text(0) : "no answer"; damage != "ok")
-      fail("this dataset is damaged: " + shortened(damage, 200));
+    (void)database_->version_of(kApplicationId, kVersion, kVersion);
     std::size_t found = 0;
-    Statement tables = select("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'");
+    SqliteStatement tables = select("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'");
     for (; tables.step(); ++found) {
       const std::string name = tables.text(0), sql = tables.text(1);
       if (std::none_of(kTables.begin(), kTables.end(), [&](const Table& t) { return name == t.name && sql == t.sql; }))
@@ -322,10 +299,10 @@ class Loader {
   }
 
   void read_head(Dataset& data) const {
-    Statement meta = select("SELECT value FROM meta WHERE key = 'provenance'");
+    SqliteStatement meta = select("SELECT value FROM meta WHERE key = 'provenance'");
     if (!meta.step()) fail("expected a provenance");
     data.provenance = json(meta.text(0), "provenance");
-    Statement names = select("SELECT kind, position, name FROM names ORDER BY kind, position");
+    SqliteStatement names = select("SELECT kind, position, name FROM names ORDER BY kind, position");
     while (names.step()) {
       const std::string kind = names.text(0), name = names.text(2);
       std::vector<std::string>* list = kind == "node_feature" ? &data.node_features
@@ -345,7 +322,7 @@ class Loader {
   /// read(row, i, where its provenance stands) of each row of the table: its id, and the values of these columns.
   template <class Read>
   void read_rows(const std::string& table, const std::string& columns, const Read& read) const {
-    Statement row = select("SELECT id, " + columns + " FROM " + table + " ORDER BY id");
+    SqliteStatement row = select("SELECT id, " + columns + " FROM " + table + " ORDER BY id");
     for (std::size_t i = 0; row.step(); ++i) {
       if (row.integer(0) != static_cast<std::int64_t>(i)) fail(table, i, "expected identifiers from 0 without gaps");
       read(row, i, table + " row " + std::to_string(i) + ": provenance");
@@ -355,7 +332,7 @@ class Loader {
   void read_settings(Dataset& data) const {
     std::set<std::string> known;
     read_rows("settings", "name, grouped, provenance, descriptor",
-              [&](const Statement& row, std::size_t i, const std::string& place) {
+              [&](const SqliteStatement& row, std::size_t i, const std::string& place) {
                 DatasetSetting setting{.name = row.text(1),
                                        .group = row.text(2),
                                        .provenance = json(row.text(3), place),
@@ -375,7 +352,7 @@ class Loader {
   void read_graphs(Dataset& data) const {
     read_rows(
         "graphs", "family, name, provenance, nodes, features, edges",
-        [&](const Statement& row, std::size_t i, const std::string& place) {
+        [&](const SqliteStatement& row, std::size_t i, const std::string& place) {
           DatasetGraph graph{.family = row.text(1),
                              .name = row.text(2),
                              .provenance = json(row.text(3), place),
@@ -401,7 +378,7 @@ class Loader {
   void read_samples(Dataset& data) const {
     std::map<std::pair<std::int64_t, std::string>, Split> split_of;  // by graph and study
     read_rows("samples", "graph, setting, split, origin, weight, labels",
-              [&](const Statement& row, std::size_t i, const std::string&) {
+              [&](const SqliteStatement& row, std::size_t i, const std::string&) {
                 const std::int64_t graph = row.integer(1), setting = row.integer(2);
                 if (graph < 0 || graph >= static_cast<std::int64_t>(data.graphs.size()))
                   fail("samples", i, "there is no graph " + std::to_string(graph));
@@ -437,7 +414,7 @@ class Loader {
   }
 
   std::string shown_;
-  Database database_;
+  std::optional<SqliteFile> database_;
   mutable std::set<std::pair<std::string, std::string>> known_;
 };
 

@@ -121,14 +121,6 @@ std::vector<DripleSample> samples_of(Reading& reading, const char* part) {
 
 }  // namespace
 
-DripleDataset split_as_driple(std::vector<DripleSample> samples) {
-  const auto share = [&](double part) {
-    return samples.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(samples.size()));
-  };
-  const auto first = share(0.6), second = share(0.8);
-  return {.train = {samples.begin(), first}, .val = {first, second}, .test = {second, samples.end()}};
-}
-
 std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size) {
   if (batch_size < 1) throw InputError{"expected a batch size of at least 1"};
   const std::array<const std::vector<DripleSample>*, 3> parts{&dataset.train, &dataset.val, &dataset.test};

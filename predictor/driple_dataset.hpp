@@ -35,9 +35,6 @@ struct DripleDataset {
   std::string note{};  // what `rehearse generate` says of its own files (driple_export.hpp); empty: nothing
 };
 
-/// The first int(0.6 n) samples are for training, those up to int(0.8 n) for validation, the others for tests.
-DripleDataset split_as_driple(std::vector<DripleSample> samples);
-
 /// The file's bytes. Of each part, whole batches of `batch_size` samples are written and the remainder is dropped.
 /// Throws InputError if a part has no whole batch, or the samples differ in their number of nodes.
 std::string to_driple_file(const DripleDataset& dataset, std::size_t batch_size = kDripleBatch);

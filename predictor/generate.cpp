@@ -10,11 +10,11 @@
 #include <set>
 #include <utility>
 
-#include "predictor/detail/sqlite.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/sqlite.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/pool/result_store.hpp"
 #include "sim/scenario/find_model.hpp"
@@ -237,24 +237,22 @@ class PartFile {
  public:
   PartFile(const fs::path& output, const std::string& identity)
       : path_{output.string() + ".part"}, shown_{path_.string()} {
-    database_ = detail::open(path_, shown_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    database_.emplace(path_, shown_, "dataset", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     run("PRAGMA synchronous = OFF");
     run("BEGIN");  // a file that is refused stays as it is
     run("CREATE TABLE IF NOT EXISTS meta(identity TEXT NOT NULL)");
     run("CREATE TABLE IF NOT EXISTS results(graph INTEGER NOT NULL, setting INTEGER NOT NULL, labels BLOB, error TEXT, "
         "PRIMARY KEY(graph, setting))");
-    detail::Statement meta{database_.get(), shown_, "SELECT identity FROM meta"};
+    SqliteStatement meta = database_->prepare("SELECT identity FROM meta");
     if (meta.step()) {
       if (meta.text(0) != identity)
         throw InputError{shown_ + ": this file was begun with another space, seed or program: remove it to begin anew"};
     } else {
-      detail::Statement insert{database_.get(), shown_, "INSERT INTO meta VALUES(?1)"};
-      insert.bind(0, identity);
-      insert.run();
+      database_->prepare("INSERT INTO meta VALUES(?1)").run(identity);
     }
     read();
     is_empty_ = results_.empty();
-    insert_.emplace(database_.get(), shown_, "INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)");
+    insert_.emplace(database_->prepare("INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)"));
     keep();
   }
   ~PartFile() {
@@ -293,13 +291,10 @@ class PartFile {
   }
 
  private:
-  void run(const char* sql) const {
-    if (sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
-      throw InputError{shown_ + ": cannot use this file: " + sqlite3_errmsg(database_.get())};
-  }
+  void run(const char* sql) const { database_->execute(sql, "use this file"); }
 
   void read() {
-    detail::Statement rows{database_.get(), shown_, "SELECT graph, setting, labels, error FROM results"};
+    SqliteStatement rows = database_->prepare("SELECT graph, setting, labels, error FROM results");
     while (rows.step()) {
       Outcome outcome{.labels = rows.blob<double>(2), .error = rows.text(3)};
       if (outcome.labels.size() != label_names().size() && outcome.error.empty())
@@ -310,8 +305,8 @@ class PartFile {
 
   fs::path path_;
   std::string shown_;
-  detail::Database database_;
-  std::optional<detail::Statement> insert_;
+  std::optional<SqliteFile> database_;
+  std::optional<SqliteStatement> insert_;
   std::map<std::pair<std::int64_t, std::int32_t>, Outcome> results_;  // of earlier calls
   bool is_empty_ = false;                                             // without finished samples it is of no use
   std::chrono::steady_clock::time_point committed_ = std::chrono::steady_clock::now();

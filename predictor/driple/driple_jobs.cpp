@@ -1,9 +1,9 @@
 #include "predictor/driple/driple_jobs.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
+#include "predictor/driple_export.hpp"
 #include "predictor/measured_series.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
@@ -59,10 +59,10 @@ OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const Type
 }
 
 GroupedGraph group_gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
-                                 const std::string& where, std::size_t groups, std::uint64_t seed) {
+                                 const std::string& where) {
   const OperatorNetwork network = gpu_operators(nodes, frequencies, where);
   try {
-    return group_operators(largest_component(network), groups, seed);
+    return group_operators(largest_component(network), kDripleGroups);
   } catch (const InputError& error) { throw InputError{where + ": " + error.what()}; }
 }
 
@@ -93,38 +93,6 @@ std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const st
   for (const auto& [name, job] : jobs)
     if (std::ranges::all_of(job.rows, [](int rows) { return rows == 1; })) labels.emplace(name, job.labels);
   return labels;
-}
-
-std::vector<DripleSample> load_driple_jobs(const DripleJobs& jobs, std::vector<std::string>* names) {
-  const auto labels = load_job_labels(jobs.labels);
-  std::vector<std::string> known;
-  std::error_code failed;
-  std::filesystem::directory_iterator folder{jobs.graph_folder, failed};
-  if (failed) throw InputError{jobs.graph_folder.string() + ": " + failed.message()};
-  for (const auto& entry : folder) {
-    const std::filesystem::path& file = entry.path();
-    if (file.extension() == ".pbtxt" && labels.contains(file.stem().string())) known.push_back(file.stem().string());
-  }
-  if (known.empty())
-    throw InputError{jobs.graph_folder.string() + ": has no graph (NAME.pbtxt) of a job in " + jobs.labels.string()};
-  std::ranges::sort(known);
-  std::vector<std::uint32_t> order(known.size());
-  std::iota(order.begin(), order.end(), 0U);
-  PythonRandom{jobs.seed}.shuffle(order);
-  order.resize(std::min(order.size(), jobs.largest_count));
-
-  std::vector<DripleSample> samples;
-  for (const std::uint32_t index : order) {
-    const std::filesystem::path file = jobs.graph_folder / (known[index] + ".pbtxt");
-    GroupedGraph grouped =
-        group_gpu_operators(load_graph_def(file), jobs.frequencies, file.string(), jobs.groups, jobs.seed);
-    DripleSample sample{.edges = std::move(grouped.edges), .labels = labels.at(known[index])};
-    for (const auto& row : grouped.features)
-      sample.features.push_back({static_cast<float>(row[0]), static_cast<float>(row[1]), static_cast<float>(row[2])});
-    samples.push_back(std::move(sample));
-    if (names != nullptr) names->push_back(known[index]);
-  }
-  return samples;
 }
 
 }  // namespace rehearse

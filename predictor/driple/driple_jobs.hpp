@@ -1,5 +1,5 @@
 #pragma once
-// Driple's builder: measured jobs (a GraphDef each, and a table of their resources) become samples.
+// Driple's measured jobs: a GraphDef each, of which its builder makes groups of operators, and a table of their resources.
 
 #include <array>
 #include <cstddef>
@@ -22,29 +22,15 @@ namespace rehearse {
 OperatorNetwork gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
                               const std::string& where);
 
-/// The largest connected part of them in groups. InputError, "where: ...", for an operator type without frequency or
-/// fewer operators than groups.
+/// The largest connected part of them in kDripleGroups groups. InputError, "where: ...", for an operator type without
+/// frequency or fewer operators than groups.
 GroupedGraph group_gpu_operators(const std::vector<GraphDefNode>& nodes, const TypeFrequencies& frequencies,
-                                 const std::string& where, std::size_t groups = 100, std::uint64_t seed = 42);
+                                 const std::string& where);
 
 /// Labels by job, named GPU_DataSet_Model_SyncAsync_HyperParameter_Job. The table has the columns GPU, Data Set, Model,
 /// Sync/Async, Hyper-Parameter, Job Name, Resource ("GPU MEM util", "GPU util", "Network_rx", "Network_tx"), avg Idle
 /// time, avg Active time, avg Peak consumption. Jobs without exactly these four rows are left out, as published.
 /// InputError for another resource, another column or a number that is none.
 std::map<std::string, std::array<float, kDripleLabels>> load_job_labels(const std::filesystem::path& path);
-
-struct DripleJobs {
-  std::filesystem::path graph_folder;  // NAME.pbtxt for every job
-  std::filesystem::path labels;
-  TypeFrequencies frequencies;
-  std::size_t groups = 100;
-  std::size_t largest_count = 320;
-  std::uint64_t seed = 42;  // of the grouping and of the order of the jobs
-};
-
-/// The jobs that have labels, in the order of their names (the published program takes the folder's, which no two
-/// machines share), shuffled, the first `largest_count`. `names` gets their names if given. InputError if there are
-/// none, or a graph cannot be used.
-std::vector<DripleSample> load_driple_jobs(const DripleJobs& jobs, std::vector<std::string>* names = nullptr);
 
 }  // namespace rehearse

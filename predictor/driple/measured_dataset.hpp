@@ -22,7 +22,7 @@ struct MeasuredDataset {
 /// load_job_labels()) or no graph is left out. Graphs are named as `generate` names them ("resnet50 batch 32"), or as
 /// the file of the GraphDef; the split is that of split_of_model(), for jobs by data set, model and hyper-parameter.
 /// The sampling period of a setting is that of the series. With `frequencies` graphs are in groups, a GraphDef as in
-/// load_driple_jobs(). Throws InputError.
+/// group_gpu_operators(). Throws InputError.
 MeasuredDataset measured_dataset_of(const MeasurementList& list, const Catalog& catalog,
                                     const std::optional<TypeFrequencies>& frequencies);
 

@@ -316,12 +316,6 @@ TorchValue PublishedNetwork::state() const {
   return file;
 }
 
-void PublishedNetwork::save(const std::filesystem::path& path) const { write_torch_file(path, state()); }
-
-PublishedNetwork PublishedNetwork::load(const std::filesystem::path& path, const ComputeSettings& settings) {
-  return from_state(load_torch_file(path), path.string(), settings);
-}
-
 PublishedNetwork PublishedNetwork::from_state(const TorchValue& file, const std::string& where,
                                               const ComputeSettings& settings) {
   const TorchValue* kind = file.find("kind");
@@ -353,10 +347,6 @@ PublishedNetwork PublishedNetwork::from_state(const TorchValue& file, const std:
     } catch (const InputError& error) { throw InputError{here + ": " + error.what()}; }
   }
   return loaded;
-}
-
-std::vector<std::string> PublishedNetwork::load_weights(const std::filesystem::path& path) {
-  return take_weights(load_torch_file(path), path.string());
 }
 
 std::vector<std::string> PublishedNetwork::take_weights(const TorchValue& file, const std::string& where) {

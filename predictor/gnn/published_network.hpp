@@ -16,7 +16,6 @@
 // tests/predictor/data/driple in published_network_test.cpp.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,18 +64,15 @@ class PublishedNetwork {
   ~PublishedNetwork();
 
   /// A predictor's file: a torch file of a dict with the options, the scales of the labels, the state of the optimizer, and
-  /// under "state" a state_dict that Driple's program loads. load() continues where save() stopped. InputError names the
-  /// file.
+  /// under "state" a state_dict that Driple's program loads. from_state() continues where state() stopped. InputError,
+  /// "where: ...".
   TorchValue state() const;
   static PublishedNetwork from_state(const TorchValue& file, const std::string& where,
                                      const ComputeSettings& settings = {});
-  void save(const std::filesystem::path& path) const;
-  static PublishedNetwork load(const std::filesystem::path& path, const ComputeSettings& settings = {});
   /// Takes the weights of a predictor's file or of a bare state_dict, such as Driple's pre-train.pkl, by their names; what
   /// they lack keeps its value and is returned, except that a third convolution as intended then starts as the second.
   /// InputError if a shape differs or no name is known.
   std::vector<std::string> take_weights(const TorchValue& file, const std::string& where);
-  std::vector<std::string> load_weights(const std::filesystem::path& path);
 
   const PublishedOptions& options() const;
   std::vector<ParameterInfo> parameters() const;

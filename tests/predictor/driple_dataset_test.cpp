@@ -27,6 +27,15 @@ std::vector<DripleSample> random_samples(std::size_t count, std::size_t nodes) {
   return samples;
 }
 
+/// As Driple does: the first int(0.6 n) for training, those up to int(0.8 n) for validation, the others for tests.
+DripleDataset split_as_driple(std::vector<DripleSample> samples) {
+  const auto share = [&](double part) {
+    return samples.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(samples.size()));
+  };
+  const auto first = share(0.6), second = share(0.8);
+  return {.train = {samples.begin(), first}, .val = {first, second}, .test = {second, samples.end()}};
+}
+
 void require_same(const std::vector<DripleSample>& a, const std::vector<DripleSample>& b, std::size_t count) {
   REQUIRE(a.size() == count);
   REQUIRE(b.size() >= count);

@@ -2,27 +2,20 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-
-#include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
-#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::string kFrequencies = source_folder() + "/calibration/data/driple/op_type_frequency.csv";
-
 /// A chain of `size` operators on the GPU.
-std::string chain(int size) {
-  std::string text;
+std::vector<GraphDefNode> chain(int size) {
+  std::vector<GraphDefNode> nodes;
   for (int i = 0; i < size; ++i) {
-    text += "node { name: \"n" + std::to_string(i) + "\" op: \"Add\" device: \"/job:worker/device:GPU:0\"";
-    if (i > 0) text += " input: \"n" + std::to_string(i - 1) + "\"";
-    text += " attr { key: \"_output_shapes\" value { list { shape { dim { size: 4 } } } } } }\n";
+    nodes.push_back({"n" + std::to_string(i), "Add", "/job:worker/device:GPU:0", {}, {4}});
+    if (i > 0) nodes.back().inputs = {"n" + std::to_string(i - 1)};
   }
-  return text;
+  return nodes;
 }
 
 std::string label_rows(const std::string& job, double start) {
@@ -58,54 +51,32 @@ TEST_CASE("operators on the GPU are kept, with their inputs, sizes and frequenci
                        InputError);
 }
 
-TEST_CASE("jobs with a graph and four rows become samples, in a shuffled order that the seed fixes") {
+TEST_CASE("jobs of which there are four rows have labels, in the order of the resources") {
   const test::TemporaryFolder folder;
-  std::string table = kHeader;
-  for (int i = 0; i < 5; ++i) {
-    const std::string job = "j" + std::to_string(i);
-    table += label_rows(job, 10.0 * i);
-    folder.write("V100_cifar_net_sync_b32_" + job + ".pbtxt", chain(12 + i));
-  }
-  folder.write("V100_cifar_net_sync_b32_unmeasured.pbtxt", chain(12));
-  table += "V100,cifar,net,sync,b32,short,GPU util,1,2,3\n";  // one row of four
-  folder.write("V100_cifar_net_sync_b32_short.pbtxt", chain(12));
-  const DripleJobs jobs{.graph_folder = folder.path,
-                        .labels = folder.write("labels.csv", table),
-                        .frequencies = load_type_frequencies(kFrequencies),
-                        .groups = 10,
-                        .largest_count = 4};
-  std::vector<std::string> names;
-  const std::vector<DripleSample> samples = load_driple_jobs(jobs, &names);
-  // random.seed(42); x = [0, 1, 2, 3, 4]; random.shuffle(x)  ->  [3, 1, 2, 4, 0]
-  CHECK(names == std::vector<std::string>{"V100_cifar_net_sync_b32_j3", "V100_cifar_net_sync_b32_j1",
-                                          "V100_cifar_net_sync_b32_j2", "V100_cifar_net_sync_b32_j4"});
-  REQUIRE(samples.size() == 4);
-  CHECK(samples[0].features.size() == 10);
-  float operators = 0, sizes = 0;
-  for (const auto& row : samples[0].features) {
-    operators += row[1];
-    sizes += row[0];
-  }
-  CHECK(operators == 15);
-  CHECK(sizes == 60);
-  CHECK(samples[0].edges.size() >= 9);
+  const std::string table =
+      kHeader + label_rows("j1", 10) + label_rows("j3", 30) + "V100,cifar,net,sync,b32,short,GPU util,1,2,3\n";
+  const auto labels = load_job_labels(folder.write("labels.csv", table));
+  REQUIRE(labels.size() == 2);
   // rows of job 3: tx 30.., gpu 33.., mem 36.., rx 39..; labels: mem, gpu, rx, tx
-  CHECK(samples[0].labels == std::array<float, 12>{36, 37, 38, 33, 34, 35, 39, 40, 41, 30, 31, 32});
-}
-
-TEST_CASE("jobs that cannot be used are refused with one line") {
-  const test::TemporaryFolder folder;
-  DripleJobs jobs{.graph_folder = folder.path, .labels = folder.write("labels.csv", kHeader + label_rows("j", 1))};
-  CHECK_THROWS_WITH_AS(
-      load_driple_jobs(jobs),
-      (folder.path.string() + ": has no graph (NAME.pbtxt) of a job in " + jobs.labels.string()).c_str(), InputError);
-  const auto graph = folder.write("V100_cifar_net_sync_b32_j.pbtxt", chain(12));
-  jobs.frequencies = load_type_frequencies(kFrequencies);
-  CHECK_THROWS_WITH_AS(
-      load_driple_jobs(jobs),
-      (graph.string() + ": the operator graph has 12 connected operators: too few for 100 groups").c_str(), InputError);
+  CHECK(labels.at("V100_cifar_net_sync_b32_j3") ==
+        std::array<float, 12>{36, 37, 38, 33, 34, 35, 39, 40, 41, 30, 31, 32});
   const auto wrong = folder.write("wrong.csv", kHeader + "V100,c,n,sync,b,j,Disk,1,2,3\n");
   CHECK_THROWS_AS(load_job_labels(wrong), InputError);
+}
+
+TEST_CASE("groups have the operators and the sizes of a graph, and a graph of fewer operators is refused") {
+  const GroupedGraph grouped = group_gpu_operators(chain(115), {{"Add", 0.25}}, "g");
+  CHECK(grouped.features.size() == 100);
+  double operators = 0, sizes = 0;
+  for (const auto& row : grouped.features) {
+    sizes += row[0];
+    operators += row[1];
+  }
+  CHECK(operators == 115);
+  CHECK(sizes == 460);
+  CHECK(grouped.edges.size() >= 99);
+  CHECK_THROWS_WITH_AS(group_gpu_operators(chain(12), {{"Add", 0.25}}, "g"),
+                       "g: the operator graph has 12 connected operators: too few for 100 groups", InputError);
 }
 
 }  // namespace rehearse

@@ -119,19 +119,20 @@ TEST_CASE("Driple's jobs become samples with the twelve labels, from text and bi
   CHECK(made.warnings.size() == 2);
   CHECK(made.warnings[0].find("no optimizer updates a variable") != std::string::npos);
 
-  // In groups: as load_driple_jobs() makes them; the second graph is too small.
+  // In groups; the second graph is too small.
   CHECK_THROWS_WITH_AS(load(folder, jobs, true),
                        doctest::Contains("b32_j2.pb: the operator graph has 0 connected operators"), InputError);
   std::filesystem::remove(folder.path / "graphs/V100_cifar_net_sync_b32_j2.pb");
   const Dataset grouped = load(folder, jobs, true).dataset;
   CHECK(grouped.node_features == group_feature_names());
-  const std::vector<DripleSample> published = load_driple_jobs({.graph_folder = folder.path / "graphs",
-                                                                .labels = folder.path / "results.csv",
-                                                                .frequencies = load_type_frequencies(kFrequencies)});
+  const GroupedGraph expected =
+      group_gpu_operators(load_graph_def(folder.path / "graphs/V100_cifar_net_sync_b32_j1.pbtxt"),
+                          load_type_frequencies(kFrequencies), "j1");
   const GroupedGraph found = to_grouped_graph(grouped.graphs[0]);
-  CHECK(found.edges == published[0].edges);
+  CHECK(found.edges == expected.edges);
   for (std::size_t i = 0; i < found.features.size(); ++i)
-    for (std::size_t k = 0; k < 3; ++k) CHECK(static_cast<float>(found.features[i][k]) == published[0].features[i][k]);
+    for (std::size_t k = 0; k < 3; ++k)
+      CHECK(static_cast<float>(found.features[i][k]) == static_cast<float>(expected.features[i][k]));
 }
 
 TEST_CASE("lists of measurements that cannot be used are refused with one line") {

@@ -15,7 +15,6 @@
 #include "sim/base/json.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/support/temporary_folder.hpp"
 
 namespace rehearse::published_network_test {
 namespace {
@@ -51,6 +50,9 @@ void set_synthetic_weights(PublishedNetwork& network) {
     network.set_values(parameter.name, values);
   }
 }
+
+/// What is read of a network's file.
+TorchValue as_written(const PublishedNetwork& network) { return parse_torch_file(to_torch_file(network.state()), "f"); }
 
 double largest_relative_error(const std::vector<double>& values, const std::vector<double>& expected) {
   REQUIRE(values.size() == expected.size());
@@ -407,7 +409,6 @@ TEST_CASE("a state_dict has the names and shapes of the published checkpoint") {
 }
 
 TEST_CASE("training goes on from a model file as if it had not stopped") {
-  const test::TemporaryFolder folder;
   Rng random{4, "batch"};
   const GraphBatch batch = random_batch(random, 4, 8, 1);
   for (const std::string& name : kNetworks) {
@@ -415,19 +416,15 @@ TEST_CASE("training goes on from a model file as if it had not stopped") {
     PublishedNetwork network{{.convolution = parse_convolution(name), .hidden = 8, .dropout = 0.2}, 9};
     network.set_label_maxima(std::vector<double>(12, 2.0));
     network.train(batch);
-    network.save(folder / "model.pt");
-    PublishedNetwork loaded = PublishedNetwork::load(folder / "model.pt");
+    PublishedNetwork loaded = PublishedNetwork::from_state(as_written(network), "f");
     CHECK(loaded.label_maxima() == network.label_maxima());
     CHECK(loaded.predict(batch) == network.predict(batch));
     for (int step = 0; step < 3; ++step) CHECK(loaded.train(batch) == network.train(batch));
-    network.save(folder / "a.pt");
-    loaded.save(folder / "b.pt");
-    CHECK(read_file(folder / "a.pt", kMiB) == read_file(folder / "b.pt", kMiB));
+    CHECK(to_torch_file(loaded.state()) == to_torch_file(network.state()));
   }
 }
 
 TEST_CASE("transfer: what learns, and where a third convolution starts") {
-  const test::TemporaryFolder folder;
   Rng random{5, "batch"};
   const GraphBatch batch = random_batch(random, 4, 9);
   for (const std::string& name : kNetworks) {
@@ -435,10 +432,9 @@ TEST_CASE("transfer: what learns, and where a third convolution starts") {
     const Convolution convolution = parse_convolution(name);
     PublishedNetwork source{{.convolution = convolution, .hidden = 8}, 9};
     source.train(batch);
-    source.save(folder / "source.pt");
     for (const Transfer transfer : {Transfer::kAsPublished, Transfer::kAsIntended}) {
       PublishedNetwork carried{{.convolution = convolution, .hidden = 8, .transfer = transfer}, 10};
-      for (const std::string& missing : carried.load_weights(folder / "source.pt"))
+      for (const std::string& missing : carried.take_weights(as_written(source), "f"))
         CHECK(missing.starts_with("conv_layers.2."));
       CHECK(carried.predict(batch) ==
             source.predict(batch));  // the third convolution is unused, or equal to the second
@@ -530,7 +526,6 @@ TEST_CASE("label weights: 0 leaves a label out") {
 }
 
 TEST_CASE("labels may be learnt as standardised logarithms, of which the last layer is linear") {
-  const test::TemporaryFolder folder;
   Rng random{13, "batch"};
   GraphBatch batch = random_batch(random, 2, 6);
   batch.labels[5] = 0;  // counts as the smallest
@@ -568,9 +563,8 @@ TEST_CASE("labels may be learnt as standardised logarithms, of which the last la
   }
   CHECK(below_0 > 0);
 
-  network.save(folder / "model.pt");
   const PublishedNetwork loaded =
-      PublishedNetwork::load(folder / "model.pt", {.precision = Arithmetic::kDoublePrecision});
+      PublishedNetwork::from_state(as_written(network), "f", {.precision = Arithmetic::kDoublePrecision});
   CHECK(loaded.predict(batch) == predicted);
   CHECK(loaded.label_logs().smallest == logs.smallest);
   CHECK_THROWS_WITH_AS(network.set_label_logs({}),
@@ -628,7 +622,6 @@ TEST_CASE("a network whose squared gradients were too large for float32 is kept 
 }
 
 TEST_CASE("options, batches and files that make no network are refused with one line") {
-  const test::TemporaryFolder folder;
   const auto refused = [](const PublishedOptions& options, const char* message) {
     CHECK_THROWS_WITH_AS((PublishedNetwork{options, 1}), message, InputError);
   };
@@ -659,17 +652,13 @@ TEST_CASE("options, batches and files that make no network are refused with one 
   CHECK_THROWS_WITH_AS(network.train({.node_features = two_nodes, .offsets = {0, 2}}), "batch: expected labels",
                        InputError);
 
-  const auto file = folder / "x.pt";
-  write_torch_file(file, TorchDict{{{"format", 1}}});
-  const std::string name = file.string();
-  CHECK_THROWS_WITH_AS(PublishedNetwork::load(file), (name + ": expected the file of a published network").c_str(),
+  const TorchDict other{{{"format", 1}}};
+  CHECK_THROWS_WITH_AS(PublishedNetwork::from_state(other, "f"), "f: expected the file of a published network",
                        InputError);
-  CHECK_THROWS_WITH_AS(
-      network.load_weights(file),
-      (name + ": expected the weights of a network of the kind gcn, such as \"conv_layers.0.W\"").c_str(), InputError);
-  PublishedNetwork{{.hidden = 16}, 1}.save(file);
-  CHECK_THROWS_WITH_AS(network.load_weights(file),
-                       (name + ": conv_layers.0.W: expected the shape 3 x 8; found 3 x 16").c_str(), InputError);
+  CHECK_THROWS_WITH_AS(network.take_weights(other, "f"),
+                       "f: expected the weights of a network of the kind gcn, such as \"conv_layers.0.W\"", InputError);
+  CHECK_THROWS_WITH_AS(network.take_weights(PublishedNetwork{{.hidden = 16}, 1}.state(), "f"),
+                       "f: conv_layers.0.W: expected the shape 3 x 8; found 3 x 16", InputError);
 }
 
 }  // namespace rehearse::published_network_test
