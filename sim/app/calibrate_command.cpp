@@ -1,7 +1,6 @@
 // rehearse calibrate: a profile's free values from the measurements of studies.
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -43,7 +42,41 @@ void add_options(Options options, CalibrateCommand& command) {
   add_wall_time(options, command.common);
 }
 
-int run(const CalibrateCommand& command) {
+Answer answer_of(const std::vector<Study>& studies, const Fit& fit) {
+  Answer answer{.json = fit.profile};
+  const auto named = [&](const std::string& name, const std::string& text) { answer.row("%-34s %s", {name, text}); };
+  answer.line(std::to_string(fit.values.size()) + (fit.values.size() == 1 ? " value" : " values") + " fitted to " +
+              std::to_string(fit.rows) + " rows by " + std::to_string(fit.simulations) + " simulations");
+  for (const FittedValue& value : fit.values) {
+    const auto row = [&](const std::string& pointer, const std::string& number, const std::string& text) {
+      answer.row("%-34s %14s   %s", {pointer, number, text});
+    };
+    row(value.pointer, value.value, "95 %: " + value.interval.low + " to " + value.interval.high);
+    if (value.by_rows && value.by_folds)
+      row("", "",
+          "bootstrap over rows: " + value.by_rows->low + " to " + value.by_rows->high +
+              ", over folds: " + value.by_folds->low + " to " + value.by_folds->high);
+  }
+  for (std::size_t s = 0; s < studies.size(); ++s)
+    for (const auto& [statistics, what] :
+         {std::pair{&fit.in_sample[s], "seen by the fit"}, std::pair{&fit.predicted[s], "not seen by the fit"}})
+      if (statistics->rows > 0)
+        named(studies[s].name, formatted("MAPE %.2f %% over %zu rows (%s)", statistics->mape, statistics->rows, what));
+  const auto errors = [](const ErrorStatistics& of) {
+    return formatted("MAPE %.2f %%, median %.2f %%, p90 %.2f %%, ", of.mape, of.median_ape, of.p90_ape);
+  };
+  for (const CrossValidation& validation : fit.cross_validated) {
+    named(validation.study, errors(validation.all) + "leaving one (" + joined(validation.left_out_by) + ") out");
+    for (const auto& [label, statistics] : validation.groups)
+      answer.row("    %-30s %s", {label, errors(statistics) + std::to_string(statistics.rows) + " rows"});
+  }
+  if (fit.uncertainty.residual > 0)
+    answer.line(formatted("intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others",
+                          100 * fit.interval_coverage, fit.interval_rows));
+  return answer;
+}
+
+Answer run(const CalibrateCommand& command) {
   for (const fs::path& path : command.studies)
     if (const std::string kind = study_kind(load_json_file(path)); kind == "training_logs")
       return calibrate_training_logs(command);
@@ -74,7 +107,7 @@ int run(const CalibrateCommand& command) {
                                .command = command.common.command_line,
                                .on_progress =
                                    [&](const std::string& line) {
-                                     if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", line.c_str());
+                                     if (!command.common.is_quiet) say(line);
                                    },
                                .on_simulated =
                                    [&](const std::string& name, std::size_t done, std::size_t total) {
@@ -87,39 +120,11 @@ int run(const CalibrateCommand& command) {
     files.emplace_back(*command.report, fit_report(studies, fit, profile.required<std::string>("name")));
   if (command.common.output) files.emplace_back(*command.common.output, fit.profile);
   write_files(files);
-  std::FILE* out = print_fitted(command.common, fit.profile);
-  for (const auto& [file, content] : files) say_written(command.common, file);
-  std::fprintf(out, "%zu %s fitted to %zu rows by %zu simulations\n", fit.values.size(),
-               fit.values.size() == 1 ? "value" : "values", fit.rows, fit.simulations);
-  for (const FittedValue& value : fit.values) {
-    std::fprintf(out, "%-34s %14s   95 %%: %s to %s\n", value.pointer.c_str(), value.value.c_str(),
-                 value.interval.low.c_str(), value.interval.high.c_str());
-    if (value.by_rows && value.by_folds)
-      std::fprintf(out, "%-34s %14s   bootstrap over rows: %s to %s, over folds: %s to %s\n", "", "",
-                   value.by_rows->low.c_str(), value.by_rows->high.c_str(), value.by_folds->low.c_str(),
-                   value.by_folds->high.c_str());
-  }
-  for (std::size_t s = 0; s < studies.size(); ++s)
-    for (const auto& [statistics, what] :
-         {std::pair{&fit.in_sample[s], "seen by the fit"}, std::pair{&fit.predicted[s], "not seen by the fit"}})
-      if (statistics->rows > 0)
-        std::fprintf(out, "%-34s MAPE %.2f %% over %zu rows (%s)\n", studies[s].name.c_str(), statistics->mape,
-                     statistics->rows, what);
-  for (const CrossValidation& validation : fit.cross_validated) {
-    std::string columns;
-    for (const std::string& column : validation.left_out_by) columns += (columns.empty() ? "" : ", ") + column;
-    std::fprintf(out, "%-34s MAPE %.2f %%, median %.2f %%, p90 %.2f %%, leaving one (%s) out\n",
-                 validation.study.c_str(), validation.all.mape, validation.all.median_ape, validation.all.p90_ape,
-                 columns.c_str());
-    for (const auto& [label, statistics] : validation.groups)
-      std::fprintf(out, "    %-30s MAPE %.2f %%, median %.2f %%, p90 %.2f %%, %zu rows\n", label.c_str(),
-                   statistics.mape, statistics.median_ape, statistics.p90_ape, statistics.rows);
-  }
-  if (fit.uncertainty.residual > 0)
-    std::fprintf(out, "intervals of 90 %% hold %.1f %% of %zu rows, each by the errors of the others\n",
-                 100 * fit.interval_coverage, fit.interval_rows);
-  print_warnings(fit.warnings);
-  return kSuccess;
+  Answer answer = answer_of(studies, fit);
+  for (const auto& [file, content] : files) add_written(answer, command.common, file);
+  answer = of_fit(command.common, std::move(answer));
+  for (const std::string& warning : fit.warnings) add_warning(answer, warning);
+  return answer;
 }
 
 }  // namespace
@@ -131,10 +136,13 @@ void say_remarks(const Study& study, const Catalog& catalog, const CommonOptions
   print_warnings(remarks);
 }
 
-std::FILE* print_fitted(const CommonOptions& common, const std::string& text) {
-  if (common.output && !common.prints_json) return stdout;
-  std::fputs(text.c_str(), stdout);
-  return stderr;
+Answer of_fit(const CommonOptions& common, Answer answer) {
+  if (common.output && !common.prints_json) return answer;
+  std::string about = to_text(answer);
+  if (about.ends_with('\n')) about.pop_back();  // which each remark has
+  if (!about.empty()) answer.remarks.push_back(std::move(about));
+  answer.parts = {answer.json};
+  return answer;
 }
 
 CommandVerb calibrate_verb() {

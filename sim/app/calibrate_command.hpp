@@ -1,7 +1,6 @@
 #pragma once
 // Studies of other kinds than measured runs are fitted in files of their own.
 
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,14 +22,15 @@ struct CalibrateCommand {
 /// Says on stderr, unless that is silenced, what is to be said of a study's measurements: rows left out, another GPU.
 void say_remarks(const Study& study, const Catalog& catalog, const CommonOptions& common);
 
-/// Prints what was fitted if --json asks for it or -o has not taken it; returns where what is said of the fit goes then.
-std::FILE* print_fitted(const CommonOptions& common, const std::string& text);
+/// The answer of a fit, whose JSON is what was fitted and whose text is about it: if --json asks for what was fitted, or -o has not
+/// taken it, that alone is printed, and the text becomes a remark.
+Answer of_fit(const CommonOptions& common, Answer answer);
 
-// Studies of kind "kernels". All return the exit code.
-int calibrate_kernels(const CalibrateCommand& command);
+// Studies of kind "kernels".
+Answer calibrate_kernels(const CalibrateCommand& command);
 
 // One study of another kind.
-int calibrate_training_logs(const CalibrateCommand& command);  // of kind "training_logs"
-int calibrate_lifetimes(const CalibrateCommand& command);      // of kind "lifetimes"
+Answer calibrate_training_logs(const CalibrateCommand& command);  // of kind "training_logs"
+Answer calibrate_lifetimes(const CalibrateCommand& command);      // of kind "lifetimes"
 
 }  // namespace rehearse

@@ -1,6 +1,5 @@
 // rehearse compare MODEL... DATASET
 
-#include <cstdio>
 #include <functional>
 #include <limits>
 #include <map>
@@ -212,7 +211,7 @@ std::vector<std::string> names_of_predictors(const std::vector<std::filesystem::
 
 namespace {
 
-int compare_dataset(const CompareCommand& command) {
+Answer compare_dataset(const CompareCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   const Dataset dataset = load_dataset(command.input);
@@ -253,14 +252,15 @@ int compare_dataset(const CompareCommand& command) {
       of_part["predictors"][contender.name]["coverage"] =
           to_json(coverage_of(dataset, part, contender, [](const Sample&) { return true; }));
   }
-  const std::string text = to_json_text(json);
+  Answer answer{.json = to_json_text(json)};
+  for (const ComparedPart& part : parts) add_comparison(answer, dataset, part, command.split);
   if (command.common.output) {
     CsvWriter csv{{"predictor", "graph", "family", "setting", "origin", "metric", "label", "predicted", "low", "high",
                    "distance"}};
     for (const ComparedPart& part : parts)
       for (const Contender& contender : part.predictors()) append_predictions(csv, dataset, part.samples, contender);
     OutputFolder files{*command.common.output};
-    files.write("comparison.json", text);
+    files.write("comparison.json", answer.json);
     files.write("predictions.csv", csv.text());
     for (const ComparedPart& part : parts) {
       if (part.origin == Origin::kMeasured) files.write("choices.csv", choices_csv(part));
@@ -273,15 +273,11 @@ int compare_dataset(const CompareCommand& command) {
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }
-  if (command.common.prints_json)
-    std::fputs(text.c_str(), stdout);
-  else
-    for (const ComparedPart& part : parts) print_comparison(dataset, part, command.split);
-  return kSuccess;
+  return answer;
 }
 
 /// The last of what was typed as predictors is the dataset or the scenario.
-int run(const CompareCommand& typed) {
+Answer run(const CompareCommand& typed) {
   CompareCommand command = typed;
   set_origin(command.choice, command.origin);
   if (command.predictors.size() < 2)

@@ -1,7 +1,6 @@
 // rehearse compare MODEL... SCENARIO [--measured SERIES]: one job predicted, simulated and measured.
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -136,7 +135,7 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
 
 }  // namespace
 
-int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time) {
+Answer compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time) {
   use_torch_threads(1);
   keep_freed_memory();
   std::optional<MeasuredSeries> series;
@@ -150,11 +149,12 @@ int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_
 
   const Table table = table_of(columns, pairs);
   const std::string title = scenario.workload.name + " in " + scenario.name;
-  const std::string text =
-      to_json_text(Json{{"format", 1}, {"scenario", scenario.name}, {"metrics", to_json(columns, pairs)}});
+  const Answer answer{
+      .json = to_json_text(Json{{"format", 1}, {"scenario", scenario.name}, {"metrics", to_json(columns, pairs)}}),
+      .parts = {title + "\n\n", table}};
   if (command.common.output) {
     OutputFolder files{*command.common.output};
-    files.write("comparison.json", text);
+    files.write("comparison.json", answer.json);
     files.write("comparison.csv", csv_of(columns));
     files.write("report.html", render_html({.title = "Predicted, simulated and measured",
                                             .subtitle = command.common.command_line,
@@ -165,11 +165,7 @@ int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }
-  if (command.common.prints_json)
-    std::fputs(text.c_str(), stdout);
-  else
-    std::printf("%s\n\n%s", title.c_str(), to_text(table).c_str());
-  return kSuccess;
+  return answer;
 }
 
 }  // namespace rehearse

@@ -1,7 +1,6 @@
 // rehearse diagnose: a measured speed against the simulated one, and what would help.
 
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/job_log.hpp"
@@ -72,57 +71,54 @@ void add_options(Options options, DiagnoseCommand& command) {
 constexpr double kCostsMore = 0.005;
 constexpr std::size_t kLongestSetting = 120;
 
-void print_remedies(const Diagnosis& diagnosis) {
-  if (diagnosis.remedies.empty()) return void(std::printf("\nnone of the remedies that were simulated gains 1 %%\n"));
-  std::printf("\n%10s  %9s  %12s  %9s  %s\n", "steps/s", "samples/s", "USD/million", "", "remedy");
+/// "+3.4 %".
+std::string change_text(double share) { return formatted("%+.1f %%", share * 100); }
+
+void add_remedies(Answer& answer, const Diagnosis& diagnosis) {
+  answer.line();
+  if (diagnosis.remedies.empty()) return answer.line("none of the remedies that were simulated gains 1 %");
+  const auto row = [&](std::vector<std::string> cells) { answer.row("%10s  %9s  %12s  %9s  %s", std::move(cells)); };
+  const auto below = [&](const std::string& text) { row({"", "", "", "", text}); };
+  row({"steps/s", "samples/s", "USD/million", "", "remedy"});
   for (const Remedy& remedy : diagnosis.remedies) {
     if (!remedy.result) continue;
-    std::printf("%10.4g  %+7.1f %%  ", remedy.result->steps_per_s, *remedy.simulated_gain * 100);
-    if (const auto usd = remedy.result->usd_per_million_samples())
-      std::printf("%12.4g", *usd);
-    else
-      std::printf("%12s", "unknown");
-    if (remedy.cost_change)
-      std::printf("  %+7.1f %%  ", *remedy.cost_change * 100);
-    else
-      std::printf("  %9s  ", "");
+    const auto usd = remedy.result->usd_per_million_samples();
     const bool only_buys = remedy.cost_change && *remedy.cost_change > kCostsMore;
-    std::printf("%s%s%s\n", remedy.change.c_str(), note_of(remedy.kind).c_str(),
-                only_buys ? " (only for more money)" : "");
+    row({formatted("%.4g", remedy.result->steps_per_s), change_text(*remedy.simulated_gain),
+         usd ? formatted("%.4g", *usd) : "unknown", remedy.cost_change ? change_text(*remedy.cost_change) : "",
+         remedy.change + note_of(remedy.kind) + (only_buys ? " (only for more money)" : "")});
     if (remedy.gain_interval)
-      std::printf("%48swarning: %s; %+.1f to %+.1f %% (90 %%)\n", "", remedy.note.c_str(),
-                  remedy.gain_interval->first * 100, remedy.gain_interval->second * 100);
-    for (const std::string& setting : remedy.settings)
-      std::printf("%48s--set '%s'\n", "", shortened(setting, kLongestSetting).c_str());
+      below(formatted("warning: %s; %+.1f to %+.1f %% (90 %%)", remedy.note.c_str(), remedy.gain_interval->first * 100,
+                      remedy.gain_interval->second * 100));
+    for (const std::string& setting : remedy.settings) below("--set '" + shortened(setting, kLongestSetting) + "'");
   }
   for (const Remedy& remedy : diagnosis.remedies)
-    if (!remedy.result)
-      std::printf("cannot be simulated: %s: %s\n", remedy.change.c_str(), shortened(remedy.error, 200).c_str());
+    if (!remedy.result) answer.line("cannot be simulated: " + remedy.change + ": " + shortened(remedy.error, 200));
 }
 
-void print(const Diagnosis& diagnosis) {
-  std::printf("%-24s %.4g steps/s, %.4g samples/s\n", "measured", diagnosis.measured, diagnosis.measured_samples_per_s);
-  std::printf("%-24s %.4g steps/s, %.4g samples/s", "simulated", diagnosis.simulated.steps_per_s,
-              diagnosis.simulated.samples_per_s);
-  if (diagnosis.interval)
-    std::printf("; %.4g to %.4g steps/s (90 %%)", diagnosis.interval->first, diagnosis.interval->second);
-  std::printf("\n%-24s ", "workers' own speeds");
-  if (diagnosis.by_addition)
-    std::printf("%.4g steps/s\n", *diagnosis.by_addition);
-  else
-    std::printf("none: the model is on several machines\n");
-  std::printf("%-24s %s\n", "verdict", diagnosis.verdict.c_str());
-  for (const Json& part : diagnosis.simulated.step_parts)
-    std::printf("%-24s %7.1f %%  %s\n", &part == &diagnosis.simulated.step_parts.front() ? "simulated step" : "",
-                part["share"].get<double>() * 100, part["what"].get_ref<const std::string&>().c_str());
+void add_diagnosis(Answer& answer, const Diagnosis& diagnosis) {
+  const ClusterSpeed& simulated = diagnosis.simulated;
+  const auto speed = [](double steps, double samples) {
+    return formatted("%.4g steps/s, %.4g samples/s", steps, samples);
+  };
+  answer.named("measured", speed(diagnosis.measured, diagnosis.measured_samples_per_s));
+  answer.named("simulated", speed(simulated.steps_per_s, simulated.samples_per_s) +
+                                (diagnosis.interval ? formatted("; %.4g to %.4g steps/s (90 %%)",
+                                                                diagnosis.interval->first, diagnosis.interval->second)
+                                                    : ""));
+  answer.named("workers' own speeds", diagnosis.by_addition ? formatted("%.4g steps/s", *diagnosis.by_addition)
+                                                            : "none: the model is on several machines");
+  answer.named("verdict", diagnosis.verdict);
+  for (const Json& part : simulated.step_parts)
+    answer.named(&part == &simulated.step_parts.front() ? "simulated step" : "",
+                 formatted("%7.1f %%  ", part["share"].get<double>() * 100) + part["what"].get<std::string>());
   for (const Explanation& explanation : diagnosis.explanations)
-    std::printf("%-24s %s%s\n", &explanation == &diagnosis.explanations.front() ? "would explain it" : "",
-                explanation.strength ? "" : "not enough: ", explanation.text.c_str());
-  if (const auto usd = diagnosis.simulated.usd_per_million_samples())
-    std::printf("%-24s %.4g USD for a million samples, %.4g USD/h\n", "cost", *usd, *diagnosis.simulated.usd_per_hour);
-  else
-    std::printf("%-24s unknown: an instance has no price\n", "cost");
-  print_remedies(diagnosis);
+    answer.named(&explanation == &diagnosis.explanations.front() ? "would explain it" : "",
+                 (explanation.strength ? "" : "not enough: ") + explanation.text);
+  const auto usd = simulated.usd_per_million_samples();
+  answer.named("cost", usd ? formatted("%.4g USD for a million samples, %.4g USD/h", *usd, *simulated.usd_per_hour)
+                           : "unknown: an instance has no price");
+  add_remedies(answer, diagnosis);
 }
 
 constexpr std::array kFindings{Named{"something else slows it", Finding::kSlower},
@@ -242,30 +238,31 @@ std::vector<MeasuredSize> sizes_of(const DiagnoseCommand& command, const Measure
   return texts.empty() ? std::vector<MeasuredSize>{} : read_measured_sizes(texts, command.skip_steps);
 }
 
-void print_sizes(const SizesDiagnosis& diagnosis) {
-  const auto number = [](const std::optional<double>& value, const char* format) {
-    std::array<char, 32> text{};
-    if (value) std::snprintf(text.data(), text.size(), format, *value);
-    return value ? std::string{text.data()} : std::string{"-"};
+Answer answer_of(const SizesDiagnosis& diagnosis) {
+  Answer answer{.json = to_json_text(to_json(diagnosis))};
+  const auto row = [&](std::vector<std::string> cells) {
+    answer.row("%10s  %18s  %18s  %18s  %10s  %10s", std::move(cells));
   };
-  std::printf("%10s  %18s  %18s  %18s  %10s  %10s\n", "GPUs", "measured", "simulated", "by own step", "efficiency",
-              "simulated");
-  for (const SizeRow& row : diagnosis.rows) {
-    const auto percent = [](double share) { return share * 100; };
-    std::printf(
-        "%10d  %8.4g samples/s  %18s  %18s  %8.1f %%  %10s\n", row.measured.gpus, row.measured.samples_per_s,
-        number(row.simulated, "%.4g samples/s").c_str(), number(row.by_own_step, "%.4g samples/s").c_str(),
-        percent(row.measured_efficiency),
-        number(row.simulated_efficiency ? std::optional{percent(*row.simulated_efficiency)} : std::nullopt, "%.1f %%")
-            .c_str());
-    if (!row.simulated && !row.error.empty())
-      std::printf("%10s  not simulated: %s\n", "", shortened(row.error, 200).c_str());
+  const auto speed = [](const std::optional<double>& value) {
+    return value ? formatted("%.4g samples/s", *value) : "-";
+  };
+  const auto percent = [](const std::optional<double>& share) {
+    return share ? formatted("%.1f %%", *share * 100) : "-";
+  };
+  row({"GPUs", "measured", "simulated", "by own step", "efficiency", "simulated"});
+  for (const SizeRow& size : diagnosis.rows) {
+    row({std::to_string(size.measured.gpus), speed(size.measured.samples_per_s), speed(size.simulated),
+         speed(size.by_own_step), percent(size.measured_efficiency), percent(size.simulated_efficiency)});
+    if (!size.simulated && !size.error.empty())
+      answer.row("%10s  %s", {"", "not simulated: " + shortened(size.error, 200)});
   }
-  std::printf("\n%s\n%s\n", diagnosis.compute_verdict.c_str(), diagnosis.scaling_verdict.c_str());
-  if (!diagnosis.largest) return;
-  std::printf("\n%d GPUs%s:\n", diagnosis.rows.back().measured.gpus,
-              diagnosis.rows.back().by_own_step ? ", simulated with the step that one GPU was measured to take" : "");
-  print(*diagnosis.largest);
+  answer.text("\n" + diagnosis.compute_verdict + "\n" + diagnosis.scaling_verdict + "\n");
+  if (!diagnosis.largest) return answer;
+  const SizeRow& largest = diagnosis.rows.back();
+  answer.text("\n" + std::to_string(largest.measured.gpus) + " GPUs" +
+              (largest.by_own_step ? ", simulated with the step that one GPU was measured to take" : "") + ":\n");
+  add_diagnosis(answer, *diagnosis.largest);
+  return answer;
 }
 
 /// A speed that no GPU has is of something else.
@@ -286,7 +283,7 @@ void refuse_impossible(const Scenario& scenario, const Measured& measured, const
   }
 }
 
-int run(const DiagnoseCommand& command) {
+Answer run(const DiagnoseCommand& command) {
   const auto step_time = read_seconds("--measured-step-time", command.measured_step_time);
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_checked_scenario(command, catalog);
@@ -307,8 +304,7 @@ int run(const DiagnoseCommand& command) {
                                  pool_of(command.common), progress.counter(), command.common.budget.asked());
     } catch (const Interrupted&) {}
     if (!diagnosis) command.common.budget.stop();
-    hand_out(command.common, "diagnosis.json", to_json(*diagnosis), [&] { print_sizes(*diagnosis); });
-    return kSuccess;
+    return hand_out(command.common, "diagnosis.json", answer_of(*diagnosis));
   }
   std::optional<Diagnosis> diagnosis;
   try {
@@ -316,10 +312,10 @@ int run(const DiagnoseCommand& command) {
                          pool_of(command.common), progress.counter(), command.common.budget.asked());
   } catch (const Interrupted&) {}  // or out of time: the budget says which
   if (!diagnosis) command.common.budget.stop();
-  hand_out(
-      command.common, "diagnosis.json", to_json(*diagnosis), [&] { print(*diagnosis); },
-      [&] { return render_html(diagnosis_document(scenario, *diagnosis)); });
-  return kSuccess;
+  Answer answer{.json = to_json_text(to_json(*diagnosis))};
+  add_diagnosis(answer, *diagnosis);
+  return hand_out(command.common, "diagnosis.json", std::move(answer),
+                  [&] { return render_html(diagnosis_document(scenario, *diagnosis)); });
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 // rehearse diff: two runs side by side, and what made the difference.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/executor.hpp"
@@ -71,57 +69,53 @@ std::vector<InputDifference> condensed(const std::vector<InputDifference>& input
   return lines;
 }
 
-void print_inputs(const RunDiff& diff) {
-  if (diff.inputs.empty()) return void(std::printf("the inputs are the same\n"));
-  const std::vector<InputDifference> lines = condensed(diff.inputs);
+void add_inputs(Answer& answer, const RunDiff& diff) {
+  if (diff.inputs.empty()) return answer.line("the inputs are the same");
+  const std::vector<InputDifference> inputs = condensed(diff.inputs);
+  const std::size_t shown = std::min(inputs.size(), kMostLines);
   std::size_t width = 6;
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) width = std::max(width, lines[i].pointer.size());
-  std::printf("%-*s  %-24s  %s\n", static_cast<int>(width), "input", "A", "B");
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
-    std::printf("%-*s  %-24s  %s\n", static_cast<int>(width), shortened(lines[i].pointer, 200).c_str(),
-                value_text(lines[i].a).c_str(), value_text(lines[i].b).c_str());
-  if (lines.size() > kMostLines) std::printf("... and %zu more, which --json prints\n", lines.size() - kMostLines);
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, inputs[i].pointer.size());
+  const std::string layout = "%-" + std::to_string(width) + "s  %-24s  %s";
+  answer.row(layout, {"input", "A", "B"});
+  for (std::size_t i = 0; i < shown; ++i)
+    answer.row(layout, {shortened(inputs[i].pointer, 200), value_text(inputs[i].a), value_text(inputs[i].b)});
+  if (inputs.size() > shown)
+    answer.line("... and " + std::to_string(inputs.size() - shown) + " more, which --json prints");
 }
 
-void print_results(const RunDiff& diff) {
-  if (diff.results.empty()) return void(std::printf("\nthe results are the same\n"));
-  std::printf("\n%-24s  %14s  %14s  %14s  %9s\n", "result", "A", "B", "change", "relative");
-  for (const ResultDifference& result : diff.results) {
-    if (!result.change) continue;
-    std::printf("%-24s  %14s  %14s  %+14.4g  ", result.key.c_str(), value_text(result.a).c_str(),
-                value_text(result.b).c_str(), *result.change);
-    if (result.relative_change)
-      std::printf("%+7.1f %%\n", *result.relative_change * 100);
-    else
-      std::printf("%9s\n", "-");
-  }
+void add_results(Answer& answer, const RunDiff& diff) {
+  constexpr const char* kLayout = "%-24s  %14s  %14s  %14s  %9s";
+  answer.line();
+  if (diff.results.empty()) return answer.line("the results are the same");
+  answer.row(kLayout, {"result", "A", "B", "change", "relative"});
   for (const ResultDifference& result : diff.results)
-    if (!result.change)
-      std::printf("%-24s  %s -> %s\n", result.key.c_str(), value_text(result.a).c_str(), value_text(result.b).c_str());
+    if (result.change)
+      answer.row(kLayout, {result.key, value_text(result.a), value_text(result.b), formatted("%+.4g", *result.change),
+                           result.relative_change ? signed_percent_text(*result.relative_change) : "-"});
+  for (const ResultDifference& result : diff.results)
+    if (!result.change) answer.row("%-24s  %s -> %s", {result.key, value_text(result.a), value_text(result.b)});
 }
 
-void print_effect(const std::string& name, const Speed& effect, const Speed& from) {
-  std::printf("%-32s  %+14.4g  %+7.1f %%  %+14.4g  %+7.1f %%\n", name.c_str(), effect.iteration_time_s * 1e3,
-              effect.iteration_time_s / from.iteration_time_s * 100, effect.steps_per_s,
-              effect.steps_per_s / from.steps_per_s * 100);
-}
-
-void print_mechanisms(const RunDiff& diff) {
+void add_mechanisms(Answer& answer, const RunDiff& diff) {
   if (diff.mechanisms.empty()) return;
-  std::printf("\nwhat made it: A with one thing at a time as in B\n%-32s  %14s  %9s  %14s  %9s\n", "mechanism",
-              "step, ms", "", "steps/s", "");
-  for (const MechanismEffect& effect : diff.mechanisms) {
-    if (!effect.speed) continue;
-    print_effect(
-        effect.name,
-        {effect.speed->iteration_time_s - diff.a.iteration_time_s, effect.speed->steps_per_s - diff.a.steps_per_s},
-        diff.a);
-  }
+  constexpr const char* kLayout = "%-32s  %14s  %9s  %14s  %9s";
+  const auto effect_of = [&](const std::string& name, const Speed& effect) {
+    answer.row(kLayout,
+               {name, formatted("%+.4g", effect.iteration_time_s * 1e3),
+                signed_percent_text(effect.iteration_time_s / diff.a.iteration_time_s),
+                formatted("%+.4g", effect.steps_per_s), signed_percent_text(effect.steps_per_s / diff.a.steps_per_s)});
+  };
+  const auto less_a = [&](const Speed& speed) {
+    return Speed{speed.iteration_time_s - diff.a.iteration_time_s, speed.steps_per_s - diff.a.steps_per_s};
+  };
+  answer.text("\nwhat made it: A with one thing at a time as in B\n");
+  answer.row(kLayout, {"mechanism", "step, ms", "", "steps/s", ""});
   for (const MechanismEffect& effect : diff.mechanisms)
-    if (!effect.speed) std::printf("%-32s  has no result alone: %s\n", effect.name.c_str(), effect.error.c_str());
-  if (diff.interaction) print_effect("together beyond the sum of these", *diff.interaction, diff.a);
-  print_effect("B - A", {diff.b.iteration_time_s - diff.a.iteration_time_s, diff.b.steps_per_s - diff.a.steps_per_s},
-               diff.a);
+    if (effect.speed) effect_of(effect.name, less_a(*effect.speed));
+  for (const MechanismEffect& effect : diff.mechanisms)
+    if (!effect.speed) answer.row("%-32s  %s", {effect.name, "has no result alone: " + effect.error});
+  if (diff.interaction) effect_of("together beyond the sum of these", *diff.interaction);
+  effect_of("B - A", less_a(diff.b));
 }
 
 /// How the inputs lead from the step of A to that of B, then what differs.
@@ -183,23 +177,27 @@ Document diff_document(const ComparedRun& a, const ComparedRun& b, const RunDiff
   return document;
 }
 
-int run_on_traffic(const DiffCommand& command) {
+/// The answer, once -o has it and the page.
+Answer with_files(const DiffCommand& command, Answer answer, const Document& page) {
+  if (const auto& folder = command.common.output) {
+    write_files({{*folder / "diff.json", answer.json}, {*folder / "diff.html", render_html(page)}});
+    add_written(answer, command.common, *folder, {"diff.html", "diff.json"});
+  }
+  return answer;
+}
+
+Answer run_on_traffic(const DiffCommand& command) {
   const auto made = make_folder(command.common.output);
   const RunTraffic a = read_traffic(command.a, {}, command.common.budget);
   const RunTraffic b = read_traffic(command.b, {}, command.common.budget);
   BurstOptions options{.link_rate = a.link_rate ? a.link_rate : b.link_rate};  // one threshold for both
   if (!options.link_rate) options.link_rate = traffic_statistics(a, {}).link_rate;
   const TrafficDiff diff = compare_traffic(a, b, options);
-  const Json json = to_json(diff);
-  if (command.common.output)
-    write_files({{*command.common.output / "diff.json", to_json_text(json)},
-                 {*command.common.output / "diff.html", render_html(traffic_diff_document(diff, a, b))}});
-  show(command.common, json, [&] { std::fputs(to_text(diff).c_str(), stdout); });
-  if (command.common.output) say_written(command.common, *command.common.output, {"diff.html", "diff.json"});
-  return kSuccess;
+  return with_files(command, {.json = to_json_text(to_json(diff)), .parts = {to_text(diff)}},
+                    traffic_diff_document(diff, a, b));
 }
 
-int run(const DiffCommand& command) {
+Answer run(const DiffCommand& command) {
   if (command.compares_traffic || is_measured_traffic(command.a) || is_measured_traffic(command.b))
     return run_on_traffic(command);
   const Catalog catalog = load_catalog(command.common);
@@ -211,21 +209,11 @@ int run(const DiffCommand& command) {
       compare_runs(a, b, catalog, pool_of(command.common), progress.counter(), command.common.budget.asked());
   if (!diff) command.common.budget.stop();
   print_warnings(diff->warnings, command.common.is_quiet);
-  const std::string json = to_json_text(to_json(a, b, *diff));
-  if (command.common.output) {
-    write_files({{*command.common.output / "diff.json", json},
-                 {*command.common.output / "diff.html", render_html(diff_document(a, b, *diff))}});
-    say_written(command.common, *command.common.output, {"diff.html", "diff.json"});
-  }
-  if (command.common.prints_json) {
-    std::fputs(json.c_str(), stdout);
-    return kSuccess;
-  }
-  std::printf("A  %s\nB  %s\n\n", a.label.c_str(), b.label.c_str());
-  print_inputs(*diff);
-  print_results(*diff);
-  print_mechanisms(*diff);
-  return kSuccess;
+  Answer answer{.json = to_json_text(to_json(a, b, *diff)), .parts = {"A  " + a.label + "\nB  " + b.label + "\n\n"}};
+  add_inputs(answer, *diff);
+  add_results(answer, *diff);
+  add_mechanisms(answer, *diff);
+  return with_files(command, std::move(answer), diff_document(a, b, *diff));
 }
 
 }  // namespace

@@ -4,12 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <variant>
 
 #include "calibration/parameter_uncertainty.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/program/reductions.hpp"
@@ -158,13 +157,12 @@ void require_memory(const Scenario& scenario, const SimulateOptions& options) {
     available = std::min(available, static_cast<double>(limit.rlim_cur));
   const double needed = as_double(expected_memory(scenario, options));
   if (needed <= available) return;
-  std::array<char, 240> text{};
-  std::snprintf(text.data(), text.size(),
-                "what is recorded of the steps of all workers takes at least %.3g GB of memory, more than the %.3g GB "
-                "that there are: choose fewer steps%s",
-                needed / 1e9, available / 1e9,
-                scenario.has_revocations() ? ", or --runs 1, which records none of them" : "");
-  throw scenario.no_result({"/training/steps", text.data()});
+  throw scenario.no_result(
+      {"/training/steps",
+       formatted("what is recorded of the steps of all workers takes at least %.3g GB of memory, more than the %.3g GB "
+                 "that there are: choose fewer steps%s",
+                 needed / 1e9, available / 1e9,
+                 scenario.has_revocations() ? ", or --runs 1, which records none of them" : "")});
 }
 
 Seconds interval_duration(const Scenario& scenario, int parallel) {

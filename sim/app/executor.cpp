@@ -1,7 +1,6 @@
 #include "sim/app/executor.hpp"
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -102,10 +101,7 @@ int run_with_jobs(CommonOptions& common, const std::function<int()>& run) {
   int code = kSuccess;
   try {
     code = run();
-  } catch (const ShardFinished& finished) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", finished.what());
-  } catch (...) {
+  } catch (const ShardFinished& finished) { say(finished.what()); } catch (...) {
     tidy_up();
     throw;
   }
@@ -122,7 +118,7 @@ Pool pool_of(const CommonOptions& common) {
   SlurmOptions options{.sbatch = {}, .program = fs::read_symlink("/proc/self/exe").string(), .say = {}};
   std::istringstream words{common.slurm_options};
   for (std::string word; words >> word;) options.sbatch.push_back(word);
-  if (!common.is_quiet) options.say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  if (!common.is_quiet) options.say = say;
   return {common.given.contains("--jobs") ? common.parallel : 1, slurm_executor(jobs.folder, std::move(options))};
 }
 

@@ -1,13 +1,11 @@
 #include "sim/app/explain.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "sim/app/estimate.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/program/reductions.hpp"
@@ -20,15 +18,6 @@
 namespace rehearse {
 
 namespace {
-
-[[gnu::format(printf, 2, 3)]] void append(std::string& text, const char* format, ...) {
-  std::array<char, 1024> line{};
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line.data(), line.size(), format, arguments);
-  va_end(arguments);
-  text += line.data();
-}
 
 /// What a worker exchanges in a step, and when.
 std::string exchange_text(const Scenario& scenario) {
@@ -146,13 +135,13 @@ std::string revocations_text(const Scenario& scenario) {
   const Seconds stands_still = continues ? Seconds{} : restarts ? recovery.restart_time : recovery.timeout;
   std::string text;
   const bool fail = std::ranges::any_of(scenario.groups, [](const Group& group) { return group.faults.has_value(); });
-  append(text, "about one %s every %.3g s; how often the job starts again is not in the estimate\n",
-         fail ? "fault or revocation" : "revocation", interval.value());
+  text += formatted("about one %s every %.3g s; how often the job starts again is not in the estimate\n",
+                    fail ? "fault or revocation" : "revocation", interval.value());
   if (interval <= stands_still)
-    append(text,
-           "after each the job stands still for %.3g s: it may never end, unless /training/recovery/give_up_after or "
-           "--max-wall-time ends it\n",
-           stands_still.value());
+    text += formatted(
+        "after each the job stands still for %.3g s: it may never end, unless /training/recovery/give_up_after or "
+        "--max-wall-time ends it\n",
+        stands_still.value());
   return text;
 }
 
@@ -160,26 +149,30 @@ std::string revocations_text(const Scenario& scenario) {
 std::string market_text(const Scenario& scenario, const Group& group) {
   std::string text;
   if (const auto price = hourly_price(scenario, group))
-    append(text, "  %.4g USD per hour and machine, %s\n", *price, group.market == Market::kSpot ? "spot" : "on demand");
-  if (group.replay) append(text, "  revoked as in a recorded fleet of %zu events\n", group.replay->events.size());
+    text += formatted("  %.4g USD per hour and machine, %s\n", *price,
+                      group.market == Market::kSpot ? "spot" : "on demand");
+  if (group.replay) text += formatted("  revoked as in a recorded fleet of %zu events\n", group.replay->events.size());
   if (const auto& faults = group.faults)
-    append(text,
-           "  a machine fails every %.4g h, all %d together every %.4g h; %.4g %% are repaired for %.4g h; %d spares\n",
-           faults->between.mean() / kHour, group.count, 1 / (faults->rate() * group.count) / kHour.value(),
-           100 * faults->repair_share, faults->repair / kHour, faults->spares);
+    text += formatted(
+        "  a machine fails every %.4g h, all %d together every %.4g h; %.4g %% are repaired for %.4g h; %d spares\n",
+        faults->between.mean() / kHour, group.count, 1 / (faults->rate() * group.count) / kHour.value(),
+        100 * faults->repair_share, faults->repair / kHour, faults->spares);
   if (group.pool) {
     const Lifetime& lifetime = group.pool->lifetime;
-    append(text, "  spot pool %s: revoked by themselves within 1 h %.1f %%, 6 h %.1f %%, 24 h %.1f %%; notice %s%s\n",
-           group.pool->name.c_str(), 100 * (1 - lifetime.survival(Seconds{3600})),
-           100 * (1 - lifetime.survival(Seconds{6 * 3600.0})), 100 * (1 - lifetime.survival(Seconds{86400})),
-           to_text(group.pool->notice).c_str(), group.pool->bulk ? "; bulk revocations besides" : "");
+    text +=
+        formatted("  spot pool %s: revoked by themselves within 1 h %.1f %%, 6 h %.1f %%, 24 h %.1f %%; notice %s%s\n",
+                  group.pool->name.c_str(), 100 * (1 - lifetime.survival(Seconds{3600})),
+                  100 * (1 - lifetime.survival(Seconds{6 * 3600.0})), 100 * (1 - lifetime.survival(Seconds{86400})),
+                  to_text(group.pool->notice).c_str(), group.pool->bulk ? "; bulk revocations besides" : "");
     if (const auto& churn = group.pool->churn)
-      append(text, "  in churn, %.3g %% of the time, about %.3g h at a time, all revocations come %.3g times as fast\n",
-             100 * churn->share(), churn->churn_mean / Seconds{3600}, churn->factor);
+      text += formatted(
+          "  in churn, %.3g %% of the time, about %.3g h at a time, all revocations come %.3g times as fast\n",
+          100 * churn->share(), churn->churn_mean / Seconds{3600}, churn->factor);
     text += "  source: " + group.pool->source + "\n";
     if (const auto startup = startup_of(scenario, group))
-      append(text, "  a new machine runs after %.3g s on average, its framework after another %.3g s\n",
-             startup->mean().value(), startup->framework.time(scenario.workload.trainable_tensors(), true).value());
+      text += formatted("  a new machine runs after %.3g s on average, its framework after another %.3g s\n",
+                        startup->mean().value(),
+                        startup->framework.time(scenario.workload.trainable_tensors(), true).value());
   }
   return text;
 }
@@ -193,21 +186,22 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
       by_kernels ? scenario.profile.framework(scenario.framework).dispatch : scenario.profile.host.dispatch;
   const BoardPower board = board_power(scenario, group);
   std::string limit;
-  if (group.power_limit_w) append(limit, ", limited to %.4g W", *group.power_limit_w);
-  append(text, "GPU %s: peak %s, memory %s, ", gpu.name.c_str(), to_text(scenario.peak_of(gpu)).c_str(),
-         to_text(gpu.memory_bandwidth).c_str());
+  if (group.power_limit_w) limit += formatted(", limited to %.4g W", *group.power_limit_w);
+  text += formatted("GPU %s: peak %s, memory %s, ", gpu.name.c_str(), to_text(scenario.peak_of(gpu)).c_str(),
+                    to_text(gpu.memory_bandwidth).c_str());
   if (by_kernels)
     text += "kernels by their shapes: ";
   else
-    append(text, "e_max %.3g: ", scenario.profile.gpu.efficiency_for(gpu.name));
-  append(text, "one step computes for %.2f ms in %zu kernels; dispatching them takes %.2f ms\n",
-         plan.gpu_time.value() * 1e3, plan.kernels.size(),
-         dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+    text += formatted("e_max %.3g: ", scenario.profile.gpu.efficiency_for(gpu.name));
+  text += formatted("one step computes for %.2f ms in %zu kernels; dispatching them takes %.2f ms\n",
+                    plan.gpu_time.value() * 1e3, plan.kernels.size(),
+                    dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
   if (has_board_power(gpu))
-    append(text, "  board of %.4g W%s: %.3g W at rest; kernels and update of a step draw %.4g J besides (%s, %d nm)\n",
-           gpu.power_w, limit.c_str(), board.rest_w(),
-           step_energy(plan, scenario.training.strategy.exchange.accumulation_steps), gpu.memory_kind.c_str(),
-           gpu.process_nm);
+    text +=
+        formatted("  board of %.4g W%s: %.3g W at rest; kernels and update of a step draw %.4g J besides (%s, %d nm)\n",
+                  gpu.power_w, limit.c_str(), board.rest_w(),
+                  step_energy(plan, scenario.training.strategy.exchange.accumulation_steps), gpu.memory_kind.c_str(),
+                  gpu.process_nm);
   return text;
 }
 
@@ -240,12 +234,12 @@ std::string explain_fp8(const Scenario& scenario) {
   }
   const Fp8 recipe = scenario.model.fp8;
   std::string text;
-  append(text, "  %.1f %% of the FLOPs in %s, recipe \"%s\": casts read and write %s of each batch, and %s %s",
-         100 * (of_casts / all), computed_in(scenario).c_str(), name_in(kFp8Recipes, recipe).c_str(),
-         gibibytes(cast).c_str(), gibibytes(transposed).c_str(),
-         "more where units want transposed copies (all but Blackwell's)");
+  text += formatted("  %.1f %% of the FLOPs in %s, recipe \"%s\": casts read and write %s of each batch, and %s %s",
+                    100 * (of_casts / all), computed_in(scenario).c_str(), name_in(kFp8Recipes, recipe).c_str(),
+                    gibibytes(cast).c_str(), gibibytes(transposed).c_str(),
+                    "more where units want transposed copies (all but Blackwell's)");
   if (of_weights > Bytes{})
-    append(text, "; those of weights %s, once in a step unless they are sharded", gibibytes(of_weights).c_str());
+    text += formatted("; those of weights %s, once in a step unless they are sharded", gibibytes(of_weights).c_str());
   return text + "\n";
 }
 
@@ -254,30 +248,33 @@ std::string explain_fp8(const Scenario& scenario) {
 std::string explain(const Scenario& scenario) {
   std::string text;
   const Workload& workload = scenario.workload;
-  append(text, "model %s: %lld parameters in %d tensors, %zu variables, %.4g GFLOP per sample (forward and backward)\n",
-         scenario.model.name.c_str(), static_cast<long long>(workload.parameters()), workload.trainable_tensors(),
-         workload.variables.size(), workload.training_flops().value() / workload.batch / 1e9);
+  text += formatted(
+      "model %s: %lld parameters in %d tensors, %zu variables, %.4g GFLOP per sample (forward and backward)\n",
+      scenario.model.name.c_str(), static_cast<long long>(workload.parameters()), workload.trainable_tensors(),
+      workload.variables.size(), workload.training_flops().value() / workload.batch / 1e9);
   if (const LowRankAdapters& adapters = scenario.model.adapters; adapters.rank > 0) {
     std::int64_t frozen = 0;
     for (const Variable& variable : workload.variables) frozen += variable.is_frozen ? variable.scalars() : 0;
-    append(text, "  those of adapters of rank %d, which are trained; %lld more are frozen\n", adapters.rank,
-           static_cast<long long>(frozen));
+    text += formatted("  those of adapters of rank %d, which are trained; %lld more are frozen\n", adapters.rank,
+                      static_cast<long long>(frozen));
   }
   if (scenario.model.fp8 != Fp8::kNone) text += explain_fp8(scenario);
   if (const int degree = scenario.model.split.degree; degree > 1 || scenario.model.expert_split.degree > 0)
-    append(text, "  that is a part: the workers that compute layers together have %lld parameters%s\n",
-           static_cast<long long>(workload.parameters_of_all(degree)), degree > 1 ? ", with padded words" : "");
+    text +=
+        formatted("  that is a part: the workers that compute layers together have %lld parameters%s\n",
+                  static_cast<long long>(workload.parameters_of_all(degree)), degree > 1 ? ", with padded words" : "");
   text += "  source: " + scenario.model.source + "\n";
   std::set<std::string> explained;
   for (const Group& group : scenario.groups) {
     if (group.colocated_with >= 0) {
-      append(text, "group %s: %d servers on the machines of group %s\n", group.name.c_str(), group.count,
-             scenario.groups[static_cast<std::size_t>(group.colocated_with)].name.c_str());
+      text += formatted("group %s: %d servers on the machines of group %s\n", group.name.c_str(), group.count,
+                        scenario.groups[static_cast<std::size_t>(group.colocated_with)].name.c_str());
       continue;
     }
-    append(text, "group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
-           group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus, group.instance.nics,
-           to_text(group.instance.nic).c_str(), nic_payload(scenario, group) / group.instance.nic);
+    text += formatted("group %s: %d x %s in %s: %d vCPU, %d NIC of %s of which %.3g is delivered\n", group.name.c_str(),
+                      group.count, group.instance.name.c_str(), group.region.c_str(), group.instance.vcpus,
+                      group.instance.nics, to_text(group.instance.nic).c_str(),
+                      nic_payload(scenario, group) / group.instance.nic);
     text += "  source: " + group.instance.source + "\n" + adapter_text(scenario, group) + market_text(scenario, group);
     if (group.role == Role::kWorker && group.instance.accelerators > 1) {
       text += "  " + interconnect_text(group) + "\n";
@@ -291,15 +288,17 @@ std::string explain(const Scenario& scenario) {
   text += "strategy: " + describe_strategy(scenario.training.strategy) + "; " + exchange_text(scenario) + "\n";
   text += "network: " + fabric_text(scenario) + "\n";
   for (const RegionLink& link : scenario.links) {
-    append(text, "link %s - %s: %s one way%s\n", link.from.c_str(), link.to.c_str(), to_text(link.latency).c_str(),
-           link.per_flow_rate ? (", at most " + to_text(*link.per_flow_rate) + " per connection").c_str() : "");
+    text +=
+        formatted("link %s - %s: %s one way%s\n", link.from.c_str(), link.to.c_str(), to_text(link.latency).c_str(),
+                  link.per_flow_rate ? (", at most " + to_text(*link.per_flow_rate) + " per connection").c_str() : "");
     text += "  source: " + link.source + "\n";
   }
   const Profile& profile = scenario.profile;
-  append(text, "profile %s: dispatch %s, step overhead %s; server: %s per variable, %s per byte, %s per split update\n",
-         profile.name.c_str(), to_text(profile.host.dispatch).c_str(), to_text(profile.host.step_overhead).c_str(),
-         to_text(profile.servers.time_per_variable).c_str(), to_text(profile.servers.time_per_byte).c_str(),
-         to_text(profile.servers.time_per_split_update).c_str());
+  text += formatted(
+      "profile %s: dispatch %s, step overhead %s; server: %s per variable, %s per byte, %s per split update\n",
+      profile.name.c_str(), to_text(profile.host.dispatch).c_str(), to_text(profile.host.step_overhead).c_str(),
+      to_text(profile.servers.time_per_variable).c_str(), to_text(profile.servers.time_per_byte).c_str(),
+      to_text(profile.servers.time_per_split_update).c_str());
   text += "  source: " + profile.source + "\n";
   return text;
 }
@@ -328,23 +327,23 @@ std::string describe_dry_run(const Scenario& scenario, const SimulateOptions& op
   for (const Group& group : scenario.groups) {
     if (group.role != Role::kWorker) continue;
     const GpuMemory memory = gpu_memory(scenario, group);
-    append(text, "GPU memory of %s: %.2f of %.2f GiB on %s\n", group.name.c_str(), gib(memory.total()),
-           gib(group.accelerator->memory), with_article(group.accelerator->name).c_str());
+    text += formatted("GPU memory of %s: %.2f of %.2f GiB on %s\n", group.name.c_str(), gib(memory.total()),
+                      gib(group.accelerator->memory), with_article(group.accelerator->name).c_str());
     text += "  " + describe_parts(memory) + "\n";
     if (const std::string moment = describe_moment(memory); !moment.empty())
       text += "  the most is held " + moment + "\n";
   }
   std::string memory;
   if (const Bytes needed = expected_memory(scenario, options); needed > Bytes{100'000'000})
-    append(memory, " and at least %.2g GB of memory", as_double(needed) / 1e9);
-  append(text, "%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s%s\n",
-         static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
-         scenario.training.strategy.is_synchronous() ? ", all in each" : "", run.messages,
-         (run.duration + interval).value(), memory.c_str(), interval > Seconds{} ? ", its interval included" : "",
-         reductions_text(scenario, options).c_str());
+    memory += formatted(" and at least %.2g GB of memory", as_double(needed) / 1e9);
+  text += formatted("%lld steps of %d workers%s, %.3g messages; the simulation takes about %.2g s%s%s%s\n",
+                    static_cast<long long>(scenario.training.steps), scenario.count(Role::kWorker),
+                    scenario.training.strategy.is_synchronous() ? ", all in each" : "", run.messages,
+                    (run.duration + interval).value(), memory.c_str(),
+                    interval > Seconds{} ? ", its interval included" : "", reductions_text(scenario, options).c_str());
   text += revocations_text(scenario);
   if (const auto price = usd_per_hour(scenario))
-    append(text, "the cluster costs %.4g USD per hour\n", *price);
+    text += formatted("the cluster costs %.4g USD per hour\n", *price);
   else
     text += "the cluster's cost is unknown: an instance has no price\n";
   return text;

@@ -1,6 +1,5 @@
 // rehearse export: a step of a scenario, or what was recorded, as traces of Chakra.
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/program.hpp"
@@ -85,7 +84,7 @@ std::size_t export_recordings(const ExportCommand& command, const std::string& n
   return runs.size();
 }
 
-int run(const ExportCommand& command) {
+Answer run(const ExportCommand& command) {
   const std::string name = name_of(command);
   for (const std::filesystem::path& input : command.inputs) refuse_other_format(input);
   const bool is_scenario =
@@ -95,9 +94,10 @@ int run(const ExportCommand& command) {
   const std::size_t ranks =
       is_scenario ? export_scenario(command, name, files) : export_recordings(command, name, files);
   files.commit();
-  show(command.common, {{"ranks", ranks}, {"files", files.names()}}, [] {});
-  say_written(command.common, *command.common.output / (name + ".*.et, of " + std::to_string(ranks) + " ranks"));
-  return kSuccess;
+  Answer answer{.json = to_json_text({{"ranks", ranks}, {"files", files.names()}})};
+  add_written(answer, command.common,
+              *command.common.output / (name + ".*.et, of " + std::to_string(ranks) + " ranks"));
+  return answer;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -198,7 +197,8 @@ class FitResult {
             {"predictions", std::move(sizes)}};
   }
 
-  void print() const {
+  Answer answer() const {
+    Answer answer{.json = to_json_text(to_json())};
     constexpr double kPoor = 0.15;
     Table runs{.header = {"GPUs", "samples in a step", "measured " + runs_.metric, "profile as it was", "fitted"},
                .rows = {}};
@@ -211,29 +211,30 @@ class FitResult {
                            with_error(fit_.before[i]), with_error(fitted(i))});
       if (has_left_out()) runs.rows.back().push_back(with_error(*left_out(i)));
     }
-    std::printf("%s\n", to_text(runs).c_str());
+    answer.table(std::move(runs));
+    answer.line();
     Table values{.header = {"value", "before", "fitted", "95 %", ""}, .rows = {}};
     for (const OwnValue& value : fit_.values)
       values.rows.push_back({value.what, value.before, value.fitted,
                              value.is_told ? value.low + " to " + value.high : "",
                              value.is_told ? "" : "the runs do not tell it: kept near what it was"});
-    std::printf("%s\n", to_text(values).c_str());
-    std::printf("mean error %s as the profile was, %s fitted", share_text(error_before()).c_str(),
-                share_text(error_fitted()).c_str());
-    if (has_left_out())
-      std::printf(", %s of a size that the fit has not seen", share_text(error_left_out()).c_str());
-    else
-      std::printf("; with runs of three sizes it could say how far sizes are off that it has not seen");
-    std::printf("\n");
+    answer.table(std::move(values));
+    answer.line("\nmean error " + share_text(error_before()) + " as the profile was, " + share_text(error_fitted()) +
+                " fitted" +
+                (has_left_out()
+                     ? ", " + share_text(error_left_out()) + " of a size that the fit has not seen"
+                     : "; with runs of three sizes it could say how far sizes are off that it has not seen"));
     if (error_fitted() > kPoor)
-      std::printf("the scenario hardly describes these runs: check its model, batch, precision, GPUs and strategy\n");
-    if (predicted_.empty()) return;
+      answer.line("the scenario hardly describes these runs: check its model, batch, precision, GPUs and strategy");
+    if (predicted_.empty()) return answer;
     Table sizes{.header = {"GPUs", "samples in a step", "samples/s", "90 %", "step"}, .rows = {}};
     for (const Predicted& one : predicted_)
       sizes.rows.push_back({std::to_string(one.gpus), display(one.samples_per_step), display(one.samples_per_s),
                             display(one.interval.first) + " to " + display(one.interval.second),
                             short_time_text(one.step_time_s)});
-    std::printf("\n%s", to_text(sizes).c_str());
+    answer.line();
+    answer.table(std::move(sizes));
+    return answer;
   }
 
   std::string csv() const {
@@ -312,7 +313,7 @@ void refuse_impossible(const Json& scenario, const std::string& file, const OwnR
   }
 }
 
-int run(const FitCommand& command) {
+Answer run(const FitCommand& command) {
   if (command.name.empty() || command.name.find('/') != std::string::npos || command.name == kAutomaticProfile)
     throw InputError{"--name: expected a name without /, other than \"auto\"; found " + in_quotes(command.name)};
   const std::vector<int> sizes = sizes_of(command.gpus);
@@ -354,8 +355,7 @@ int run(const FitCommand& command) {
     print_warnings(std::array{*remark}, command.common.is_quiet);
   const FitResult result{runs, fit, predicted};
   if (command.common.output) write(command, question, catalog, fit, result);
-  show(command.common, result.to_json(), [&] { result.print(); });
-  return kSuccess;
+  return result.answer();
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // rows of studies.
 
 #include <cctype>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -61,21 +60,20 @@ void add_options(Options options, GenerateCommand& command) {
   add_wall_time(options, command.common);
 }
 
-void print(const Generated& generated, bool has_labels) {
+Answer answer_of(const Generated& generated, const Json& json) {
   const Redrawn& redrawn = generated.redrawn;
-  std::printf("%zu samples of %lld graphs in %zu settings; half of the graphs have %s operators or more\n",
-              generated.samples.size(), static_cast<long long>(generated.graphs), generated.settings.size(),
-              display(generated.median_operators).c_str());
-  std::printf(
-      "drawn again: %lld duplicates, %lld too large for a GPU, %lld with another number of operators, %lld that "
-      "cannot be built\n",
-      static_cast<long long>(redrawn.duplicates), static_cast<long long>(redrawn.exceeding_memory),
-      static_cast<long long>(redrawn.other_sizes), static_cast<long long>(redrawn.unbuildable));
-  if (!redrawn.last_reason.empty()) std::printf("the last that cannot be built: %s\n", redrawn.last_reason.c_str());
+  const auto number = [](std::int64_t count) { return std::to_string(count); };
+  Answer answer{.json = to_json_text(json)};
+  answer.line(std::to_string(generated.samples.size()) + " samples of " + number(generated.graphs) + " graphs in " +
+              std::to_string(generated.settings.size()) + " settings; half of the graphs have " +
+              display(generated.median_operators) + " operators or more");
+  answer.line("drawn again: " + number(redrawn.duplicates) + " duplicates, " + number(redrawn.exceeding_memory) +
+              " too large for a GPU, " + number(redrawn.other_sizes) + " with another number of operators, " +
+              number(redrawn.unbuildable) + " that cannot be built");
+  if (!redrawn.last_reason.empty()) answer.line("the last that cannot be built: " + redrawn.last_reason);
   if (generated.without_result > 0)
-    std::printf("%lld samples without result, the last one: %s\n", static_cast<long long>(generated.without_result),
-                generated.last_failure.c_str());
-  if (has_labels) std::fputs(to_text(label_table(generated)).c_str(), stdout);
+    answer.line(number(generated.without_result) + " samples without result, the last one: " + generated.last_failure);
+  return answer;
 }
 
 /// The name of a setting as that of a file: everything but letters, digits, '.', '_' and '-' becomes '-'.
@@ -122,7 +120,7 @@ void write_driple_files(const fs::path& dataset_file, const fs::path& folder, co
       throw InputError{file.string() + ": " + error.what() + " (" + counts +
                        "): give a larger --count, or larger graphs to the space"};
     }
-    if (!common.is_quiet) std::fprintf(stderr, "%s: %s\n", file.c_str(), counts.c_str());
+    if (!common.is_quiet) say(file.string() + ": " + counts);
   }
   files.commit();
 }
@@ -143,7 +141,7 @@ Json to_json(const MeasuredStudies& measured) {
           {"studies", std::move(studies)}};
 }
 
-int run_studies(const GenerateCommand& command) {
+Answer run_studies(const GenerateCommand& command) {
   if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
     throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
   Progress progress{"measured rows", command.common.is_quiet};
@@ -155,19 +153,16 @@ int run_studies(const GenerateCommand& command) {
     write_dataset(*command.common.output, measured.dataset);
     say_written(command.common, *command.common.output);
   }
-  if (command.common.prints_json) {
-    std::fputs(to_json_text(to_json(measured)).c_str(), stdout);
-    return kSuccess;
-  }
-  std::printf("%zu measured samples of %zu graphs in %zu settings\n\n", measured.dataset.samples.size(),
-              measured.dataset.graphs.size(), measured.dataset.settings.size());
+  Answer answer{.json = to_json_text(to_json(measured))};
+  answer.line(formatted("%zu measured samples of %zu graphs in %zu settings\n", measured.dataset.samples.size(),
+                        measured.dataset.graphs.size(), measured.dataset.settings.size()));
   Table table{.header = {"study", "rows", "left out because"}, .rows = {}};
   for (const auto& [study, reason, rows] : measured.counts) table.rows.push_back({study, std::to_string(rows), reason});
-  std::fputs(to_text(table).c_str(), stdout);
-  return kSuccess;
+  answer.table(std::move(table));
+  return answer;
 }
 
-int run(const GenerateCommand& command) {
+Answer run(const GenerateCommand& command) {
   if (!command.common.output && !command.is_dry_run)
     throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
   if (is_study(command.space)) return run_studies(command);
@@ -190,12 +185,7 @@ int run(const GenerateCommand& command) {
   if (command.is_dry_run) {
     const Generated planned = plan_dataset(space, catalog, request);
     if (!planned.is_complete) command.common.budget.stop();
-    if (command.common.prints_json) {
-      std::fputs(to_json_text(to_json(space, request, planned)).c_str(), stdout);
-    } else {
-      print(planned, false);
-    }
-    return kSuccess;
+    return answer_of(planned, to_json(space, request, planned));
   }
   if (!is_driple && fs::is_directory(request.output))
     throw InputError{request.output.string() + ": expected a file for the dataset; found a folder"};
@@ -220,16 +210,17 @@ int run(const GenerateCommand& command) {
               "what is finished is kept in " + request.output.string() + ".part; the same command goes on there");
   }
   if (generated.kept > 0 && !command.common.is_quiet)
-    std::fprintf(stderr, "%lld of %lld samples had finished before\n", static_cast<long long>(generated.kept),
-                 static_cast<long long>(command.count));
+    say(std::to_string(generated.kept) + " of " + std::to_string(command.count) + " samples had finished before");
   write_file(request.output.string() + ".report.html", render_html(dataset_document(space, request, generated)));
   if (is_driple && !generated.samples.empty())
     write_driple_files(request.output, *command.common.output, command.common);
   if (parts) parts->finish();
-  show(command.common, to_json(space, request, generated), [&] { print(generated, true); });
-  say_written(command.common, request.output);
-  say_written(command.common, request.output.string() + ".report.html");
-  return generated.samples.empty() ? kNoResult : kSuccess;
+  Answer answer = answer_of(generated, to_json(space, request, generated));
+  answer.table(label_table(generated));
+  add_written(answer, command.common, request.output);
+  add_written(answer, command.common, request.output.string() + ".report.html");
+  answer.exit_code = generated.samples.empty() ? kNoResult : kSuccess;
+  return answer;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // left to the verb of the same name of rehearse-predictor.
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -82,7 +81,7 @@ std::string measurements_text(const Source& source) {
   return {};
 }
 
-void show_formats(const CommonOptions& common, const std::vector<std::filesystem::path>& sources) {
+Answer formats_of(const std::vector<std::filesystem::path>& sources) {
   Json formats = Json::array();
   for (const std::filesystem::path& source : sources) {
     if (std::filesystem::is_directory(source)) {
@@ -97,10 +96,10 @@ void show_formats(const CommonOptions& common, const std::vector<std::filesystem
     if (found.empty()) found = "unknown content";
     formats.push_back({{"file", source.string()}, {"format", found}});
   }
-  show(common, formats, [&] {
-    for (const Json& entry : formats)
-      std::printf("%s: %s\n", entry["file"].get<std::string>().c_str(), entry["format"].get<std::string>().c_str());
-  });
+  Answer answer{.json = to_json_text(formats)};
+  for (const Json& entry : formats)
+    answer.line(entry["file"].get<std::string>() + ": " + entry["format"].get<std::string>());
+  return answer;
 }
 
 std::string in_units(double value, const char* unit) {
@@ -116,7 +115,7 @@ std::string with_commas(std::int64_t value) {
   return digits;
 }
 
-void print_summary(const Workload& workload) {
+void add_summary(Answer& answer, const Workload& workload) {
   const auto count = [&](auto is_counted) {
     return std::count_if(workload.graph.begin(), workload.graph.end(), is_counted);
   };
@@ -124,20 +123,20 @@ void print_summary(const Workload& workload) {
   Seconds forward_time{}, backward_time{};
   for (const OperatorAt op : workload.graph)
     if (op->measured_time) (op->is_of_forward_pass() ? forward_time : backward_time) += *op->measured_time;
-  std::printf("%-12s %lld forward, %zu in a training step\n", "operators", static_cast<long long>(forward),
-              workload.graph.size());
-  std::printf("%-12s %s in %d tensors\n", "parameters", with_commas(workload.parameters()).c_str(),
-              workload.trainable_tensors());
+  const auto named = [&](const char* name, const std::string& text) { answer.row("%-12s %s", {name, text}); };
+  named("operators",
+        std::to_string(forward) + " forward, " + std::to_string(workload.graph.size()) + " in a training step");
+  named("parameters",
+        with_commas(workload.parameters()) + " in " + std::to_string(workload.trainable_tensors()) + " tensors");
   if (workload.forward_flops() > Flops{})
-    std::printf("%-12s %s forward, %s in a training step, per sample\n", "work",
-                in_units(workload.forward_flops().value(), "FLOP").c_str(),
-                in_units(workload.training_flops().value(), "FLOP").c_str());
+    named("work", in_units(workload.forward_flops().value(), "FLOP") + " forward, " +
+                      in_units(workload.training_flops().value(), "FLOP") + " in a training step, per sample");
   if (forward_time + backward_time > Seconds{})
-    std::printf("%-12s %.3f ms forward, %.3f ms backward, of a batch of %d\n", "measured", forward_time.value() * 1e3,
-                backward_time.value() * 1e3, workload.batch);
+    named("measured", formatted("%.3f ms forward, %.3f ms backward, of a batch of %d", forward_time.value() * 1e3,
+                                backward_time.value() * 1e3, workload.batch));
   if (workload.activation_bytes > Bytes{})
-    std::printf("%-12s %s, of a batch of %d in fp32\n", "activations",
-                in_units(as_double(workload.activation_bytes), "B").c_str(), workload.batch);
+    named("activations", in_units(as_double(workload.activation_bytes), "B") + ", of a batch of " +
+                             std::to_string(workload.batch) + " in fp32");
 }
 
 /// A model, or traces of one job.
@@ -154,11 +153,8 @@ ImportedModel import_one(const ImportCommand& command, const std::vector<const F
   return imported;
 }
 
-int run(const ImportCommand& command) {
-  if (command.is_dry_run) {
-    show_formats(command.common, command.sources);
-    return kSuccess;
-  }
+Answer run(const ImportCommand& command) {
+  if (command.is_dry_run) return formats_of(command.sources);
   std::vector<const FormatReader*> readers;
   for (const std::filesystem::path& file : command.sources) {
     if (std::filesystem::is_directory(file)) start_program(kPredictorProgram, command_line_of(command));
@@ -192,13 +188,12 @@ int run(const ImportCommand& command) {
                     {"trainable_tensors", workload.trainable_tensors()},
                     {"training_flops", workload.training_flops().value()},
                     {"notes", imported.remarks}};
-  show(command.common, result, [&] {
-    std::printf("%s\n\n", readers[0]->name.data());
-    print_summary(workload);
-    if (!imported.remarks.empty()) std::printf("\n");
-    for (const std::string& remark : imported.remarks) std::printf("note: %s\n", remark.c_str());
-  });
-  return kSuccess;
+  Answer answer{.json = to_json_text(result)};
+  answer.line(std::string{readers[0]->name} + "\n");
+  add_summary(answer, workload);
+  if (!imported.remarks.empty()) answer.line();
+  for (const std::string& remark : imported.remarks) answer.line("note: " + remark);
+  return answer;
 }
 
 }  // namespace

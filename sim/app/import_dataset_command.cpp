@@ -1,7 +1,6 @@
 // rehearse import SOURCE... -o DATASET, and rehearse import WEIGHTS -o MODEL
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -65,7 +64,7 @@ Table table_of(const Dataset& dataset) {
 }
 
 /// A state_dict becomes a folder that predict, compare and train --transfer-from take.
-int import_weights(const ImportCommand& command, const std::filesystem::path& file, const TorchValue& weights) {
+Answer import_weights(const ImportCommand& command, const std::filesystem::path& file, const TorchValue& weights) {
   if (command.sources.size() > 1)
     throw InputError{file.string() + ": weights are imported alone: expected no other SOURCE"};
   if (command.is_grouped) throw InputError{"--grouped: expected datasets or lists of measured jobs"};
@@ -94,12 +93,10 @@ int import_weights(const ImportCommand& command, const std::filesystem::path& fi
                     {"mlp_layers", options.mlp_layers},
                     {"iterations", options.iterations},
                     {"parameters", predictor->parameters()}};
-  show(command.common, result, [&] {
-    std::printf("%s of %d features a node and %d readout layers, %lld parameters\n",
-                to_text(options.convolution).c_str(), options.hidden, options.mlp_layers,
-                static_cast<long long>(predictor->parameters()));
-  });
-  return kSuccess;
+  return {.json = to_json_text(result),
+          .parts = {to_text(options.convolution) + " of " + std::to_string(options.hidden) + " features a node and " +
+                    std::to_string(options.mlp_layers) + " readout layers, " + std::to_string(predictor->parameters()) +
+                    " parameters\n"}};
 }
 
 /// A source, with its setting's name if it is a data file of Driple.
@@ -183,7 +180,7 @@ Dataset load_source(const ImportCommand& command, const DatasetSource& source, c
   return std::move(measured.dataset);
 }
 
-int run(const ImportCommand& command) {
+Answer run(const ImportCommand& command) {
   const std::vector<DatasetSource> sources = sources_of(command);
   for (const DatasetSource& source : sources) {
     if (!source.is_driple) continue;
@@ -216,11 +213,10 @@ int run(const ImportCommand& command) {
   write_dataset(*command.common.output, dataset);
   const Json counts{
       {"samples", dataset.samples.size()}, {"graphs", dataset.graphs.size()}, {"settings", dataset.settings.size()}};
-  show(command.common, counts, [&] {
-    std::printf("%zu samples of %zu graphs in %zu settings\n\n%s", dataset.samples.size(), dataset.graphs.size(),
-                dataset.settings.size(), to_text(table_of(dataset)).c_str());
-  });
-  return kSuccess;
+  return {.json = to_json_text(counts),
+          .parts = {formatted("%zu samples of %zu graphs in %zu settings\n\n", dataset.samples.size(),
+                              dataset.graphs.size(), dataset.settings.size()),
+                    table_of(dataset)}};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // rehearse init: files to start from.
 
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,7 +33,7 @@ void add_options(Options options, InitCommand& command) {
   add_json(options, command.common);
 }
 
-int run(const InitCommand& command) {
+Answer run(const InitCommand& command) {
   const std::string& given = command.name;
   const std::string name = given.ends_with(".json") ? given.substr(0, given.size() - 5) : given;
   const std::string last = fs::path{name}.filename().string();
@@ -44,15 +43,15 @@ int run(const InitCommand& command) {
   for (const StarterFile& file : files)
     if (fs::exists(file.path)) throw InputError{file.path + ": exists already; choose another name"};
   const auto made = command.kind == "catalog" ? make_folder(name) : std::nullopt;
+  Answer answer;
   Json names = Json::array();
   for (const StarterFile& file : files) {
     write_file(file.path, file.text);
     names.push_back(file.path);
+    answer.line(printable(file.path));
   }
-  show(command.common, {{"file", files.front().path}, {"files", names}}, [&] {
-    for (const StarterFile& file : files) std::printf("%s\n", printable(file.path).c_str());
-  });
-  return kSuccess;
+  answer.json = to_json_text({{"file", files.front().path}, {"files", names}});
+  return answer;
 }
 
 }  // namespace

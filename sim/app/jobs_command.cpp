@@ -28,7 +28,7 @@ void add_options(Options options, JobsCommand& command) {
   add_wall_time(options, command.common);
 }
 
-int run(const JobsCommand& command) {
+Answer run(const JobsCommand& command) {
   const JobFolder folder{command.folder};
   if (folder.owner().program != program_identity())
     throw InputError{command.folder.string() + ": holds jobs of another build of this program"};
@@ -37,8 +37,7 @@ int run(const JobsCommand& command) {
                 {.is_stopped = command.common.budget.asked(),
                  .job_wall_s = max_run_time ? std::optional{max_run_time->value()} : std::nullopt}))
     end_early(command.common.budget, "results are kept in " + command.folder.string());
-  show(command.common, {{"folder", command.folder.string()}, {"task", command.task}}, [] {});
-  return kSuccess;
+  return {.json = to_json_text({{"folder", command.folder.string()}, {"task", command.task}})};
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 // not seen, and the values of a profile.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -168,56 +166,53 @@ Json summary_of(const KernelStudy& study, const std::vector<Line>& lines, const 
   return summary;
 }
 
-/// Which GPUs are left out together.
-void print_folds(const KernelStudy& study) {
-  std::printf("each GPU predicted by a fit without it (left out together: ");
+/// Which GPUs are left out together: "A100; V100, V100 of 32 GB".
+std::string folds_text(const KernelStudy& study) {
   std::map<std::string, std::string> members;
   for (std::size_t i = 0; i < study.gpus.size(); ++i) {
     std::string& names = members[study.folds[i]];
     names += (names.empty() ? "" : ", ") + study.gpus[i].name;
   }
-  bool is_first = true;
-  for (const auto& [fold, names] : members) {
-    std::printf("%s%s", is_first ? "" : "; ", names.c_str());
-    is_first = false;
-  }
-  std::printf(")\n");
+  std::string text;
+  for (const auto& [fold, names] : members) text += (text.empty() ? "" : "; ") + names;
+  return text;
 }
 
-void print(const KernelStudy& study, const std::vector<Line>& lines, const std::vector<PowerLine>& powers) {
-  std::printf("%s: kernel_time_s, errors in %%, median / p90 of their absolute values\n", study.name.c_str());
-  if (study.model)
-    std::printf("predicted by profile %s as it is\n", study.profile.c_str());
-  else
-    print_folds(study);
+Answer answer_of(const KernelStudy& study, const std::vector<Line>& lines, const std::vector<PowerLine>& powers) {
+  constexpr const char* kLayout = "%-46s %6s %15s %8s %8s %15s %15s %15s";
+  Answer answer;
+  answer.line(study.name + ": kernel_time_s, errors in %, median / p90 of their absolute values");
+  answer.line(study.model ? "predicted by profile " + study.profile + " as it is"
+                          : "each GPU predicted by a fit without it (left out together: " + folds_text(study) + ")");
   const bool has_hosts =
       !study.model && std::ranges::any_of(study.harnesses, [](const std::string& name) { return !name.empty(); });
-  std::printf("%-46s %6s %15s %8s %8s %15s %15s %15s\n", "", "rows", "kernel model", "max", "bias", "roofline",
-              study.model ? "" : "nearest row", has_hosts ? "launch known" : "");
-  const auto pair = [](const ErrorStatistics& errors) {
-    std::printf(" %6.1f / %6.1f", errors.median_ape, errors.p90_ape);
+  answer.row(kLayout, {"", "rows", "kernel model", "max", "bias", "roofline", study.model ? "" : "nearest row",
+                       has_hosts ? "launch known" : ""});
+  const auto both = [](const ErrorStatistics& errors) {
+    return formatted("%6.1f / %6.1f", errors.median_ape, errors.p90_ape);
+  };
+  const auto row = [&](const std::string& label, const ErrorStatistics& model, double error) {
+    return std::vector<std::string>{label, std::to_string(model.rows), both(model), formatted("%.1f", error),
+                                    formatted("%+.1f", model.bias)};
   };
   for (const Line& line : lines) {
-    std::printf("%-46s %6zu", ((line.table.empty() ? "" : "  ") + line.label).c_str(), line.model.rows);
-    pair(line.model);
-    std::printf(" %8.1f %+8.1f", line.model.max_ape, line.model.bias);
-    pair(line.roofline);
-    if (!study.model) pair(line.nearest);
-    if (has_hosts) pair(line.with_host);
-    std::printf("\n");
+    std::vector<std::string> cells = row((line.table.empty() ? "" : "  ") + line.label, line.model, line.model.max_ape);
+    cells.push_back(both(line.roofline));
+    if (!study.model) cells.push_back(both(line.nearest));
+    if (has_hosts) cells.push_back(both(line.with_host));
+    answer.row(kLayout, std::move(cells));
   }
   if (!powers.empty())
-    std::printf("with the measured time%*s rows %15s %8s %8s %15s\n", 25, "", "board power", "MAPE", "bias",
-                "board's limit");
+    answer.row("with the measured time                          rows %15s %8s %8s %15s",
+               {"board power", "MAPE", "bias", "board's limit"});
   for (const PowerLine& line : powers) {
-    std::printf("%-46s %6zu", line.label.c_str(), line.model.rows);
-    pair(line.model);
-    std::printf(" %8.1f %+8.1f", line.model.mape, line.model.bias);
-    pair(line.limit);
-    std::printf("\n");
+    std::vector<std::string> cells = row(line.label, line.model, line.model.mape);
+    cells.push_back(both(line.limit));
+    answer.row(kLayout, std::move(cells));
   }
   if (has_hosts)
-    std::printf("launch known: one number more of each GPU's host, the shortest time of its rows of a class\n");
+    answer.line("launch known: one number more of each GPU's host, the shortest time of its rows of a class");
+  return answer;
 }
 
 /// The profile that a fit is going to replace, whose sections besides kernels, such as "frameworks", stay: no study of
@@ -232,7 +227,7 @@ Json profile_before(const fs::path& file) {
 
 }  // namespace
 
-int validate_kernels(const ValidateCommand& command) {
+Answer validate_kernels(const ValidateCommand& command) {
   if (command.measurements)
     throw InputError{command.study.string() + ": a study of kernels names its tables; --measurements is for others"};
   for (const std::string& name : command.baselines)
@@ -257,22 +252,21 @@ int validate_kernels(const ValidateCommand& command) {
   };
   const KernelPredictions predictions =
       study.model ? predict_by_profile(study) : cross_validate(study, {}, on_fold, command.common.budget);
-  progress.clear();
   const std::vector<Line> lines = lines_of(study, predictions);
   const std::vector<PowerLine> powers = power_lines_of(study);
-  const Json summary = summary_of(study, lines, powers);
+  Answer answer = answer_of(study, lines, powers);
+  answer.json = to_json_text(summary_of(study, lines, powers));
   if (command.common.output) {
     OutputFolder files{*command.common.output};
     files.write("validation.csv", csv_of(study, predictions));
-    files.write("summary.json", to_json_text(summary));
+    files.write("summary.json", answer.json);
     files.commit();
+    add_written(answer, command.common, *command.common.output);
   }
-  show(command.common, summary, [&] { print(study, lines, powers); });
-  if (command.common.output) say_written(command.common, *command.common.output);
-  return kSuccess;
+  return answer;
 }
 
-int calibrate_kernels(const CalibrateCommand& command) {
+Answer calibrate_kernels(const CalibrateCommand& command) {
   if (command.report || command.bootstrap)
     throw InputError{std::string{"calibrate: "} + (command.report ? "--report" : "--bootstrap") +
                      " does not go with a study of kernels"};
@@ -295,13 +289,12 @@ int calibrate_kernels(const CalibrateCommand& command) {
   }
   for (const auto& [section, values] : before.items())
     if (!profile.contains(section)) profile[section] = values;
-  const std::string text = to_json_text(profile);
+  Answer answer{.json = to_json_text(profile)};
   if (command.common.output) {
-    write_file(*command.common.output, text);
-    say_written(command.common, *command.common.output);
+    write_file(*command.common.output, answer.json);
+    add_written(answer, command.common, *command.common.output);
   }
-  (void)print_fitted(command.common, text);
-  return kSuccess;
+  return of_fit(command.common, std::move(answer));
 }
 
 }  // namespace rehearse

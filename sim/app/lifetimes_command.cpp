@@ -1,6 +1,5 @@
 // `rehearse calibrate` on a study of kind "lifetimes": from recorded lifetimes and fleets to spot pools of a catalog.
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/lifetime_study.hpp"
@@ -15,7 +14,7 @@ namespace rehearse {
 
 namespace fs = std::filesystem;
 
-int calibrate_lifetimes(const CalibrateCommand& command) {
+Answer calibrate_lifetimes(const CalibrateCommand& command) {
   if (command.studies.size() > 1)
     throw InputError{"calibrate: a study of lifetimes goes alone; found " + std::to_string(command.studies.size()) +
                      " studies"};
@@ -31,17 +30,15 @@ int calibrate_lifetimes(const CalibrateCommand& command) {
     qualities.push_back(check_series(series, fits.back().pool, check));
     progress.update(static_cast<std::int64_t>(fits.size()), static_cast<std::int64_t>(study.series.size()));
   }
-  const std::string text = to_json_text(lifetime_catalog(fits));
+  Answer answer{.json = to_json_text(lifetime_catalog(fits))};
   std::vector<std::pair<fs::path, std::string>> files;  // both or none
   if (command.report) files.emplace_back(*command.report, lifetime_report(study, fits, qualities));
-  if (command.common.output) files.emplace_back(*command.common.output, text);
+  if (command.common.output) files.emplace_back(*command.common.output, answer.json);
   write_files(files);
-  std::FILE* out = print_fitted(command.common, text);
-  for (const auto& [file, content] : files) say_written(command.common, file);
+  for (const auto& [file, content] : files) add_written(answer, command.common, file);
   for (std::size_t i = 0; i < fits.size(); ++i)
-    std::fprintf(out, "%-40s %s; %s\n", fits[i].pool.name.c_str(), describe(fits[i]).c_str(),
-                 describe(study.series[i], qualities[i]).c_str());
-  return kSuccess;
+    answer.row("%-40s %s", {fits[i].pool.name, describe(fits[i]) + "; " + describe(study.series[i], qualities[i])});
+  return of_fit(command.common, std::move(answer));
 }
 
 }  // namespace rehearse

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -59,11 +58,7 @@ const Json& nobody() {
 }
 JsonReader asked_by(const std::string& name) { return {nobody(), name}; }
 
-std::string rounded_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+std::string rounded_text(double value) { return formatted("%.3g", value); }
 
 /// Memory as it is sold: "40GiB" of a GPU that has 40536 MiB.
 std::string whole_gibibytes(Bytes bytes) {
@@ -248,7 +243,9 @@ std::vector<Entry> describe_algorithms(const Catalog&) {
   return entries;
 }
 
-void print_aligned(const std::vector<Entry>& entries) {
+Answer answer_of(const std::vector<Entry>& entries) {
+  Answer answer;
+  Json all = Json::array();
   std::vector<std::size_t> widths;
   for (const Entry& entry : entries) {
     widths.resize(std::max(widths.size(), entry.columns.size()));
@@ -262,8 +259,11 @@ void print_aligned(const std::vector<Entry>& entries) {
       line += text + std::string(widths[i] + 2 - text.size(), ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
+    answer.line(line);
+    all.push_back(entry.json);
   }
+  answer.json = to_json_text(all);
+  return answer;
 }
 
 using ListKind = std::vector<Entry> (*)(const Catalog&);
@@ -279,20 +279,12 @@ constexpr std::array<Named<ListKind>, 10> kKinds{
      {"topologies", describe_topologies},
      {"algorithms", describe_algorithms}}};
 
-int run(const ListCommand& command) {
+Answer run(const ListCommand& command) {
   const std::string& kind = command.kind;
   const Catalog catalog = load_catalog_as_asked(command.common);
   const auto* known = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& one) { return kind == one.name; });
   if (known == kKinds.end()) throw InputError{"list: " + unknown_name_message("kind", kind, names_in(kKinds))};
-  std::vector<Entry> entries = chosen(known->value(catalog), command, catalog);
-  if (!command.common.prints_json) {
-    print_aligned(entries);
-    return kSuccess;
-  }
-  Json all = Json::array();
-  for (Entry& entry : entries) all.push_back(std::move(entry.json));
-  std::fputs(to_json_text(all).c_str(), stdout);
-  return kSuccess;
+  return answer_of(chosen(known->value(catalog), command, catalog));
 }
 
 }  // namespace

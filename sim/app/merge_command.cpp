@@ -29,7 +29,7 @@ void add_options(Options options, MergeCommand& command) {
 }
 
 /// Starts this program anew as the command that the folder belongs to.
-int run(const MergeCommand& command) {
+Answer run(const MergeCommand& command) {
   const JobFolder folder{command.folder};
   const JobOwner& owner = folder.owner();
   if (owner.program != program_identity())

@@ -1,7 +1,6 @@
 // rehearse microbench: kernels of this machine, as an accelerator's entry, tables and a study that calibrate takes.
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/kernel_study.hpp"
@@ -111,7 +110,7 @@ void measure(const MicrobenchCommand& command, Device& device, const std::string
     end_early(command.common.budget,
               std::to_string(tables.rows()) + " measured kernels, which another run goes on from");
   if (unknown > 0 && !command.common.is_quiet)
-    std::fprintf(stderr, "%zu kernels left out: no library of this machine has them\n", unknown);
+    say(std::to_string(unknown) + " kernels left out: no library of this machine has them");
 }
 
 /// Fits the study to a profile, which keeps the dispatch that was measured.
@@ -215,15 +214,17 @@ void report(const CommonOptions& common, const fs::path& folder, const std::vect
                      {"kept_error_pct", kept_error}});
   }
   const double median_error = microbench::median_error(predicted, measured);
-  show(common, {{"median_ape", median_error}, {"steps", steps}}, [&] {
-    std::printf("%-14s %6s %14s %14s %10s %12s %14s\n", "step of", "batch", "predicted, ms", "measured, ms", "error, %",
-                "kept, MB", "error of it, %");
-    for (std::size_t i = 0; i < all.size(); ++i)
-      std::printf("%-14s %6d %14.2f %14.2f %+10.1f %12.2f %+14.2f\n", all[i].name.c_str(), all[i].batch,
-                  1e3 * predicted[i], 1e3 * measured[i], steps[i]["error_pct"].get<double>(),
-                  all[i].measured_kept / 1e6, steps[i]["kept_error_pct"].get<double>());
-    std::printf("median of the absolute errors: %.1f %%\n", median_error);
-  });
+  Answer answer{.json = to_json_text({{"median_ape", median_error}, {"steps", steps}})};
+  const auto row = [&](std::vector<std::string> cells) {
+    answer.row("%-14s %6s %14s %14s %10s %12s %14s", std::move(cells));
+  };
+  row({"step of", "batch", "predicted, ms", "measured, ms", "error, %", "kept, MB", "error of it, %"});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    row({all[i].name, std::to_string(all[i].batch), formatted("%.2f", 1e3 * predicted[i]),
+         formatted("%.2f", 1e3 * measured[i]), formatted("%+.1f", steps[i]["error_pct"].get<double>()),
+         formatted("%.2f", all[i].measured_kept / 1e6), formatted("%+.2f", steps[i]["kept_error_pct"].get<double>())});
+  answer.line(formatted("median of the absolute errors: %.1f %%", median_error));
+  (void)print(answer, common.prints_json);  // before steps are measured, for minutes
   write_file(folder / "networks.csv", csv.text());
   say_written(common, folder / "networks.csv");
 }
@@ -244,7 +245,7 @@ Accelerator described(Device& device, const fs::path& folder, const Effort& effo
   return accelerator;
 }
 
-int run(const MicrobenchCommand& command) {
+Answer run(const MicrobenchCommand& command) {
   const bool is_processor = command.device == "cpu";
   if (command.compares_networks && !is_processor)
     throw InputError{"--networks: needs --device cpu: there is no LibTorch for GPUs in this program"};
@@ -278,10 +279,9 @@ int run(const MicrobenchCommand& command) {
   if (command.compares_networks) {
     report(command.common, folder, compare(command, models, effort, with_folder));
     record_paused_steps(command, models, folder);
-  } else {
-    show(command.common, {{"accelerator", accelerator.name}, {"folder", folder.string()}}, [] {});
+    return {};
   }
-  return kSuccess;
+  return {.json = to_json_text({{"accelerator", accelerator.name}, {"folder", folder.string()}})};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // simulate --runs
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -23,7 +22,7 @@ std::optional<Seconds> deadline_of(const std::optional<Seconds>& stated, const S
 
 }  // namespace
 
-int run_many(const SimulateCommand& command, const std::optional<Seconds>& stated, const Scenario& scenario) {
+Answer run_many(const SimulateCommand& command, const std::optional<Seconds>& stated, const Scenario& scenario) {
   const std::optional<Seconds> deadline = deadline_of(stated, scenario);
   Progress progress{"memberships", command.common.is_quiet};
   try {
@@ -48,30 +47,25 @@ int run_many(const SimulateCommand& command, const std::optional<Seconds>& state
       summary["control"]["best_fixed_batch"] = to_json(by_batch->gain);
       summary["control"]["best_fixed_batch"]["times"] = by_batch->times;
     }
-    const std::string json = to_json_text(summary);
-    std::vector<std::string> written;
+    Answer answer{.json = to_json_text(summary)};
+    answer.table(monte_carlo_table(scenario, result, deadline));
+    if (gain) answer.table(control_table(*gain, 1));
+    if (by_batch) answer.table(control_table(by_batch->gain, by_batch->times));
+    const auto untried = result.untried_batches.empty() ? std::nullopt : std::optional{result.untried_batches};
+    for (const auto& remark :
+         {untried, remark_on_speeds(scenario), remark_on_unfinished(result), remark_on_billing(scenario, result)})
+      if (remark && !command.common.is_quiet) add_warning(answer, *remark);
     if (const auto& folder = command.common.output) {
       OutputFolder files{*folder};
       files.write("scenario.json", to_json_text(*scenario.effective));
       files.write("runs.csv", runs_csv(result));
       if (gain) files.write("events.csv", events_csv(scenario, result));
       files.write("report.html", monte_carlo_report(scenario, result, deadline));
-      files.write("summary.json", json);
+      files.write("summary.json", answer.json);
       files.commit();
-      written = files.names();
+      add_written(answer, command.common, *folder, files.names());
     }
-    std::fputs(
-        command.common.prints_json ? json.c_str() : to_text(monte_carlo_table(scenario, result, deadline)).c_str(),
-        stdout);
-    if (gain && !command.common.prints_json) std::fputs(to_text(control_table(*gain, 1)).c_str(), stdout);
-    if (by_batch && !command.common.prints_json)
-      std::fputs(to_text(control_table(by_batch->gain, by_batch->times)).c_str(), stdout);
-    const auto untried = result.untried_batches.empty() ? std::nullopt : std::optional{result.untried_batches};
-    for (const auto& remark :
-         {untried, remark_on_speeds(scenario), remark_on_unfinished(result), remark_on_billing(scenario, result)})
-      if (remark && !command.common.is_quiet) print_warning(*remark);
-    if (command.common.output) say_written(command.common, *command.common.output, written);
-    return kSuccess;
+    return answer;
   } catch (const MonteCarloStopped&) { command.common.budget.stop(); }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -164,7 +163,7 @@ Document prediction_document(const PredictCommand& command, const Told& told,
   return document;
 }
 
-int run(const PredictCommand& command) {
+Answer run(const PredictCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   AnyPredictor predictor{command.predictor};
@@ -184,7 +183,7 @@ int run(const PredictCommand& command) {
       about(command.input.string(), [&] { return predictor.predict(dataset, samples, engine); });
   const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!input.is_many) require_learnt(command, predictions[0]);
-  if (!command.common.is_quiet) std::fprintf(stderr, "%zu predictions in %.3g s\n", predictions.size(), spent);
+  if (!command.common.is_quiet) say(formatted("%zu predictions in %.3g s", predictions.size(), spent));
   Told told{
       .table = {.header = {"metric", has_units ? "predicted" : "share of the largest", "5 %", "95 %"}, .rows = {}}};
   for (std::size_t i = 0; i < samples.size(); ++i) tell(told, dataset, dataset.samples[i], predictions[i], has_units);
@@ -201,7 +200,7 @@ int run(const PredictCommand& command) {
                        in_quotes(predictions[0].farthest) + ")");
   print_warnings(warnings, command.common.is_quiet);
   for (const std::string& note : notes)
-    if (!command.common.is_quiet) std::fprintf(stderr, "%s\n", note.c_str());
+    if (!command.common.is_quiet) say(note);
   if (command.common.output) {
     OutputFolder files{*command.common.output};
     files.write("predictions.csv", told.csv.text());
@@ -210,14 +209,11 @@ int run(const PredictCommand& command) {
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }
-  if (command.common.prints_json)
-    std::fputs(text.c_str(), stdout);
-  else if (input.is_many)
-    std::fputs(told.csv.text().c_str(), stdout);
-  else
-    std::printf("%s in %s\n\n%s", told.json[0]["graph"].get<std::string>().c_str(),
-                told.json[0]["setting"].get<std::string>().c_str(), to_text(told.table).c_str());
-  return kSuccess;
+  if (input.is_many) return {.json = text, .parts = {told.csv.text()}};
+  return {
+      .json = text,
+      .parts = {told.json[0]["graph"].get<std::string>() + " in " + told.json[0]["setting"].get<std::string>() + "\n\n",
+                told.table}};
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ struct CompareCommand {
   std::optional<std::string> study;               // for corrections
 };
 
-/// Runs `compare` with a scenario, and returns the exit code.
-int compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time);
+/// Runs `compare` with a scenario.
+Answer compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time);
 
 /// The help of --catalog.
 inline constexpr const char* kOwnCatalogs = "Folder with the user's own catalogs; repeatable";

@@ -30,8 +30,7 @@ void cancel_alarm() {
 
 int report(const char* name, const std::string& message, int exit_code) {
   cancel_alarm();
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", name, shortened(message, 2000).c_str());
+  say(std::string{name} + ": " + shortened(message, 2000));
   return exit_code;
 }
 

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <utility>
+
+#include "sim/app/output/document.hpp"
 
 namespace rehearse {
 
@@ -35,11 +36,7 @@ void Progress::update(std::int64_t done, std::int64_t total, const std::string& 
   const double spent = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done) / spent;
   std::string line = std::to_string(done) + (total > 0 ? " of " + std::to_string(total) : "") + " " + what_;
-  if (done > 0) {
-    std::array<char, 64> speed{};
-    std::snprintf(speed.data(), speed.size(), ", %.*f/s", rate < 10 ? 1 : 0, rate);
-    line += speed.data();
-  }
+  if (done > 0) line += formatted(", %.*f/s", rate < 10 ? 1 : 0, rate);
   if (!within.empty()) line += ", " + within;
   if (total > 0) share = std::max(share, static_cast<double>(done) / static_cast<double>(total));
   if (share > 0) line += ", " + duration_text(spent * (1 / share - 1)) + " left";
@@ -59,16 +56,9 @@ void Progress::show(const std::string& line) {
 }
 
 std::string duration_text(double seconds) {
-  std::array<char, 32> text{};
-  if (seconds < 120)
-    std::snprintf(text.data(), text.size(), "%.0f s", seconds);
-  else if (seconds < 7200)
-    std::snprintf(text.data(), text.size(), "%.0f min", seconds / 60);
-  else if (seconds < 2 * 86400)
-    std::snprintf(text.data(), text.size(), "%.1f h", seconds / 3600);
-  else
-    std::snprintf(text.data(), text.size(), "%.1f days", seconds / 86400);
-  return text.data();
+  if (seconds < 120) return formatted("%.0f s", seconds);
+  if (seconds < 7200) return formatted("%.0f min", seconds / 60);
+  return seconds < 2 * 86400 ? formatted("%.1f h", seconds / 3600) : formatted("%.1f days", seconds / 86400);
 }
 
 }  // namespace rehearse

@@ -1,8 +1,6 @@
 // rehearse provision: the cheapest machines that reach a loss by a deadline.
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/executor.hpp"
@@ -147,18 +145,19 @@ ProvisionRequest make_request(const ProvisionCommand& command, Seconds deadline,
   return request;
 }
 
-void print(const ProvisionCase& provision_case, const Provision& result) {
-  if (result.answer) std::printf("%s\n\n", plan_in_words(provision_case, result.plans[*result.answer]).c_str());
-  std::printf("%s", to_text(plans_table(provision_case, result, false)).c_str());
-  std::printf("=> the answer   * on the frontier of cost, time and risk\n\n");
-  std::printf("%s", to_text(planners_table(provision_case, result)).c_str());
+Answer answer_of(const ProvisionCase& provision_case, const ProvisionOptions& options, const Provision& result) {
+  Answer answer{.json = to_json_text(to_json(provision_case, options, result))};
+  if (result.answer) answer.line(plan_in_words(provision_case, result.plans[*result.answer]) + "\n");
+  answer.table(plans_table(provision_case, result, false));
+  answer.line("=> the answer   * on the frontier of cost, time and risk\n");
+  answer.table(planners_table(provision_case, result));
+  return answer;
 }
 
 std::string miss_in_words(const ProvisionCase& provision_case, const ProposedPlan& miss) {
-  std::array<char, 100> numbers{};
-  std::snprintf(numbers.data(), numbers.size(), " in %.0f s for %.2f USD (%.0f %%)", miss.risk.time_s.p50,
-                miss.risk.cost_usd.p50, miss.risk.probability * 100);
-  return plan_text(provision_case.problem, miss.plan.counts) + numbers.data();
+  return plan_text(provision_case.problem, miss.plan.counts) + formatted(" in %.0f s for %.2f USD (%.0f %%)",
+                                                                         miss.risk.time_s.p50, miss.risk.cost_usd.p50,
+                                                                         miss.risk.probability * 100);
 }
 
 /// One line for main().
@@ -183,7 +182,7 @@ void expect_none_of_servers(const ProvisionCommand& command) {
                        "asynchronous servers and a loss"};
 }
 
-int run_search(const ProvisionCommand& command) {
+Answer run_search(const ProvisionCommand& command) {
   expect_none_of_servers(command);
   const bool is_exhaustive = command.planner == "exhaustive";
   if (!is_exhaustive && command.planner != "ours")
@@ -199,7 +198,7 @@ int run_search(const ProvisionCommand& command) {
                                  .max_run_time = command.max_run_time});
 }
 
-int run(const ProvisionCommand& command) {
+Answer run(const ProvisionCommand& command) {
   if (has_goal(command.goal)) return run_search(command);
   if (command.file.empty()) throw InputError{"SCENARIO is required, or --model with --gpus"};
   if (!command.target_loss)
@@ -235,30 +234,25 @@ int run(const ProvisionCommand& command) {
     const Provision result = provision(
         provision_case, options,
         evaluate_by_monte_carlo(catalog, provision_case.file_name, means, static_cast<std::size_t>(command.runs)));
-    const std::string json = to_json_text(to_json(provision_case, options, result));
-    const Json answer = result.answer ? scenario_of(provision_case, result.plans[*result.answer].plan) : Json{};
+    Answer answer = answer_of(provision_case, options, result);
+    const Json scenario = result.answer ? scenario_of(provision_case, result.plans[*result.answer].plan) : Json{};
     if (result.answer)
-      print_warnings(read_scenario(answer, provision_case.file_name, catalog).warnings, command.common.is_quiet);
-    std::vector<std::string> written;
+      print_warnings(read_scenario(scenario, provision_case.file_name, catalog).warnings, command.common.is_quiet);
     if (const auto& folder = command.common.output) {
       OutputFolder files{*folder};
-      files.write("summary.json", json);
+      files.write("summary.json", answer.json);
       files.write("plans.csv", plans_csv(provision_case, result));
       files.write("report.html", provision_report(provision_case, options, result));
       if (result.answer) {
-        files.write("scenario.json", to_json_text(answer));
-        write_launch(read_scenario(answer, provision_case.file_name, catalog), files);
+        files.write("scenario.json", to_json_text(scenario));
+        write_launch(read_scenario(scenario, provision_case.file_name, catalog), files);
       }
       files.commit();
-      written = files.names();
+      add_written(answer, command.common, *folder, files.names());
     }
-    if (command.common.prints_json)
-      std::fputs(json.c_str(), stdout);
-    else
-      print(provision_case, result);
-    if (command.common.output) say_written(command.common, *command.common.output, written);
-    if (!result.answer) throw NoResultError{describe_misses(provision_case, options, result)};
-    return kSuccess;
+    if (result.answer) return answer;
+    (void)print(answer, command.common.prints_json);
+    throw NoResultError{describe_misses(provision_case, options, result)};
   } catch (const ProvisionStopped&) { command.common.budget.stop(); }
 }
 

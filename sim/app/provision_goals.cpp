@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -397,20 +396,32 @@ std::string refusal_of(const GoalPlan& plan, const Catalog& catalog) {
   return "faster by the closed form, but too large: " + plan_text(plan.candidate, refused->degrees) + ": " + said;
 }
 
-void print_answer(const GoalAnswer& answer, const AskedGoal& asked,
-                  const std::optional<std::pair<double, double>>& interval, const std::string& refused) {
+Answer shown(const GoalAnswer& answer, const AskedGoal& asked, const std::optional<std::pair<double, double>>& interval,
+             const std::string& refused) {
   constexpr std::size_t kMostLeftOut = 8, kMostRows = 16;
-  if (answer.answer) std::printf("%s\n\n", goal_sentence(answer, asked, interval).c_str());
-  if (const Table table = goal_plans_table(answer, asked.goal.deadline, kMostRows); !table.rows.empty())
-    std::printf("%s=> the answer   * on the frontier of time and cost\n", to_text(table).c_str());
-  if (answer.answer && answer.is_complete) {
-    const GoalPlan& plan = answer.plans[*answer.answer];
-    if (const Table table = next_plans_table(plan); !table.rows.empty()) std::printf("\n%s", to_text(table).c_str());
-    std::printf("\n%s\n", goal_search_text(plan).c_str());
-    if (!refused.empty()) std::printf("%s\n", refused.c_str());
+  const GoalPlan* const plan = answer.answer ? &answer.plans[*answer.answer] : nullptr;
+  Json json = to_json(answer, asked.goal);
+  json["unmatched"] = asked.unmatched;
+  if (interval && plan != nullptr && !plan->risk) {
+    json["answer"]["time_s_low"] = plan->time_s * interval->first;
+    json["answer"]["time_s_high"] = plan->time_s * interval->second;
   }
-  for (const std::string& reason : left_out_texts(answer, asked, kMostLeftOut))
-    std::printf("left out: %s\n", reason.c_str());
+  Answer text{.json = to_json_text(json)};
+  if (plan != nullptr) text.line(goal_sentence(answer, asked, interval) + "\n");
+  if (Table table = goal_plans_table(answer, asked.goal.deadline, kMostRows); !table.rows.empty()) {
+    text.table(std::move(table));
+    text.line("=> the answer   * on the frontier of time and cost");
+  }
+  if (plan != nullptr && answer.is_complete) {
+    if (Table table = next_plans_table(*plan); !table.rows.empty()) {
+      text.line();
+      text.table(std::move(table));
+    }
+    text.line("\n" + goal_search_text(*plan));
+    if (!refused.empty()) text.line(refused);
+  }
+  for (const std::string& reason : left_out_texts(answer, asked, kMostLeftOut)) text.line("left out: " + reason);
+  return text;
 }
 
 /// Throws ProvisionStopped where the command's time is over, so that what was found so far is printed.
@@ -441,24 +452,21 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalCommand& goa
           const Catalog& catalog) {
   if (question.common.is_quiet) return;
   if (prepared.has_assumed_gpus)
-    std::fprintf(stderr, "rehearse: warning: at most %d GPUs are rented: --max-gpus says otherwise\n", kMostGpus);
+    print_warning("at most " + std::to_string(kMostGpus) + " GPUs are rented: --max-gpus says otherwise");
   if (goal.most_gpus.value_or(0) > kMostMachinesOfScenario)
-    std::fprintf(stderr, "rehearse: warning: clusters of more than %d machines are not compared\n",
-                 kMostMachinesOfScenario);
+    print_warning("clusters of more than " + std::to_string(kMostMachinesOfScenario) + " machines are not compared");
   if (prepared.has_assumed_restarts)
-    std::fprintf(stderr,
-                 "rehearse: warning: the training goes back to a checkpoint when it loses a machine, as assumed: "
-                 "--set /training/checkpoint=.. and --set /training/recovery=.. say otherwise\n");
+    print_warning(
+        "the training goes back to a checkpoint when it loses a machine, as assumed: --set /training/checkpoint=.. and "
+        "--set /training/recovery=.. say otherwise");
   if (prepared.has_assumed_batch)
-    std::fprintf(
-        stderr, "rehearse: warning: steps are taken to have %lld samples%s: --global-batch says otherwise\n",
-        static_cast<long long>(prepared.global_batch),
-        prepared.asked.positions > 0 ? (" of " + std::to_string(prepared.asked.positions) + " tokens").c_str() : "");
+    print_warning("steps are taken to have " + std::to_string(prepared.global_batch) + " samples" +
+                  (prepared.asked.positions > 0 ? " of " + std::to_string(prepared.asked.positions) + " tokens" : "") +
+                  ": --global-batch says otherwise");
   if (prepared.has_other_updates)
-    std::fprintf(
-        stderr,
-        "rehearse: warning: plans are compared by the samples that they train on; how many a loss takes differs "
-        "with the samples of a step, and with who waits for whom\n");
+    print_warning(
+        "plans are compared by the samples that they train on; how many a loss takes differs with the samples of a "
+        "step, and with who waits for whom");
   const Scenario scenario = read_scenario(plan_scenario(plan, plan.best()->degrees, plan.risk.has_value()),
                                           plan.candidate.file_name, catalog);
   if (question.file.empty()) warn_of_assumptions(scenario, overrides_of(goal, question));
@@ -466,26 +474,12 @@ void warn(const GoalPlan& plan, const Prepared& prepared, const GoalCommand& goa
   const Group& group = scenario.first_workers();
   if (group.market == Market::kSpot && !scenario.has_revocations()) {
     const std::vector<std::string> pools = pools_of_gpu(catalog, group.accelerator->name);
-    std::fprintf(stderr,
-                 "rehearse: warning: spot machines are taken never to be revoked: --spot-pool says when they are%s\n",
-                 pools.empty()
-                     ? ("; the catalog has none of machines with " + in_quotes(group.accelerator->name)).c_str()
-                     : (", such as " + pools.back() + ", of machines with the same GPU (rehearse list spot_pools has " +
-                        std::to_string(pools.size()) + " of these)")
-                           .c_str());
+    print_warning("spot machines are taken never to be revoked: --spot-pool says when they are" +
+                  (pools.empty() ? "; the catalog has none of machines with " + in_quotes(group.accelerator->name)
+                                 : ", such as " + pools.back() +
+                                       ", of machines with the same GPU (rehearse list spot_pools has " +
+                                       std::to_string(pools.size()) + " of these)"));
   }
-}
-
-std::string json_text(const GoalAnswer& answer, const AskedGoal& asked,
-                      const std::optional<std::pair<double, double>>& interval) {
-  Json json = to_json(answer, asked.goal);
-  json["unmatched"] = asked.unmatched;
-  if (interval && answer.answer && !answer.plans[*answer.answer].risk) {
-    const double time_s = answer.plans[*answer.answer].time_s;
-    json["answer"]["time_s_low"] = time_s * interval->first;
-    json["answer"]["time_s_high"] = time_s * interval->second;
-  }
-  return to_json_text(json);
 }
 
 std::vector<std::string> write_results(const fs::path& folder, const GoalAnswer& answer, const std::string& json,
@@ -570,7 +564,7 @@ bool has_goal(const GoalCommand& goal) {
          !goal.precision.empty() || !goal.optimizer.empty() || !goal.calibration.empty() || goal.most_simulated;
 }
 
-int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
+Answer run_goal(const GoalCommand& goal, const GoalQuestion& question) {
   const CommonOptions& common = question.common;
   const auto max_run_time = read_max_run_time(question.max_run_time);
   const Catalog catalog = load_catalog(common);
@@ -612,27 +606,21 @@ int run_goal(const GoalCommand& goal, const GoalQuestion& question) {
     refused = refusal_of(plan, catalog);
   }
   progress.clear();
-  const std::string json = json_text(answer, prepared.asked, interval);
-  std::vector<std::string> written;
+  Answer text = shown(answer, prepared.asked, interval, refused);
+  if (answer.answer && common.output) text.line("\nrehearse simulate " + (*common.output / "plan.json").string());
   if (common.output)
-    written =
-        write_results(*common.output, answer, json, goal_report(answer, prepared.asked, interval, refused), catalog);
+    add_written(text, common, *common.output,
+                write_results(*common.output, answer, text.json, goal_report(answer, prepared.asked, interval, refused),
+                              catalog));
   if (answer.answer && answer.is_complete) warn(answer.plans[*answer.answer], prepared, goal, question, catalog);
-  if (common.prints_json) {
-    std::fputs(json.c_str(), stdout);
-  } else {
-    print_answer(answer, prepared.asked, interval, refused);
-    if (answer.answer && common.output) std::printf("\nrehearse simulate %s\n", (*common.output / "plan.json").c_str());
-    std::fflush(stdout);
-  }
-  if (common.output) say_written(common, *common.output, written);
+  if (answer.answer && answer.is_complete) return text;
+  (void)print(text, common.prints_json);
   if (!answer.is_complete)
     end_early(common.budget, common.output
                                  ? "what was found is kept in " + (*common.output / "results.sqlite").string() +
                                        "; the same command goes on there"
                                  : "-o DIR would have kept what was found");
-  if (!answer.answer) throw NoResultError{miss_in_words(answer, prepared.asked.goal)};
-  return kSuccess;
+  throw NoResultError{miss_in_words(answer, prepared.asked.goal)};
 }
 
 }  // namespace rehearse

@@ -39,6 +39,6 @@ struct GoalQuestion {
 };
 
 /// Runs it. Throws InputError; NoResultError if nothing meets the goal.
-int run_goal(const GoalCommand& goal, const GoalQuestion& question);
+Answer run_goal(const GoalCommand& goal, const GoalQuestion& question);
 
 }  // namespace rehearse

@@ -1,7 +1,6 @@
 // rehearse queue: several jobs on one cluster, under one policy or several.
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -147,7 +146,7 @@ void add_table_warning(QueueSetup& setup, const std::optional<SpeedTable>& speed
                            "; that of the nearest number of machines is taken");
 }
 
-int run(const QueueCommand& command) {
+Answer run(const QueueCommand& command) {
   const Catalog catalog = load_catalog(command.common);
   QueueInput input = load_queue(command, catalog);
   QueueSetup& setup = input.setup;
@@ -182,11 +181,10 @@ int run(const QueueCommand& command) {
     folder.commit();
     say_written(command.common, *command.common.output, folder.names());
   }
-  show(command.common, summary, [&] {
-    std::fputs(to_text(queue_table(setup, runs)).c_str(), stdout);
-    std::printf("%zu jobs, %d GPUs\n", setup.jobs.size(), setup.gpus());
-  });
-  return kSuccess;
+  Answer answer{.json = to_json_text(summary)};
+  answer.table(queue_table(setup, runs));
+  answer.line(std::to_string(setup.jobs.size()) + " jobs, " + std::to_string(setup.gpus()) + " GPUs");
+  return answer;
 }
 
 }  // namespace

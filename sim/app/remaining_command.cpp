@@ -1,7 +1,6 @@
 // rehearse remaining: how long a training still takes after a revocation.
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/executor.hpp"
@@ -48,25 +47,29 @@ void add_options(Options options, RemainingCommand& command) {
                    "Write remaining.json and remaining.html here (default: write nothing)");
 }
 
-void print(const RemainingPrediction& prediction, int lost) {
-  std::printf("%-24s %.4g steps/s, %.4g without %d machine%s of group %s%s\n", "speed", prediction.full,
-              prediction.degraded, lost, lost == 1 ? "" : "s", prediction.group.c_str(),
-              prediction.fit ? ", fitted to the history" : "");
-  std::printf("%-24s works after %.4g s", "replacement", prediction.until_replaced.value());
+Answer answer_of(const RemainingPrediction& prediction, int lost) {
+  Answer answer{.json = to_json_text(to_json(prediction))};
+  answer.named("speed", formatted("%.4g steps/s, %.4g without %d machine%s of group ", prediction.full,
+                                  prediction.degraded, lost, lost == 1 ? "" : "s") +
+                            prediction.group + (prediction.fit ? ", fitted to the history" : ""));
+  std::string replaced = formatted("works after %.4g s", prediction.until_replaced.value());
   if (prediction.machine)
-    std::printf(" (machine %.4g s, framework %.4g s)", prediction.machine->value(), prediction.framework->value());
-  if (prediction.replaced_interval)
-    std::printf(", %.4g to %.4g s (90 %%)", prediction.replaced_interval->first.value(),
-                prediction.replaced_interval->second.value());
+    replaced +=
+        formatted(" (machine %.4g s, framework %.4g s)", prediction.machine->value(), prediction.framework->value());
+  if (const auto& interval = prediction.replaced_interval)
+    replaced += formatted(", %.4g to %.4g s (90 %%)", interval->first.value(), interval->second.value());
+  answer.named("replacement", replaced);
   if (prediction.lost_steps > 0 || prediction.stopped > Seconds{})
-    std::printf("\n%-24s %lld steps are done again, %s in which nobody trains", "recovery",
-                static_cast<long long>(prediction.lost_steps), time_text(prediction.stopped.value()).c_str());
-  std::printf("\n%-24s %s for %lld steps", "remaining time", time_text(prediction.remaining.value()).c_str(),
-              static_cast<long long>(prediction.steps_left));
-  if (prediction.interval)
-    std::printf(", %.5g to %.5g s", prediction.interval->first.value(), prediction.interval->second.value());
-  std::printf("\n%-24s %.5g s, with %.4g steps/s by adding up workers\n", "CM-DARE's controller",
-              prediction.controller.value(), prediction.by_addition);
+    answer.named("recovery", std::to_string(prediction.lost_steps) + " steps are done again, " +
+                                 time_text(prediction.stopped.value()) + " in which nobody trains");
+  answer.named("remaining time",
+               time_text(prediction.remaining.value()) + " for " + std::to_string(prediction.steps_left) + " steps" +
+                   (prediction.interval ? formatted(", %.5g to %.5g s", prediction.interval->first.value(),
+                                                    prediction.interval->second.value())
+                                        : ""));
+  answer.named("CM-DARE's controller", formatted("%.5g s, with %.4g steps/s by adding up workers",
+                                                 prediction.controller.value(), prediction.by_addition));
+  return answer;
 }
 
 /// "21.6 s to 27.3 s"; empty if it is not known.
@@ -120,7 +123,7 @@ Document remaining_document(const RemainingPrediction& prediction, const std::st
   return document;
 }
 
-int run(const RemainingCommand& command) {
+Answer run(const RemainingCommand& command) {
   const auto replaced_after = read_seconds("--replaced-after", command.replaced_after);
   const Catalog catalog = load_catalog(command.common);
   const Json scenario = load_checked_scenario(command, catalog);
@@ -142,10 +145,9 @@ int run(const RemainingCommand& command) {
   const auto prediction = predict_remaining(scenario, command.file_name(), catalog, request, pool_of(command.common),
                                             command.common.budget.asked());
   if (!prediction) command.common.budget.stop();
-  hand_out(
-      command.common, "remaining.json", to_json(*prediction), [&] { print(*prediction, command.lost); },
-      [&] { return render_html(remaining_document(*prediction, whole.name, command.lost, whole.warnings)); });
-  return kSuccess;
+  return hand_out(command.common, "remaining.json", answer_of(*prediction, command.lost), [&] {
+    return render_html(remaining_document(*prediction, whole.name, command.lost, whole.warnings));
+  });
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // rehearse replay: what a trace recorded, simulated from its durations and dependencies alone.
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -136,141 +134,151 @@ Json what_if_json(const ReplayCommand& command, const ChangedWork& work, const s
   return json;
 }
 
-/// Of what is compared with a recording that has dates.
-std::string measured_text(const ReplayReport& report, const char* format, double value) {
-  if (!report.is_measured) return "-";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
+std::string one_digit(double share) { return formatted("%.1f %%", 100 * share); }
 
-void print_steps(const ReplayReport& report, bool is_changed) {
-  std::printf("%-24s %6s  %12s  %12s  %10s", "step", "rank", "measured", "replayed", "");
-  std::printf(is_changed ? "  %12s  %10s\n" : "\n", "what if", "");
-  const auto print = [&](const ReplayedStep& step, const std::string& rank) {
-    std::printf("%-24s %6s  %12s  %9.3f ms  %10s", shortened(step.name, 24).c_str(), rank.c_str(),
-                measured_text(report, "%.3f ms", step.measured.value() * 1e3).c_str(), step.replayed.value() * 1e3,
-                measured_text(report, "%+.2f %%", 100 * step.error()).c_str());
-    if (is_changed)
-      std::printf("  %9.3f ms  %+8.2f %%", step.changed.value() * 1e3,
-                  step.replayed > Seconds{} ? 100 * (step.changed / step.replayed - 1) : 0.0);
-    std::printf("\n");
+/// What a report consists of as lines. Tables have last columns of the what-if, if there is one.
+class ReplayText {
+ public:
+  ReplayText(const RecordedJob& job, const ReplayReport& report, bool is_changed)
+      : report_{report}, is_changed_{is_changed} {
+    const RecordedRun& first = job.ranks.front();
+    answer_.json = to_json_text(replay_json(job, report, is_changed));
+    answer_.line(first.file_name + ": " + std::to_string(job.ranks.size()) + " of " + std::to_string(first.world_size) +
+                 " ranks, " + (first.gpu.empty() ? "a GPU that is not named" : first.gpu));
+    for (const std::string& remark : report.remarks) answer_.line("note: " + remark);
+    add_steps();
+    add_shares();
+    add_meetings();
+    add_gpus();
+    add_verdict();
+  }
+
+  Answer answer() && { return std::move(answer_); }
+
+ private:
+  void table(const char* layout, std::vector<std::string> header, const std::vector<std::string>& of_what_if) {
+    layout_ = layout;
+    answer_.line();
+    row(std::move(header), of_what_if);
+  }
+
+  void row(std::vector<std::string> cells, const std::vector<std::string>& of_what_if) {
+    if (is_changed_) cells.insert(cells.end(), of_what_if.begin(), of_what_if.end());
+    answer_.row(layout_, std::move(cells));
+  }
+
+  /// Of what is compared with a recording that has dates.
+  std::string if_measured(const std::string& text) const { return report_.is_measured ? text : "-"; }
+
+  void add_steps();
+  void add_shares();
+  void add_meetings();
+  void add_gpus();
+  void add_verdict();
+
+  const ReplayReport& report_;
+  bool is_changed_;
+  const char* layout_ = "";
+  Answer answer_;
+};
+
+void ReplayText::add_steps() {
+  const auto error = [](double share) { return formatted("%+.2f %%", 100 * share); };
+  table("%-24s %6s  %12s  %12s  %10s  %12s  %10s", {"step", "rank", "measured", "replayed", ""}, {"what if", ""});
+  const auto add = [&](const ReplayedStep& step, const std::string& rank) {
+    row({shortened(step.name, 24), rank, if_measured(in_milliseconds(step.measured)), in_milliseconds(step.replayed),
+         if_measured(error(step.error()))},
+        {in_milliseconds(step.changed), error(step.replayed > Seconds{} ? step.changed / step.replayed - 1 : 0.0)});
   };
-  for (const ReplayedStep& step : report.steps) print(step, std::to_string(step.rank));
-  print(report.whole, "all");
+  for (const ReplayedStep& step : report_.steps) add(step, std::to_string(step.rank));
+  add(report_.whole, "all");
 }
 
-/// A last column, of a what-if.
-void end_row(bool is_changed, const char* format, double value) {
-  if (is_changed) std::printf(format, value);
-  std::printf("\n");
+void ReplayText::add_shares() {
+  table("%-20s %8s  %14s  %8s  %14s", {"kernels", "of them", "time", "share"}, {"what if"});
+  for (const ReplayedClass& work : report_.classes)
+    row({std::string{to_text(work.kernel)}, std::to_string(work.kernels), in_milliseconds(work.time),
+         one_digit(work.share)},
+        {in_milliseconds(work.changed)});
+  table("%-20s %6s  %8s  %14s  %14s  %14s", {"stream", "rank", "of them", "busy, measured", "busy, replayed"},
+        {"what if"});
+  for (const ReplayedStream& stream : report_.streams)
+    row({stream.name, std::to_string(stream.rank), std::to_string(stream.kernels),
+         if_measured(one_digit(stream.busy_measured)), one_digit(stream.busy_replayed)},
+        {one_digit(stream.busy_changed)});
 }
 
-void print_shares(const ReplayReport& report, bool is_changed) {
-  const char* what_if = is_changed ? "         what if" : "";
-  std::printf("\n%-20s %8s  %14s  %8s%s\n", "kernels", "of them", "time", "share", what_if);
-  for (const ReplayedClass& work : report.classes) {
-    std::printf("%-20s %8lld  %11.3f ms  %6.1f %%", std::string{to_text(work.kernel)}.c_str(),
-                static_cast<long long>(work.kernels), work.time.value() * 1e3, 100 * work.share);
-    end_row(is_changed, "  %11.3f ms", work.changed.value() * 1e3);
-  }
-  std::printf("\n%-20s %6s  %8s  %14s  %14s%s\n", "stream", "rank", "of them", "busy, measured", "busy, replayed",
-              what_if);
-  for (const ReplayedStream& stream : report.streams) {
-    std::printf("%-20s %6d  %8lld  %14s  %12.1f %%", stream.name.c_str(), stream.rank,
-                static_cast<long long>(stream.kernels),
-                measured_text(report, "%.1f %%", 100 * stream.busy_measured).c_str(), 100 * stream.busy_replayed);
-    end_row(is_changed, "  %12.1f %%", 100 * stream.busy_changed);
-  }
-  if (report.meetings.empty()) return;
-  std::printf("\n%-44s  %10s  %10s  %14s  %14s", "collective", "payload", "transfer", "wait, measured",
-              "wait, replayed");
-  std::printf(is_changed ? "  %10s  %14s\n" : "\n", "what if", "wait, what if");
-  for (const ReplayedMeeting& meeting : report.meetings) {
-    std::printf("%-44s  %10s  %7.3f ms  %11.3f ms  %11.3f ms", shortened(meeting.name, 44).c_str(),
-                meeting.bytes ? to_text(*meeting.bytes).c_str() : "?", meeting.transfer.value() * 1e3,
-                meeting.wait_measured.value() * 1e3, meeting.wait_replayed.value() * 1e3);
-    if (is_changed)
-      std::printf("  %7.3f ms  %11.3f ms", meeting.transfer_changed.value() * 1e3, meeting.wait_changed.value() * 1e3);
-    std::printf("\n");
-  }
+void ReplayText::add_meetings() {
+  if (report_.meetings.empty()) return;
+  table("%-44s  %10s  %10s  %14s  %14s  %10s  %14s",
+        {"collective", "payload", "transfer", "wait, measured", "wait, replayed"}, {"what if", "wait, what if"});
+  for (const ReplayedMeeting& meeting : report_.meetings)
+    row({shortened(meeting.name, 44), meeting.bytes ? to_text(*meeting.bytes) : "?", in_milliseconds(meeting.transfer),
+         in_milliseconds(meeting.wait_measured), in_milliseconds(meeting.wait_replayed)},
+        {in_milliseconds(meeting.transfer_changed), in_milliseconds(meeting.wait_changed)});
 }
 
-/// The mean over ranks; of what-ifs in a last column.
-void print_gpus(const ReplayReport& report, bool is_changed) {
+/// The mean over ranks.
+void ReplayText::add_gpus() {
   GpuBreakdown measured, replayed, changed;
-  for (const ReplayedGpu& gpu : report.gpus) {
+  for (const ReplayedGpu& gpu : report_.gpus) {
     measured += gpu.measured;
     replayed += gpu.replayed;
     changed += gpu.changed;
   }
-  const auto ranks = static_cast<double>(report.gpus.size());
+  const auto ranks = static_cast<double>(report_.gpus.size());
   const auto cell = [&](const GpuBreakdown& of, Seconds time) {
-    std::array<char, 48> text{};
-    std::snprintf(text.data(), text.size(), "%.3f ms %5.1f %%", time.value() * 1e3 / ranks,
-                  of.window > Seconds{} ? 100 * (time / of.window) : 0.0);
-    return std::string{text.data()};
+    return formatted("%.3f ms %5.1f %%", time.value() * 1e3 / ranks,
+                     of.window > Seconds{} ? 100 * (time / of.window) : 0.0);
   };
-  std::printf("\n%-32s  %22s  %22s%s\n", report.gpus.size() > 1 ? "GPU, in the mean over ranks" : "GPU", "measured",
-              "replayed", is_changed ? "                 what if" : "");
-  const auto print = [&](const char* name, const auto& time_of) {
-    std::printf("%-32s  %22s  %22s", name, report.is_measured ? cell(measured, time_of(measured)).c_str() : "-",
-                cell(replayed, time_of(replayed)).c_str());
-    if (is_changed) std::printf("  %22s", cell(changed, time_of(changed)).c_str());
-    std::printf("\n");
+  table("%-32s  %22s  %22s  %22s",
+        {report_.gpus.size() > 1 ? "GPU, in the mean over ranks" : "GPU", "measured", "replayed"}, {"what if"});
+  const auto add = [&](const char* name, const auto& time_of) {
+    row({name, if_measured(cell(measured, time_of(measured))), cell(replayed, time_of(replayed))},
+        {cell(changed, time_of(changed))});
   };
-  print("first work to last", [](const GpuBreakdown& of) { return of.window; });
-  print("busy", [](const GpuBreakdown& of) { return of.busy; });
-  print("  computation", [](const GpuBreakdown& of) { return of.computation; });
-  print("  communication", [](const GpuBreakdown& of) { return of.communication; });
-  print("    overlapped by computation", [](const GpuBreakdown& of) { return of.overlapped; });
-  print("    exposed", [](const GpuBreakdown& of) { return of.exposed; });
-  print("  copies and fills of memory", [](const GpuBreakdown& of) { return of.memory; });
-  print("idle", [](const GpuBreakdown& of) { return of.idle(); });
-  print("  waits for the host", [](const GpuBreakdown& of) { return of.host_wait; });
-  print("  from kernel to kernel", [](const GpuBreakdown& of) { return of.kernel_wait; });
-  print("  for another reason", [](const GpuBreakdown& of) { return of.other_wait; });
+  add("first work to last", [](const GpuBreakdown& of) { return of.window; });
+  add("busy", [](const GpuBreakdown& of) { return of.busy; });
+  add("  computation", [](const GpuBreakdown& of) { return of.computation; });
+  add("  communication", [](const GpuBreakdown& of) { return of.communication; });
+  add("    overlapped by computation", [](const GpuBreakdown& of) { return of.overlapped; });
+  add("    exposed", [](const GpuBreakdown& of) { return of.exposed; });
+  add("  copies and fills of memory", [](const GpuBreakdown& of) { return of.memory; });
+  add("idle", [](const GpuBreakdown& of) { return of.idle(); });
+  add("  waits for the host", [](const GpuBreakdown& of) { return of.host_wait; });
+  add("  from kernel to kernel", [](const GpuBreakdown& of) { return of.kernel_wait; });
+  add("  for another reason", [](const GpuBreakdown& of) { return of.other_wait; });
 }
 
-void print_verdict(const ReplayReport& report) {
-  if (report.is_measured) std::printf("\nunexplained: %.1f %% of the steps' time\n", 100 * report.unexplained);
-  for (const std::string& gap : report.gaps) std::printf("  %s\n", gap.c_str());
-  std::printf(
-      "not scaled by what-ifs on another GPU: %.1f %% of the time of kernels, whose kind is not known, and %.1f %%, "
-      "in whose precision a rate is not\n",
-      100 * report.unscaled.kind, 100 * report.unscaled.precision);
-  const std::string refusal = report.refusal(), warning = report.unscaled_warning();
+void ReplayText::add_verdict() {
+  if (report_.is_measured) {
+    answer_.line();
+    answer_.line("unexplained: " + one_digit(report_.unexplained) + " of the steps' time");
+  }
+  for (const std::string& gap : report_.gaps) answer_.line("  " + gap);
+  answer_.line("not scaled by what-ifs on another GPU: " + one_digit(report_.unscaled.kind) +
+               " of the time of kernels, whose kind is not known, and " + one_digit(report_.unscaled.precision) +
+               ", in whose precision a rate is not");
+  const std::string refusal = report_.refusal(), warning = report_.unscaled_warning();
   if (!refusal.empty() || warning.empty())
-    std::printf("%s\n", refusal.empty() ? "replayed well enough for what-ifs" : refusal.c_str());
+    answer_.line(refusal.empty() ? "replayed well enough for what-ifs" : refusal);
   else
-    std::printf(
-        "%s; good enough for those of the host, collectives, delays and all other kernels alike (--scale kernels=X)\n",
-        warning.c_str());
+    answer_.line(
+        warning +
+        "; good enough for those of the host, collectives, delays and all other kernels alike (--scale kernels=X)");
 }
 
-void print_report(const RecordedJob& job, const ReplayReport& report, bool is_changed) {
-  std::printf("%s: %zu of %d ranks, %s\n", job.ranks.front().file_name.c_str(), job.ranks.size(),
-              job.ranks.front().world_size,
-              job.ranks.front().gpu.empty() ? "a GPU that is not named" : job.ranks.front().gpu.c_str());
-  for (const std::string& remark : report.remarks) std::printf("note: %s\n", remark.c_str());
-  std::printf("\n");
-  print_steps(report, is_changed);
-  print_shares(report, is_changed);
-  print_gpus(report, is_changed);
-  print_verdict(report);
-}
-
-void write_folder(const ReplayCommand& command, const RecordedJob& job, const ReplayReport& report,
-                  const Json& what_if) {
+void write_folder(const ReplayCommand& command, const RecordedJob& job, const ReplayReport& report, const Json& what_if,
+                  Answer& answer) {
   OutputFolder files{*command.common.output};
   files.write("what_if.json", to_json_text(what_if));
-  files.write("replay.json", to_json_text(replay_json(job, report, command.is_what_if())));
+  files.write("replay.json", answer.json);
   files.write("summary.json", to_json_text(replay_summary(job, report, command.is_what_if())));
   files.commit();
-  say_written(command.common, *command.common.output, files.names());
+  add_written(answer, command.common, *command.common.output, files.names());
 }
 
-int run(const ReplayCommand& command) {
+Answer run(const ReplayCommand& command) {
   const RecordedJob job =
       recorded_job(read_recorded_runs(command.traces, command.common.budget, {.steps = read_steps(command.steps)}));
   const Catalog catalog = load_catalog(command.common);
@@ -294,12 +302,9 @@ int run(const ReplayCommand& command) {
       add_collectives(report, job);
     }
   }
-  if (command.common.prints_json)
-    std::printf("%s", to_json_text(replay_json(job, report, is_changed)).c_str());
-  else
-    print_report(job, report, is_changed);
-  if (command.common.output) write_folder(command, job, report, what_if_json(command, work, machines));
-  return kSuccess;
+  Answer answer = ReplayText{job, report, is_changed}.answer();
+  if (command.common.output) write_folder(command, job, report, what_if_json(command, work, machines), answer);
+  return answer;
 }
 
 }  // namespace

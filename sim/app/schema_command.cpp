@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -73,7 +72,7 @@ void add_options(Options options, SchemaCommand& command) {
   add_json(options, command.common, "Print the schema, which is JSON: as without");
 }
 
-int run(const SchemaCommand& command) {
+Answer run(const SchemaCommand& command) {
   const std::string& kind = command.kind;
   const auto found = std::ranges::find(schema_kinds(), kind, &SchemaKind::name);
   if (found == schema_kinds().end()) {
@@ -82,9 +81,7 @@ int run(const SchemaCommand& command) {
     throw InputError{"schema: " + unknown_name_message("kind", kind, known)};
   }
   const std::string schema = found->schema();
-  std::cout << (command.prints_keys ? schema_keys(parse_json(schema, kind), is_schema_kind) : schema);
-  std::cout.flush();
-  return kSuccess;
+  return {.parts = {command.prints_keys ? schema_keys(parse_json(schema, kind), is_schema_kind) : schema}};
 }
 
 }  // namespace

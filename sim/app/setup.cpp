@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -110,16 +109,20 @@ Budget start_budget(const char* program, std::optional<Seconds> wall_time) {
 void let_finished_work_be_written() { ring_after(0); }  // which takes the alarm back
 
 void end_early(const Budget& budget, const std::string& kept) {
-  std::fflush(stdout);
-  if (budget.is_interrupted()) std::fprintf(stderr, "rehearse: interrupted: %s\n", kept.c_str());
+  if (budget.is_interrupted()) say("rehearse: interrupted: " + kept);
   budget.stop(": " + kept);
 }
 
 void say_written(const CommonOptions& common, const fs::path& where, const std::vector<std::string>& names) {
+  Answer written;
+  add_written(written, common, where, names);
+  (void)print(written);
+}
+
+void add_written(Answer& answer, const CommonOptions& common, const fs::path& where,
+                 const std::vector<std::string>& names) {
   if (common.is_quiet) return;
-  const std::string line = "wrote " + shortened(where.string(), 4096) + (names.empty() ? "" : ": ") + joined(names);
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", line.c_str());
+  answer.remarks.push_back("wrote " + shortened(where.string(), 4096) + (names.empty() ? "" : ": ") + joined(names));
 }
 
 void limit_memory() {
@@ -276,7 +279,11 @@ Json load_checked_scenario(const fs::path& file, const std::vector<std::string>&
   return json;
 }
 
-void print_warning(const std::string& warning) { std::fprintf(stderr, "rehearse: warning: %s\n", warning.c_str()); }
+void print_warning(const std::string& warning) { say("rehearse: warning: " + warning); }
+
+void add_warning(Answer& answer, const std::string& warning) {
+  answer.remarks.push_back("rehearse: warning: " + warning);
+}
 
 void warn_of_assumptions(const Scenario& scenario, const std::vector<std::string>& overrides) {
   const auto is_set = [&](const std::string& key) {
@@ -298,26 +305,18 @@ void warn_of_assumptions(const Scenario& scenario, const std::vector<std::string
                   (options.find(" and ") < options.size() ? " say" : " says") + " otherwise");
 }
 
-void show(const CommonOptions& common, const Json& json, const std::function<void()>& print) {
-  if (common.prints_json)
-    std::fputs(to_json_text(json).c_str(), stdout);
-  else
-    print();
-}
-
-void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
-              const std::function<void()>& print, const std::function<std::string()>& page) {
+Answer hand_out(const CommonOptions& common, const std::string& name, Answer answer,
+                const std::function<std::string()>& page) {
+  if (!common.output) return answer;
   std::vector<std::string> names{name};
-  if (common.output) {
-    std::vector<std::pair<fs::path, std::string>> files{{*common.output / name, to_json_text(json)}};
-    if (page) {
-      names.push_back(fs::path{name}.replace_extension("html").string());
-      files.emplace_back(*common.output / names.back(), page());
-    }
-    write_files(files);
+  std::vector<std::pair<fs::path, std::string>> files{{*common.output / name, answer.json}};
+  if (page) {
+    names.push_back(fs::path{name}.replace_extension("html").string());
+    files.emplace_back(*common.output / names.back(), page());
   }
-  show(common, json, print);
-  if (common.output) say_written(common, *common.output, names);
+  write_files(files);
+  add_written(answer, common, *common.output, names);
+  return answer;
 }
 
 std::optional<MadeFolder> make_folder(const std::optional<fs::path>& output) {

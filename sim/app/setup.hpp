@@ -32,6 +32,9 @@ void let_finished_work_be_written();
 /// What -o has written, as a line on stderr: "wrote results: report.html, summary.json"; without names, `where` alone.
 void say_written(const CommonOptions& common, const std::filesystem::path& where,
                  const std::vector<std::string>& names = {});
+/// The same once the answer is printed.
+void add_written(Answer& answer, const CommonOptions& common, const std::filesystem::path& where,
+                 const std::vector<std::string>& names = {});
 
 /// Limits the memory of this process, and of each one that it starts, to what the system has available now: a run that
 /// needs more ends with one line (std::bad_alloc), not by the system's choice of a process to kill.
@@ -80,6 +83,8 @@ Json load_checked_scenario(const std::filesystem::path& file, const std::vector<
 
 /// A line on stderr for each; those of a list not if `is_quiet`.
 void print_warning(const std::string& warning);
+/// The same once the answer is printed.
+void add_warning(Answer& answer, const std::string& warning);
 template <class Warnings>
 void print_warnings(const Warnings& warnings, bool is_quiet = false) {
   if (is_quiet) return;
@@ -89,13 +94,10 @@ void print_warnings(const Warnings& warnings, bool is_quiet = false) {
 /// Says on stderr what scenario_of_model() takes that nobody has stated: precision and optimizer, but for what `overrides` set.
 void warn_of_assumptions(const Scenario& scenario, const std::vector<std::string>& overrides);
 
-/// Prints the result of a verb: `json` with --json, else what `print` prints.
-void show(const CommonOptions& common, const Json& json, const std::function<void()>& print);
-
-/// The same of a verb that has one file, `name`, which goes to the folder of -o first, with a page of the same name beside it if
-/// there is one.
-void hand_out(const CommonOptions& common, const std::string& name, const Json& json,
-              const std::function<void()>& print, const std::function<std::string()>& page = {});
+/// The answer of a verb that has one file, `name`, with what --json prints: writes it to the folder of -o, with a page of the same
+/// name beside it if there is one.
+Answer hand_out(const CommonOptions& common, const std::string& name, Answer answer,
+                const std::function<std::string()>& page = {});
 
 /// The folder that `output` is, or that the file `output` is in; none without `output`. Throws InputError.
 [[nodiscard]] std::optional<MadeFolder> make_folder(const std::optional<std::filesystem::path>& output);

@@ -1,7 +1,6 @@
 // rehearse simulate: one scenario, once; with --runs see monte_carlo_command.cpp.
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -111,89 +110,98 @@ Scenario load_scenario(const SimulateCommand& command, const Catalog& catalog) {
                             catalog);
 }
 
-void print_samples(const SampleCounts& samples) {
-  const auto number = [](std::int64_t count) { return std::to_string(count); };
-  std::string text = number(samples.done) + " done";
-  if (samples.lost > 0) text += ", " + number(samples.lost) + " lost";
-  if (samples.repeated > 0) text += ", " + number(samples.repeated) + " repeated";
-  if (samples.dropped > 0) text += ", " + number(samples.dropped) + " dropped";
-  std::printf("%-24s %s\n", "samples", text.c_str());
+std::string samples_text(const SampleCounts& samples) {
+  std::string text = std::to_string(samples.done) + " done";
+  for (const auto& [count, what] : {std::pair{samples.lost, " lost"}, std::pair{samples.repeated, " repeated"},
+                                    std::pair{samples.dropped, " dropped"}})
+    if (count > 0) text += ", " + std::to_string(count) + what;
+  return text;
 }
 
 /// Whether something has ended the steady state long before the run.
 bool is_of_a_part(const Summary& summary) { return summary.window.end < summary.time * 0.9; }
 
-/// ", 1.2 USD, 3.4 kg CO2", as far as the scenario says what a kWh costs and emits.
-std::string price_of_energy(const Scenario& scenario, double kwh) {
-  std::string text;
+/// "12 kWh, 1.2 USD, 3.4 kg CO2", as far as the scenario says what a kWh costs and emits.
+std::string energy_text(const Scenario& scenario, double kwh) {
+  std::string text = display(kwh) + " kWh";
   if (const auto usd = scenario.electricity.usd(kwh)) text += ", " + display(*usd) + " USD";
   if (const auto co2 = scenario.electricity.co2_kg(kwh)) text += ", " + display(*co2) + " kg CO2";
   return text;
 }
 
-void print_energy(const Scenario& scenario, const Summary& summary) {
+void add_energy(Answer& answer, const Scenario& scenario, const Summary& summary) {
   const auto& energy = summary.energy;
   if (!energy) return;
-  std::printf("%-24s a GPU %.4g W, its machine %.4g W\n", "power", energy->gpu_power_w, energy->node_power_w);
-  const double kwh = scenario.electricity.kwh(energy->node_j);
-  std::printf("%-24s %s kWh%s", "energy", display(kwh).c_str(), price_of_energy(scenario, kwh).c_str());
+  answer.named("power", formatted("a GPU %.4g W, its machine %.4g W", energy->gpu_power_w, energy->node_power_w));
+  std::string text = energy_text(scenario, scenario.electricity.kwh(energy->node_j));
   if (const auto& target = summary.to_target; target && target->energy_kwh)
-    std::printf("; to the target %s kWh%s", display(*target->energy_kwh).c_str(),
-                price_of_energy(scenario, *target->energy_kwh).c_str());
-  std::printf("\n");
+    text += "; to the target " + energy_text(scenario, *target->energy_kwh);
+  answer.named("energy", text);
 }
 
-void print_summary(const Scenario& scenario, const Summary& summary) {
-  const bool is_synchronous = scenario.training.strategy.is_synchronous();
-  std::printf("%-24s %s steps/s (%s), %s samples/s\n", "speed", display(summary.steps_per_s).c_str(),
-              is_synchronous ? "all workers together" : "sum of all workers", display(summary.samples_per_s).c_str());
-  if (is_of_a_part(summary))
-    std::printf("%-24s from %s to %s of the run's %s: speed, step and utilization are of this part\n", "steady state",
-                time_text(summary.window.start.value()).c_str(), time_text(summary.window.end.value()).c_str(),
-                time_text(summary.time.value()).c_str());
-  if (summary.interval)
-    std::printf("%-24s %.4g to %.4g steps/s (90 %%)\n", "interval", summary.steps_per_s * summary.interval->first,
-                summary.steps_per_s * summary.interval->second);
-  std::printf("%-24s %s for %s steps\n", "time", time_text(summary.time.value()).c_str(),
-              count_text(static_cast<double>(summary.steps)).c_str());
-  print_samples(summary.samples);
+std::string cost_text(const Scenario& scenario, const std::optional<Cost>& cost) {
+  if (!cost) return "unknown: an instance has no price";
+  std::string text = display(cost->usd) + " USD";
+  if (cost->is_mostly_rounding())
+    text += " as " + billing_text(scenario) + "; " + display(cost->usd_by_the_moment) + " USD by the moment";
+  return text;
+}
+
+std::string step_text(const Summary& summary) {
   constexpr double kLongStep = 10;  // s
   const bool is_long = summary.iteration_time.value() >= kLongStep;
   const double per_unit = is_long ? 1 : 1e3;
-  std::printf("%-24s %.4g %s per worker, of which %.4g %s wait for network, servers and others\n", "step",
-              summary.iteration_time.value() * per_unit, is_long ? "s" : "ms",
-              summary.exposed_communication.value() * per_unit, is_long ? "s" : "ms");
-  if (const auto& cost = summary.cost)
-    std::printf(
-        "%-24s %s USD%s\n", "cost", display(cost->usd).c_str(),
-        cost->is_mostly_rounding()
-            ? (" as " + billing_text(scenario) + "; " + display(cost->usd_by_the_moment) + " USD by the moment").c_str()
-            : "");
-  else
-    std::printf("%-24s unknown: an instance has no price\n", "cost");
-  print_energy(scenario, summary);
+  const char* unit = is_long ? "s" : "ms";
+  return formatted("%.4g %s per worker, of which %.4g %s wait for network, servers and others",
+                   summary.iteration_time.value() * per_unit, unit, summary.exposed_communication.value() * per_unit,
+                   unit);
+}
+
+Answer answer_of(const Scenario& scenario, const Summary& summary) {
+  Answer answer{.json = to_json_text(to_json(scenario, summary))};
+  const bool is_synchronous = scenario.training.strategy.is_synchronous();
+  answer.named("speed", display(summary.steps_per_s) + " steps/s (" +
+                            (is_synchronous ? "all workers together" : "sum of all workers") + "), " +
+                            display(summary.samples_per_s) + " samples/s");
+  if (is_of_a_part(summary))
+    answer.named("steady state", "from " + time_text(summary.window.start.value()) + " to " +
+                                     time_text(summary.window.end.value()) + " of the run's " +
+                                     time_text(summary.time.value()) +
+                                     ": speed, step and utilization are of this part");
+  if (summary.interval)
+    answer.named("interval", formatted("%.4g to %.4g steps/s (90 %%)", summary.steps_per_s * summary.interval->first,
+                                       summary.steps_per_s * summary.interval->second));
+  answer.named("time",
+               time_text(summary.time.value()) + " for " + count_text(static_cast<double>(summary.steps)) + " steps");
+  answer.named("samples", samples_text(summary.samples));
+  answer.named("step", step_text(summary));
+  answer.named("cost", cost_text(scenario, summary.cost));
+  add_energy(answer, scenario, summary);
   if (const auto& target = summary.to_target)
-    std::printf("%-24s %s, %s updates, %s samples%s%s\n", "to the target", time_text(target->time.value()).c_str(),
-                count_text(target->updates).c_str(), count_text(target->samples).c_str(),
-                target->cost ? (", " + display(target->cost->usd) + " USD").c_str() : "",
-                target->remark.empty() ? "" : (", " + target->remark).c_str());
+    answer.named("to the target", time_text(target->time.value()) + ", " + count_text(target->updates) + " updates, " +
+                                      count_text(target->samples) + " samples" +
+                                      (target->cost ? ", " + display(target->cost->usd) + " USD" : "") +
+                                      (target->remark.empty() ? "" : ", " + target->remark));
   if (const auto& what = summary.interruptions)
-    std::printf("%-24s %d revocations, %s%d replacements, %d restarts, %lld steps lost; the job stood still for %s\n",
-                "machines come and go", what->revocations,
-                what->faults > 0 ? (std::to_string(what->faults) + " faults, ").c_str() : "", what->replacements,
-                what->restarts, static_cast<long long>(what->lost_updates), time_text(what->stopped.value()).c_str());
-  if (summary.time_use) std::printf("%-24s %s\n", "goodput", goodput_text(*summary.time_use).c_str());
+    answer.named("machines come and go",
+                 std::to_string(what->revocations) + " revocations, " +
+                     (what->faults > 0 ? std::to_string(what->faults) + " faults, " : "") +
+                     std::to_string(what->replacements) + " replacements, " + std::to_string(what->restarts) +
+                     " restarts, " + std::to_string(what->lost_updates) + " steps lost; the job stood still for " +
+                     time_text(what->stopped.value()));
+  if (summary.time_use) answer.named("goodput", goodput_text(*summary.time_use));
   if (const auto& what = summary.losses)
-    std::printf(
-        "%-24s %s sent again; %lld fast retransmits, %lld tail loss probes, %lld of them late, %lld time-outs\n",
-        "lost packets", to_text(what->retransmitted).c_str(), static_cast<long long>(what->fast_retransmits),
-        static_cast<long long>(what->probes), static_cast<long long>(what->late_probes),
-        static_cast<long long>(what->timeouts));
-  std::printf("%-24s %.0f %%\n", "GPU utilization", summary.gpu_utilization * 100);
+    answer.named("lost packets", to_text(what->retransmitted) + " sent again; " +
+                                     std::to_string(what->fast_retransmits) + " fast retransmits, " +
+                                     std::to_string(what->probes) + " tail loss probes, " +
+                                     std::to_string(what->late_probes) + " of them late, " +
+                                     std::to_string(what->timeouts) + " time-outs");
+  answer.named("GPU utilization", formatted("%.0f %%", summary.gpu_utilization * 100));
   if (!is_synchronous)
-    std::printf("%-24s mean %.2f, at most %lld updates\n", "staleness", summary.staleness_mean,
-                static_cast<long long>(summary.staleness_max));
-  std::printf("%-24s %s\n", "bottleneck", summary.verdict.text.c_str());
+    answer.named("staleness", formatted("mean %.2f, at most ", summary.staleness_mean) +
+                                  std::to_string(summary.staleness_max) + " updates");
+  answer.named("bottleneck", summary.verdict.text);
+  return answer;
 }
 
 /// Workers whose machines are recorded, as --trace-workers has them: of what would be too much to keep the first one of each stage.
@@ -254,7 +262,7 @@ std::vector<std::string> write_pcap(const fs::path& folder, const RunRecord& rec
   return files.names();
 }
 
-int run(const SimulateCommand& command) {
+Answer run(const SimulateCommand& command) {
   const auto deadline = read_seconds("--deadline", command.deadline);
   require_options_that_go_together(command);
   const Catalog catalog = load_catalog_as_asked(command.common);
@@ -283,17 +291,13 @@ int run(const SimulateCommand& command) {
     if (!of_time.empty()) print_warning(of_time);
   }
   const std::string program = command.prints_program ? program_text(scenario) : "";
-  if (command.explains) std::fputs(explain(scenario).c_str(), stdout);
-  if (command.prints_program) {
-    std::fputs(program.c_str(), stdout);
-    return kSuccess;
-  }
+  if (command.explains) (void)print({.parts = {explain(scenario)}});
+  if (command.prints_program) return {.json = program, .parts = {program}};
   if (command.is_dry_run) {
     const Seconds interval = moves_profile ? interval_duration(scenario, processors()) : Seconds{};
     const ExpectedRun run = expected_run(scenario, options);
-    show(command.common, dry_run_json(scenario, options, run, interval),
-         [&] { std::fputs(describe_dry_run(scenario, options, run, interval).c_str(), stdout); });
-    return kSuccess;
+    return {.json = to_json_text(dry_run_json(scenario, options, run, interval)),
+            .parts = {describe_dry_run(scenario, options, run, interval)}};
   }
   if (command.runs) return run_many(command, deadline, scenario);
 
@@ -305,12 +309,11 @@ int run(const SimulateCommand& command) {
   const Summary& summary = simulated.summary;
   if (scenario.has_revocations() && !scenario.training.recovery.give_up_after && record.end > kGivesUpAfter &&
       !command.common.is_quiet)
-    std::fputs(
-        "rehearse: warning: this run takes longer than 60 days: of many (--runs) those are given up that are not "
-        "finished after that, or after ten times their work (/training/recovery/give_up_after)\n",
-        stderr);
+    print_warning(
+        "this run takes longer than 60 days: of many (--runs) those are given up that are not finished after that, or "
+        "after ten times their work (/training/recovery/give_up_after)");
   if (!simulated.warning.empty() && !command.common.is_quiet) print_warning(simulated.warning);
-  std::vector<std::string> written;
+  Answer answer = answer_of(scenario, summary);
   if (command.common.output) {
     const ReportedRemedies remedies = simulated_remedies(command, scenario, catalog, options);
     const bool were_stopped = budget.is_over();  // the remedies: the run itself has finished
@@ -318,18 +321,14 @@ int run(const SimulateCommand& command) {
     const Budget writing = were_stopped ? Budget{} : budget;
     progress.say("writing " + command.common.output->string());
     const TimelineFormat format = command.trace_format == "kineto" ? TimelineFormat::kKineto : TimelineFormat::kChrome;
-    written = write_run_files(*command.common.output, {scenario, record, summary, remedies}, format, writing);
+    add_written(answer, command.common, *command.common.output,
+                write_run_files(*command.common.output, {scenario, record, summary, remedies}, format, writing));
   }
-  std::vector<std::string> captures;
   if (command.pcap) {
     progress.say("writing " + command.pcap->string());
-    captures = write_pcap(*command.pcap, record);
+    add_written(answer, command.common, *command.pcap, write_pcap(*command.pcap, record));
   }
-  progress.clear();
-  show(command.common, to_json(scenario, summary), [&] { print_summary(scenario, summary); });
-  if (command.common.output) say_written(command.common, *command.common.output, written);
-  if (command.pcap) say_written(command.common, *command.pcap, captures);
-  return kSuccess;
+  return answer;
 }
 
 }  // namespace

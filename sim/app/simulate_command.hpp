@@ -28,8 +28,7 @@ struct SimulateCommand : ScenarioCommand {
   std::string remedies = "auto";  // or "all", "none"
 };
 
-/// Runs the job command.runs times, and says how likely it is finished by `deadline`. Returns the exit
-/// code.
-int run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario);
+/// Runs the job command.runs times, and says how likely it is finished by `deadline`.
+Answer run_many(const SimulateCommand& command, const std::optional<Seconds>& deadline, const Scenario& scenario);
 
 }  // namespace rehearse

@@ -1,15 +1,14 @@
 #include "sim/app/simulate_once.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/app/estimate.hpp"
+#include "sim/app/output/document.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -24,13 +23,9 @@ namespace {
 
 /// What a run is at besides updates, of which a large cluster's first one takes long.
 std::string within_step(const Scenario& scenario, const RunProgress& run) {
-  std::array<char, 96> text{};
-  if (!run.is_set_up)
-    std::snprintf(text.data(), text.size(), "setting up %d workers", scenario.count(Role::kWorker));
-  else
-    std::snprintf(text.data(), text.size(), "%.3g million events, simulated %.4g s",
-                  static_cast<double>(run.events) / 1e6, run.simulated.value());
-  return text.data();
+  if (!run.is_set_up) return formatted("setting up %d workers", scenario.count(Role::kWorker));
+  return formatted("%.3g million events, simulated %.4g s", static_cast<double>(run.events) / 1e6,
+                   run.simulated.value());
 }
 
 }  // namespace

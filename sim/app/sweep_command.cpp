@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -252,12 +251,6 @@ Table table_of(const Sweep& sweep, const Selection& selection, const SweepComman
   return table;
 }
 
-void print_selection(const Table& table, const Selection& selection) {
-  if (!table.rows.empty()) std::fputs(to_text(table).c_str(), stdout);
-  if (selection.rows.size() > table.rows.size())
-    std::printf("... and %zu rows more in the table\n", selection.rows.size() - table.rows.size());
-}
-
 /// What the page shows of the rows that are printed, whose table has a name.
 SweepResults results_of(const Sweep& sweep, const Selection& selection, const SweepCommand& command,
                         const Expression& by, const std::string& csv) {
@@ -294,27 +287,33 @@ SweepResults results_of(const Sweep& sweep, const Selection& selection, const Sw
   return results;
 }
 
-void print_totals(const Selection& selection, const SweepCheck& check, const SweepCommand& command) {
-  std::printf("%zu combinations", check.combinations);
-  if (check.left_out > 0) std::printf(", %zu left out by constraints", check.left_out);
-  if (selection.failed > 0) std::printf(", %zu without result", selection.failed);
-  if (!command.where.empty()) std::printf(", %zu fulfil %s", selection.fulfilling, command.where.c_str());
-  if (selection.undecided > 0) std::printf("; %zu do not have what that asks for", selection.undecided);
-  if (selection.unranked > 0) std::printf("; %zu without %s, not shown", selection.unranked, command.by.c_str());
-  if (selection.with_warnings > 0) std::printf("; %zu carry warnings, which simulate prints", selection.with_warnings);
-  std::printf("\n");
+std::string totals_text(const Selection& selection, const SweepCheck& check, const SweepCommand& command) {
+  std::string text = std::to_string(check.combinations) + " combinations";
+  const auto add = [&](std::size_t count, const char* before, const std::string& what) {
+    if (count > 0) text += before + std::to_string(count) + what;
+  };
+  add(check.left_out, ", ", " left out by constraints");
+  add(selection.failed, ", ", " without result");
+  if (!command.where.empty()) text += ", " + std::to_string(selection.fulfilling) + " fulfil " + command.where;
+  add(selection.undecided, "; ", " do not have what that asks for");
+  add(selection.unranked, "; ", " without " + command.by + ", not shown");
+  add(selection.with_warnings, "; ", " carry warnings, which simulate prints");
+  return text;
 }
 
-int print_dry_run(const Sweep& sweep, const SweepCheck& check, const SweepCommand& command, double seconds) {
+Answer dry_run(const Sweep& sweep, const SweepCheck& check, const SweepCommand& command, double seconds) {
   std::size_t pending = check.distinct;
   if (command.common.output)
     pending = sweep.pending(ResultStore::open_to_read(*command.common.output / "results.sqlite"));
-  std::printf("%zu combinations, %zu left out by constraints, %zu refused, %zu simulations, %zu of them finished\n",
-              check.combinations, check.left_out, check.failed, check.distinct, check.distinct - pending);
+  Answer answer;
+  answer.line(
+      formatted("%zu combinations, %zu left out by constraints, %zu refused, %zu simulations, %zu of them finished",
+                check.combinations, check.left_out, check.failed, check.distinct, check.distinct - pending));
   const double share = check.distinct > 0 ? static_cast<double>(pending) / static_cast<double>(check.distinct) : 0;
-  std::printf("the rest takes about %s with %d at a time\n",
-              duration_text(seconds * share / command.common.parallel).c_str(), command.common.parallel);
-  return kSuccess;
+  answer.line("the rest takes about " + duration_text(seconds * share / command.common.parallel) + " with " +
+              std::to_string(command.common.parallel) + " at a time");
+  answer.json = to_text(answer);
+  return answer;
 }
 
 [[noreturn]] void end_incomplete(const Sweep& sweep, const ResultStore& store, const SweepCheck& check,
@@ -378,7 +377,7 @@ void warn_about_billing(const Selection& selection) {
                   "usd_per_million_samples");
 }
 
-int run(const SweepCommand& command) {
+Answer run(const SweepCommand& command) {
   const auto max_run_time = read_max_run_time(command.max_run_time);
   const Expression by = about("--by", [&] {
     return Expression::parse(!command.by.empty() ? command.by : command.runs ? "goodput" : "steps_per_s");
@@ -403,16 +402,17 @@ int run(const SweepCommand& command) {
   if (where) about("--where", [&] { sweep.check_expression(*where, true); });
   about("--by", [&] { sweep.check_expression(by, false); });
   if (relative) about("--relative", [&] { sweep.check_expression(*relative, false); });
-  if (command.is_dry_run) return print_dry_run(sweep, check, command, seconds);
+  if (command.is_dry_run) return dry_run(sweep, check, command, seconds);
 
   ResultStore store =
       command.common.output ? ResultStore::open(*command.common.output / "results.sqlite") : ResultStore::temporary();
   const std::size_t pending = sweep.pending(store);
   if (store.damaged() > 0)
-    std::fprintf(stderr, "rehearse: warning: %zu rows of %s are damaged: their simulations run again\n",
-                 store.damaged(), (*command.common.output / "results.sqlite").c_str());
+    print_warning(std::to_string(store.damaged()) + " rows of " + (*command.common.output / "results.sqlite").string() +
+                  " are damaged: their simulations run again");
   if (pending < check.distinct && !command.common.is_quiet)
-    std::fprintf(stderr, "%zu of %zu simulations had finished before\n", check.distinct - pending, check.distinct);
+    say(std::to_string(check.distinct - pending) + " of " + std::to_string(check.distinct) +
+        " simulations had finished before");
   Progress progress{"simulations", command.common.is_quiet};
   const bool is_complete =
       sweep.run(store, pool_of(command.common), progress.counter(),
@@ -425,34 +425,29 @@ int run(const SweepCommand& command) {
     warn_about_sources(sweep, store);
     warn_about_billing(selection);
   }
-  std::string csv_name;
-  std::string page_name;
+  Json rows = Json::array();
+  for (const ShownRow& row : selection.rows) rows.push_back(row.json);
+  Answer answer{.json = to_json_text(Json{{"format", 1},
+                                          {"combinations", check.combinations},
+                                          {"left_out", check.left_out},
+                                          {"failed", selection.failed},
+                                          {"rows", std::move(rows)}})};
+  const bool is_shortened = command.common.output && !command.top;
+  Table table = table_of(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations);
+  const std::size_t hidden = selection.rows.size() - table.rows.size();
+  if (!table.rows.empty()) answer.table(std::move(table));
+  if (hidden > 0) answer.line("... and " + std::to_string(hidden) + " rows more in the table");
+  answer.line(totals_text(selection, check, command));
   if (command.common.output) {
-    csv_name = write_table(*command.common.output, sweep, store);
-    page_name = fs::path{csv_name}.replace_extension("html").string();
+    const std::string csv_name = write_table(*command.common.output, sweep, store);
+    const std::string page_name = fs::path{csv_name}.replace_extension("html").string();
     write_file(*command.common.output / page_name,
                render_html(sweep_document(results_of(sweep, selection, command, by, csv_name))));
+    add_written(answer, command.common, *command.common.output, {csv_name, page_name, "results.sqlite"});
   }
-  if (command.common.prints_json) {
-    Json rows = Json::array();
-    for (const ShownRow& row : selection.rows) rows.push_back(row.json);
-    std::fputs(to_json_text(Json{{"format", 1},
-                                 {"combinations", check.combinations},
-                                 {"left_out", check.left_out},
-                                 {"failed", selection.failed},
-                                 {"rows", std::move(rows)}})
-                   .c_str(),
-               stdout);
-  } else {
-    const bool is_shortened = command.common.output && !command.top;
-    print_selection(table_of(sweep, selection, command, by, is_shortened ? kMostRowsBesideFile : kMaxCombinations),
-                    selection);
-    print_totals(selection, check, command);
-  }
-  if (command.common.output)
-    say_written(command.common, *command.common.output, {csv_name, page_name, "results.sqlite"});
+  if (is_complete && selection.failed < selection.finished) return answer;
+  (void)print(answer, command.common.prints_json);
   if (!is_complete) end_incomplete(sweep, store, check, command);
-  if (selection.failed < selection.finished) return kSuccess;
   std::string first;
   sweep.for_each_row(store, [&](const SweepRow& row) {
     if (first.empty()) first = row.error;

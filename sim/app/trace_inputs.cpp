@@ -1,12 +1,11 @@
 #include "sim/app/trace_inputs.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/output/document.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/names.hpp"
@@ -33,17 +32,13 @@ Accelerator read_gpu(const Catalog& catalog, const std::string& name) {
   return read_accelerator(name, catalog.accelerator(name, JsonReader{asked, "--gpu"}));
 }
 
-std::string in_milliseconds(Seconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3f ms", time.value() * 1e3);
-  return text.data();
-}
-
 std::string what_if_text(const WorkChange& change) {
   return joined(change.factors) + (change.factors.empty() || change.gpu.empty() ? "" : ", ") + change.gpu;
 }
 
 }  // namespace
+
+std::string in_milliseconds(Seconds time) { return formatted("%.3f ms", time.value() * 1e3); }
 
 void add_steps(Options options, std::string& steps) {
   options

@@ -42,6 +42,9 @@ ChangedWork read_work_change(const WorkChange& change, const RecordedJob& job, c
 /// Of each factor for a class of kernels of which the traces have none, that it changes nothing.
 std::vector<std::string> idle_factors(const WorkChange& change, const ReplayReport& report);
 
+/// "1.500 ms".
+std::string in_milliseconds(Seconds time);
+
 /// "NAME=VALUE" in its parts. Throws InputError.
 std::pair<std::string, std::string> split_setting(const std::string& option, const std::string& text);
 

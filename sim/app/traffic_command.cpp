@@ -1,7 +1,6 @@
 // rehearse traffic: what a run, simulated or captured, sends over its network.
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -91,10 +90,11 @@ BurstOptions read_burst_options(const TrafficCommand& command) {
   return options;
 }
 
-void print_one(const RunTraffic& run, const TrafficStatistics& statistics) {
+Answer answer_of(const RunTraffic& run, const TrafficStatistics& statistics) {
   constexpr std::size_t kMostPairLines = 24;
   const ObservedTraffic& traffic = run.traffic;
-  const auto line = [](const char* what, const std::string& text) { std::printf("%-18s %s\n", what, text.c_str()); };
+  Answer answer;
+  const auto line = [&](const char* what, const std::string& text) { answer.row("%-18s %s", {what, text}); };
   const auto megabytes = [](double bytes) { return display(bytes / 1e6) + " MB"; };
   line("traffic", printable(run.name) + ", " + (run.is_simulated ? "simulated" : "measured") + ", " +
                       display(statistics.duration_s) + " s");
@@ -132,12 +132,15 @@ void print_one(const RunTraffic& run, const TrafficStatistics& statistics) {
                           std::to_string(pair.counts.packets), std::to_string(pair.counts.wire_bytes),
                           display(statistics.mean_rates[p] * 8 / 1e9)});
   }
-  std::printf("\n%s", to_text(table).c_str());
+  answer.line();
+  answer.table(std::move(table));
   if (traffic.pairs.size() > kMostPairLines)
-    std::printf("... and %zu more pairs, which matrix.csv of -o has\n", traffic.pairs.size() - kMostPairLines);
+    answer.line("... and " + std::to_string(traffic.pairs.size() - kMostPairLines) +
+                " more pairs, which matrix.csv of -o has");
+  return answer;
 }
 
-int run_one(const TrafficCommand& command) {
+Answer run_one(const TrafficCommand& command) {
   const TrafficOptions options = read_options(command);
   const BurstOptions burst_options = read_burst_options(command);
   const auto made = make_folder(command.common.output);
@@ -158,12 +161,13 @@ int run_one(const TrafficCommand& command) {
     folder.commit();
     written = folder.names();
   }
-  show(command.common, json, [&] { print_one(run, statistics); });
-  if (command.common.output) say_written(command.common, *command.common.output, written);
-  return kSuccess;
+  Answer answer = answer_of(run, statistics);
+  answer.json = to_json_text(json);
+  if (command.common.output) add_written(answer, command.common, *command.common.output, written);
+  return answer;
 }
 
-int run_several(const TrafficCommand& command) {
+Answer run_several(const TrafficCommand& command) {
   const TrafficOptions options = read_options(command);
   const BurstOptions burst_options = read_burst_options(command);
   const auto made = make_folder(command.common.output);
@@ -205,12 +209,12 @@ int run_several(const TrafficCommand& command) {
     folder.commit();
     written = folder.names();
   }
-  show(command.common, json, [&] { std::fputs(runs_text(runs, regressions).c_str(), stdout); });
-  if (command.common.output) say_written(command.common, *command.common.output, written);
-  return kSuccess;
+  Answer answer{.json = to_json_text(json), .parts = {runs_text(runs, regressions)}};
+  if (command.common.output) add_written(answer, command.common, *command.common.output, written);
+  return answer;
 }
 
-int run(const TrafficCommand& command) {
+Answer run(const TrafficCommand& command) {
   return command.inputs.size() == 1 && !is_sweep(command.inputs.front()) ? run_one(command) : run_several(command);
 }
 

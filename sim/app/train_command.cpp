@@ -1,7 +1,6 @@
 // rehearse train DATASET -o MODEL
 
 #include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -258,8 +257,7 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
   files.commit();
 }
 
-void show_result(const TrainCommand& command, const TrainingState& state, const TrainingSamples& samples,
-                 std::int64_t parameters) {
+Answer answer_of(const TrainingState& state, const TrainingSamples& samples, std::int64_t parameters) {
   const Epoch& kept = state.epochs[static_cast<std::size_t>(state.best)];
   const Json result{{"training_samples", samples.training.size()},
                     {"validation_samples", samples.validation.size()},
@@ -268,16 +266,15 @@ void show_result(const TrainCommand& command, const TrainingState& state, const 
                     {"best_epoch", state.best + 1},
                     {"training_loss", kept.train_loss},
                     {"validation_loss", samples.validation.empty() ? Json{} : Json(kept.validation_loss)}};
-  show(command.common, result, [&] {
-    std::printf("%-24s %zu for training, %zu for validation\n", "samples", samples.training.size(),
-                samples.validation.size());
-    std::printf("%-24s %lld that learn\n", "parameters", static_cast<long long>(parameters));
-    std::printf("%-24s %zu, the best is %d\n", "epochs", state.epochs.size(), state.best + 1);
-    if (samples.validation.empty())
-      std::printf("%-24s %.6g, none of validation\n", "loss", kept.train_loss);
-    else
-      std::printf("%-24s %.6g, validation %.6g\n", "loss", kept.train_loss, kept.validation_loss);
-  });
+  Answer answer{.json = to_json_text(result)};
+  answer.named("samples",
+               formatted("%zu for training, %zu for validation", samples.training.size(), samples.validation.size()));
+  answer.named("parameters", std::to_string(parameters) + " that learn");
+  answer.named("epochs", formatted("%zu, the best is %d", state.epochs.size(), state.best + 1));
+  answer.named("loss", samples.validation.empty()
+                           ? formatted("%.6g, none of validation", kept.train_loss)
+                           : formatted("%.6g, validation %.6g", kept.train_loss, kept.validation_loss));
+  return answer;
 }
 
 /// Of each study how errors fall with rows of it.
@@ -331,7 +328,7 @@ Table table_of(const std::vector<StudyCurve>& curves) {
 
 constexpr std::size_t kLeastStudy = 60;  // rows of a study that is left out
 
-int train_corrected(const TrainCommand& command) {
+Answer train_corrected(const TrainCommand& command) {
   keep_freed_memory();
   const fs::path folder = *command.common.output;
   const Dataset dataset = load_dataset(command.dataset);
@@ -356,10 +353,13 @@ int train_corrected(const TrainCommand& command) {
       left_out_studies(dataset, samples, engine.get(), kLeastStudy, command.plan.seed);
   Json counts = Json::object();
   for (const auto& [label, count] : corrected.counts()) counts[label] = count;
-  const Json result{{"residuals", counts}, {"left_out_studies", to_json(curves)}};
+  Answer answer{.json = to_json_text(Json{{"residuals", counts}, {"left_out_studies", to_json(curves)}})};
+  for (const auto& [label, count] : corrected.counts()) answer.named(label, std::to_string(count) + " measured");
+  answer.line();
+  answer.table(table_of(curves));
   write_torch_file(folder / "model.pt", corrected.state());
   OutputFolder files{folder};
-  files.write("left_out.json", to_json_text(result));
+  files.write("left_out.json", answer.json);
   files.write("report.html", render_html({.title = "The engine, corrected by measured jobs",
                                           .subtitle = command.common.command_line,
                                           .headlines = {},
@@ -369,11 +369,7 @@ int train_corrected(const TrainCommand& command) {
   files.commit();
   fs::remove(simulated);
   say_written(command.common, folder, {"model.pt", "left_out.json", "report.html"});
-  show(command.common, result, [&] {
-    for (const auto& [label, count] : corrected.counts()) std::printf("%-24s %zu measured\n", label.c_str(), count);
-    std::printf("\n%s", to_text(table_of(curves)).c_str());
-  });
-  return kSuccess;
+  return answer;
 }
 
 PredictorChoice choice_of(const TrainCommand& command) {
@@ -402,7 +398,7 @@ void warn_of_several_settings(const TrainCommand& command, const Dataset& datase
                    command.common.is_quiet);
 }
 
-int train_network(const TrainCommand& command) {
+Answer train_network(const TrainCommand& command) {
   use_torch_threads(1);
   keep_freed_memory();
   if (const std::string advice = linear_algebra_warning(); !advice.empty() && !command.common.is_quiet)
@@ -473,8 +469,7 @@ int train_network(const TrainCommand& command) {
   write_report(folder, command, state, predictor->parameters());
   parts.finish();
   say_written(command.common, folder, {"model.pt", "curves.csv", "report.html"});
-  show_result(command, state, samples, predictor->parameters());
-  return kSuccess;
+  return answer_of(state, samples, predictor->parameters());
 }
 
 /// As Driple's README and program train. Throws InputError for an option that says otherwise.
@@ -497,7 +492,7 @@ void take_published_budget(TrainCommand& command) {
 }
 
 /// What was typed becomes plan and choice.
-int run(const TrainCommand& typed) {
+Answer run(const TrainCommand& typed) {
   TrainCommand command = typed;
   if (command.common.given.contains("--transfer") && !command.transfer_from)
     throw InputError{"--transfer: expected --transfer-from beside it; see rehearse train --help"};

@@ -1,7 +1,6 @@
 // rehearse validate: the measured rows of studies beside the simulated ones.
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/baselines.hpp"
@@ -93,34 +92,41 @@ void add_options(Options options, ValidateCommand& command) {
   add_wall_time(options, command.common);
 }
 
-void print_statistics(const std::string& label, const ErrorStatistics& statistics) {
-  std::printf("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f", label.c_str(), statistics.rows, statistics.mape,
-              statistics.median_ape, statistics.p90_ape, statistics.max_ape, statistics.bias);
-  if (statistics.noise_floor) std::printf(" %8.2f", *statistics.noise_floor);
-  std::printf("\n");
-}
+constexpr const char* kStatistics = "%-34s %5s %8s %8s %8s %8s %8s %8s";
 
-void print_header(const char* first) {
-  std::printf("%-34s %5s %8s %8s %8s %8s %8s %8s\n", first, "rows", "MAPE", "median", "p90", "max", "bias", "noise");
+void add_statistics(Answer& answer, const std::string& label, const ErrorStatistics& statistics) {
+  std::vector<std::string> cells{label, std::to_string(statistics.rows)};
+  for (const double percent : {statistics.mape, statistics.median_ape, statistics.p90_ape, statistics.max_ape})
+    cells.push_back(formatted("%.2f", percent));
+  cells.push_back(formatted("%+.2f", statistics.bias));
+  if (statistics.noise_floor) cells.push_back(formatted("%.2f", *statistics.noise_floor));
+  answer.row(kStatistics, std::move(cells));
 }
 
 /// The measured rows side by side with the simulated ones, by the columns that tell them apart.
-void print_rows(const Study& study, const Validation& validation) {
+void add_rows(Answer& answer, const Study& study, const Validation& validation) {
   std::vector<std::string> columns = study.curve_by;
   if (!study.curve_x.empty()) columns.push_back(study.curve_x);
   if (columns.empty())
     for (const char* column : {"run", "gpu", "model", "plan"})
       if (study.table->has_column(column)) columns.emplace_back(column);
-  for (const std::string& column : columns) std::printf("%-13s ", column.c_str());
-  std::printf("%10s %10s %8s\n", "measured", "simulated", "error %");
+  std::string layout;
+  for (std::size_t i = 0; i < columns.size(); ++i) layout += "%-13s ";
+  layout += "%10s %10s %8s  %s";
+  const auto row = [&](std::vector<std::string> cells, std::vector<std::string> values) {
+    std::ranges::move(values, std::back_inserter(cells));
+    answer.row(layout, std::move(cells));
+  };
+  row(columns, {"measured", "simulated", "error %"});
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
-    const ValidationRow& row = validation.rows[i];
-    for (const std::string& column : columns)
-      std::printf("%-13s ", std::string{study.rows[i].row.text(column)}.c_str());
-    if (row.simulated)
-      std::printf("%10.4g %10.4g %+8.1f\n", row.measured, *row.simulated, row.error_pct);
+    const ValidationRow& of = validation.rows[i];
+    std::vector<std::string> cells;
+    for (const std::string& column : columns) cells.emplace_back(study.rows[i].row.text(column));
+    const std::string measured = formatted("%.4g", of.measured);
+    if (of.simulated)
+      row(std::move(cells), {measured, formatted("%.4g", *of.simulated), formatted("%+.1f", of.error_pct)});
     else
-      std::printf("%10.4g %10s %8s  %s\n", row.measured, "-", "-100", row.problem.c_str());
+      row(std::move(cells), {measured, "-", "-100", of.problem});
   }
 }
 
@@ -169,40 +175,44 @@ std::string choices_text(const Study& study, const Validation& validation, const
   return text;
 }
 
-void print_validation(const Study& study, const Validation& validation, const StudyQuality& quality,
-                      const RowCount& coverage, const std::string& fitted_values) {
-  print_rows(study, validation);
-  std::printf("\n%s: %s, simulated against measured, errors in %%\n", study.name.c_str(), study.metric.c_str());
-  print_header("");
-  print_statistics("all", validation.all);
+void add_validation(Answer& answer, const Study& study, const Validation& validation, const StudyQuality& quality,
+                    const RowCount& coverage, const std::string& fitted_values) {
+  add_rows(answer, study, validation);
+  answer.text("\n" + study.name + ": " + study.metric + ", simulated against measured, errors in %\n");
+  answer.row(kStatistics, {"", "rows", "MAPE", "median", "p90", "max", "bias", "noise"});
+  add_statistics(answer, "all", validation.all);
   if (validation.predicted.rows > 0 && validation.fitted.rows > 0) {
-    print_statistics("seen by the fit", validation.fitted);
-    print_statistics("not seen by the fit", validation.predicted);
+    add_statistics(answer, "seen by the fit", validation.fitted);
+    add_statistics(answer, "not seen by the fit", validation.predicted);
   }
-  if (quality.of == StudyQuality::Of::kCrossValidated) print_statistics("cross-validated by the fit", quality.errors);
+  if (quality.of == StudyQuality::Of::kCrossValidated)
+    add_statistics(answer, "cross-validated by the fit", quality.errors);
   for (const PeerErrors& peer : study.peers) {
     const auto text = [](const std::optional<double>& value) { return value ? display(*value) : std::string{"-"}; };
-    std::printf("%-34s %5zu %8.2f %8s %8s\n", peer.peer.c_str(), peer.rows, peer.mape, text(peer.median).c_str(),
-                text(peer.p90).c_str());
+    answer.row(kStatistics,
+               {peer.peer, std::to_string(peer.rows), formatted("%.2f", peer.mape), text(peer.median), text(peer.p90)});
   }
-  for (const auto& [label, statistics] : validation.groups) print_statistics(label, statistics);
+  for (const auto& [label, statistics] : validation.groups) add_statistics(answer, label, statistics);
   for (const CurveSaturation& curve : validation.curves)
     if (curve.is_saturated)
-      std::printf("saturation of %s: measured %.2f workers, simulated %.2f\n", curve.curve.c_str(),
-                  curve.measured_workers, curve.simulated_workers);
+      answer.line(
+          "saturation of " + curve.curve +
+          formatted(": measured %.2f workers, simulated %.2f", curve.measured_workers, curve.simulated_workers));
   for (const RatioResult& ratio : validation.ratios)
-    std::printf("gain by %s: measured %+.1f %%, simulated %+.1f %%\n", ratio.label.c_str(), ratio.measured_gain_pct,
-                ratio.simulated_gain_pct);
+    answer.line(
+        "gain by " + ratio.label +
+        formatted(": measured %+.1f %%, simulated %+.1f %%", ratio.measured_gain_pct, ratio.simulated_gain_pct));
   for (const SampleComparison& sample : validation.samples)
-    std::printf("sample %s: %zu values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f\n",
-                sample.label.c_str(), sample.values, sample.measured_mean, sample.simulated_mean,
-                100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance);
+    answer.line("sample " + sample.label + ": " + std::to_string(sample.values) +
+                formatted(" values, mean measured %.4g, simulated %.4g (%+.1f %%), KS distance %.3f",
+                          sample.measured_mean, sample.simulated_mean,
+                          100 * (sample.simulated_mean / sample.measured_mean - 1), sample.ks_distance));
   for (const ChoiceResult& choice : validation.choices)
-    std::printf("choice of %s: %zu rows, regret %.1f %%\n", choice.label.c_str(), choice.rows, choice.regret_pct);
-  std::printf("%s", choices_text(study, validation, "").c_str());
-  std::printf("%s", unscored_text(study, validation, "").c_str());
-  std::printf("%s", coverage_text(study, validation, coverage).c_str());
-  std::printf("free values in profile \"%s\": %s\n", study.profile_name.c_str(), fitted_values.c_str());
+    answer.line("choice of " + choice.label + ": " + std::to_string(choice.rows) +
+                formatted(" rows, regret %.1f %%", choice.regret_pct));
+  answer.text(choices_text(study, validation, "") + unscored_text(study, validation, "") +
+              coverage_text(study, validation, coverage));
+  answer.line("free values in profile \"" + study.profile_name + "\": " + fitted_values);
 }
 
 /// Whether the row fails since something is named that does not exist, or has a value that it cannot have.
@@ -275,7 +285,7 @@ struct ValidatedStudy {
   Json summary() const;
   std::string notes() const;
   void write(const fs::path& folder) const;
-  void print() const;
+  Answer answer() const;
 };
 
 std::vector<SampledRow> ValidatedStudy::sample() const {
@@ -339,11 +349,13 @@ void ValidatedStudy::write(const fs::path& folder) const {
   files.commit();
 }
 
-void ValidatedStudy::print() const {
-  print_validation(study, validation, accuracy.quality, coverage, accuracy.fitted_values_text());
-  if (accuracy.interpolates()) std::printf("%s", interpolation_text(accuracy).c_str());
-  if (baselines) std::printf("%s", baseline_text(*baselines, accuracy.quality.errors).c_str());
-  if (computation) std::printf("%s", computation_text(study, *computation, "").c_str());
+Answer ValidatedStudy::answer() const {
+  Answer answer{.json = to_json_text(summary())};
+  add_validation(answer, study, validation, accuracy.quality, coverage, accuracy.fitted_values_text());
+  if (accuracy.interpolates()) answer.text(interpolation_text(accuracy));
+  if (baselines) answer.text(baseline_text(*baselines, accuracy.quality.errors));
+  if (computation) answer.text(computation_text(study, *computation, ""));
+  return answer;
 }
 
 void predict_computation(ValidatedStudy& validated, const Catalog& catalog, const CommonOptions& common) {
@@ -397,7 +409,7 @@ void check_calibration(const ValidateCommand& command, const Catalog& catalog) {
   (void)catalog.profile(*command.calibration, JsonReader{nobody, "--calibration"});
 }
 
-int run(const ValidateCommand& command) {
+Answer run(const ValidateCommand& command) {
   const Asked asked = read_asked(command);
   if (study_kind(load_json_file(command.study)) == "kernels") return validate_kernels(command);
   Catalog catalog = load_catalog(command.common);
@@ -415,6 +427,7 @@ int run(const ValidateCommand& command) {
   for (const Study& study : studies) rows += study.rows.size();
   std::optional<FolderInParts> parts;  // a folder for each study, the table
   if (is_set && command.common.output) parts.emplace(*command.common.output);
+  Answer answer;
   std::string notes;
   std::vector<std::string> unlikely;
   Progress progress{"measured rows", command.common.is_quiet};
@@ -437,8 +450,10 @@ int run(const ValidateCommand& command) {
     notes += validated.notes();
     if (const auto remark = remark_on_scale(study, validated.validation.rows)) unlikely.push_back(*remark);
     if (command.common.output) validated.write(is_set ? *command.common.output / study.name : *command.common.output);
-    if (!command.common.prints_json && !is_set) validated.print();
-    summaries.push_back(validated.summary());
+    if (is_set)
+      summaries.push_back(validated.summary());
+    else
+      answer = validated.answer();
     accuracies.push_back(validated.accuracy);
     std::ranges::copy(validated.sample(), std::back_inserter(sample));
   }
@@ -451,12 +466,10 @@ int run(const ValidateCommand& command) {
   if (parts) parts->finish();
   progress.clear();
   print_warnings(unlikely, command.common.is_quiet);
-  if (command.common.prints_json)
-    std::fputs(to_json_text(is_set ? summaries : summaries[0]).c_str(), stdout);
-  else if (is_set)
-    std::printf("%s\n%s%s%s", tables.c_str(), lines.c_str(), lines.empty() ? "" : "\n", notes.c_str());
-  if (command.common.output) say_written(command.common, *command.common.output);
-  return kSuccess;
+  if (is_set)
+    answer = {.json = to_json_text(summaries), .parts = {tables + "\n", lines + (lines.empty() ? "" : "\n") + notes}};
+  if (command.common.output) add_written(answer, command.common, *command.common.output);
+  return answer;
 }
 
 }  // namespace

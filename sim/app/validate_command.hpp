@@ -22,6 +22,6 @@ struct ValidateCommand {
   bool withholds_own_profiles = false;
 };
 
-int validate_kernels(const ValidateCommand& command);  // of kind "kernels"; returns the exit code
+Answer validate_kernels(const ValidateCommand& command);  // of kind "kernels"
 
 }  // namespace rehearse

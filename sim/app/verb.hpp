@@ -2,6 +2,7 @@
 // A verb of the command line. One verb is one file, NAME_command.cpp, which declares its options beside what runs them
 // and defines NAME_verb(), that returns
 //   make_verb<NameCommand>("NAME", "What it does\n\nExample: rehearse NAME file", add_options, run)
+// where run() takes the command and returns an Answer, which is printed then.
 //
 // A program is the list of its verbs: main.cpp, predictor_main.cpp.
 
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/app/output/answer.hpp"
 #include "sim/base/budget.hpp"
 #include "sim/base/units.hpp"
 
@@ -160,16 +162,16 @@ struct CommandVerb {
   std::function<int()> run;                  // returns the exit code
 };
 
-/// A verb whose options are read into a Command, which has CommonOptions `common` among them.
+/// A verb whose options are read into a Command, which has CommonOptions `common` among them, and whose answer is printed.
 template <class Command>  // NOLINTNEXTLINE(performance-unnecessary-value-param): both are moved from, in a template
 CommandVerb make_verb(std::string name, std::string help, void (*add_options)(Options options, Command& command),
-                      int (*run)(const Command& command)) {
+                      Answer (*run)(const Command& command)) {
   const auto command = std::make_shared<Command>();
   return {.name = std::move(name),
           .help = std::move(help),
           .add_options = [command, add_options](Options options) { add_options(options, *command); },
           .common = {command, &command->common},
-          .run = [command, run] { return run(*command); }};
+          .run = [command, run] { return print(run(*command), command->common.prints_json); }};
 }
 
 /// Reads a command line and runs the one of `verbs` that it names; returns the exit code. `description` heads the help,

@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 
-#include <cstdio>
 #include <random>
 
 #include "sim/app/setup.hpp"
@@ -44,7 +43,7 @@ std::string random_token() {
   return token;
 }
 
-int run(const ViewCommand& command) {
+Answer run(const ViewCommand& command) {
   ::mallopt(M_ARENA_MAX, 2);  // otherwise the memory of what has been answered stays with each of the many threads
   (void)load_catalog(command.common);  // a mistake of --catalog ends here
   const fs::path shipped = fs::canonical(shipped_files());
@@ -64,9 +63,8 @@ int run(const ViewCommand& command) {
   serve(
       router, command.port,
       [&](int port) {
-        std::printf("http://127.0.0.1:%d\n", port);
-        std::fflush(stdout);
-        if (!command.common.is_quiet) std::fputs("Ctrl-C ends it\n", stderr);
+        (void)print({.parts = {"http://127.0.0.1:" + std::to_string(port) + "\n"}});
+        if (!command.common.is_quiet) say("Ctrl-C ends it");
       },
       command.common.budget.asked());
   command.common.budget.stop();

@@ -1,8 +1,6 @@
 #include "sim/app/output/accuracy_document.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "calibration/predicted_computation.hpp"
@@ -38,18 +36,9 @@ std::string computation_text(const StudyAccuracy::Computation& computation) {
 }
 
 /// One digit after the point: a headline's percent.
-std::string rounded(double percent) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", percent);
-  return text.data();
-}
+std::string rounded(double percent) { return formatted("%.1f", percent); }
 
-std::string six_digits(const std::optional<double>& value) {
-  if (!value) return {};
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", *value);
-  return text.data();
-}
+std::string six_digits(const std::optional<double>& value) { return value ? formatted("%.6g", *value) : ""; }
 
 /// Columns that not every table has.
 struct AddedColumns {

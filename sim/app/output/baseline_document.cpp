@@ -1,8 +1,5 @@
 #include "sim/app/output/baseline_document.hpp"
 
-#include <array>
-#include <cstdio>
-
 #include "sim/app/output/document.hpp"
 
 namespace rehearse {
@@ -11,20 +8,17 @@ namespace {
 
 std::string error_line(const std::string& label, std::size_t predicted, const ErrorStatistics& errors,
                        const char* after) {
-  std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f%s\n", label.c_str(), predicted,
-                errors.mape, errors.median_ape, errors.p90_ape, errors.max_ape, errors.bias, after);
-  return text.data();
+  return formatted("%-34s %5zu %8.2f %8.2f %8.2f %8.2f %+8.2f%s\n", label.c_str(), predicted, errors.mape,
+                   errors.median_ape, errors.p90_ape, errors.max_ape, errors.bias, after);
 }
 
 }  // namespace
 
 std::string baseline_text(const BaselineComparison& comparison, const ErrorStatistics& simulated) {
   if (comparison.results.empty()) return "baselines: none predicts a row; known rows: " + comparison.known_rows + "\n";
-  std::array<char, 160> header{};
-  std::snprintf(header.data(), header.size(), "%-34s %5s %8s %8s %8s %8s %8s\n", "baseline", "rows", "MAPE", "median",
-                "p90", "max", "bias");
-  std::string text = header.data() + error_line("simulated", simulated.rows, simulated, "");
+  std::string text =
+      formatted("%-34s %5s %8s %8s %8s %8s %8s\n", "baseline", "rows", "MAPE", "median", "p90", "max", "bias") +
+      error_line("simulated", simulated.rows, simulated, "");
   for (const BaselineResult& result : comparison.results)
     text += error_line(name_in(kStudyBaselines, result.baseline), result.rows, result.errors,
                        &result == comparison.best() ? "  best" : "");

@@ -1,7 +1,6 @@
 #include "sim/app/output/compare_document.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -319,17 +318,26 @@ Document compare_document(const std::string& command_line, const Dataset& datase
   return document;
 }
 
-void print_comparison(const Dataset& dataset, const ComparedPart& part, const std::string& split) {
-  std::printf("Split %s, %s\n\n%s\n", split.c_str(), meaning_of(part).c_str(),
-              to_text(summary_of(part.contenders)).c_str());
-  if (part.origin == Origin::kMeasured) std::printf("%s\n", to_text(studies_of(part.contenders)).c_str());
-  if (const Table choices = choices_table(part); !choices.rows.empty()) std::printf("%s\n", to_text(choices).c_str());
-  for (const Contender& contender : part.predictors())
-    std::printf("%s\n%s\n", contender.name.c_str(), to_text(table_of(contender.score)).c_str());
-  std::printf("%s\n", to_text(table_of(part.predictors(), &Contender::by_family, "family")).c_str());
-  std::printf("%s\n", to_text(coverage_table(dataset, part)).c_str());
-  const Table jobs = side_by_side(dataset, part, kMostPrinted);
-  std::printf("%s%s\n", to_text(jobs).c_str(), jobs.rows.size() == kMostPrinted ? "... all with -o: jobs-*.csv\n" : "");
+void add_comparison(Answer& answer, const Dataset& dataset, const ComparedPart& part, const std::string& split) {
+  const auto add = [&](Table table) {
+    answer.table(std::move(table));
+    answer.line();
+  };
+  answer.line("Split " + split + ", " + meaning_of(part) + "\n");
+  add(summary_of(part.contenders));
+  if (part.origin == Origin::kMeasured) add(studies_of(part.contenders));
+  if (Table choices = choices_table(part); !choices.rows.empty()) add(std::move(choices));
+  for (const Contender& contender : part.predictors()) {
+    answer.line(contender.name);
+    add(table_of(contender.score));
+  }
+  add(table_of(part.predictors(), &Contender::by_family, "family"));
+  add(coverage_table(dataset, part));
+  Table jobs = side_by_side(dataset, part, kMostPrinted);
+  const bool are_more = jobs.rows.size() == kMostPrinted;
+  answer.table(std::move(jobs));
+  if (are_more) answer.line("... all with -o: jobs-*.csv");
+  answer.line();
 }
 
 }  // namespace rehearse

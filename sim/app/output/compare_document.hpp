@@ -14,7 +14,7 @@
 #include "predictor/choices.hpp"
 #include "predictor/predicted_metrics.hpp"
 #include "predictor/scoring.hpp"
-#include "sim/app/output/document.hpp"
+#include "sim/app/output/answer.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/json.hpp"
 
@@ -80,6 +80,6 @@ Json to_json(const Contender& contender);
 Document compare_document(const std::string& command_line, const Dataset& dataset, std::span<const ComparedPart> parts);
 
 /// What the terminal shows of it.
-void print_comparison(const Dataset& dataset, const ComparedPart& part, const std::string& split);
+void add_comparison(Answer& answer, const Dataset& dataset, const ComparedPart& part, const std::string& split);
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -194,12 +195,21 @@ std::string escape_html(std::string_view text) {
   return escaped;
 }
 
+std::string formatted(const char* format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  va_end(arguments);
+  return text;
+}
+
 std::string display(double value) {
   const double size = std::abs(value);
   const bool is_plain = size >= 9999.5 && size < 1e7;  // 10584 rather than 1.058e+04
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), is_plain ? "%.0f" : "%.4g", value);
-  return text.data();
+  return formatted(is_plain ? "%.0f" : "%.4g", value);
 }
 
 std::string display_if_known(double value) { return std::isnan(value) ? "" : display(value); }
@@ -227,9 +237,7 @@ bool is_long(double seconds) { return seconds >= 3600 && seconds < 1e13; }
 }  // namespace
 
 std::string brief(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), std::abs(value) >= 99.95 && std::abs(value) < 1e6 ? "%.0f" : "%.3g", value);
-  return text.data();
+  return formatted(std::abs(value) >= 99.95 && std::abs(value) < 1e6 ? "%.0f" : "%.3g", value);
 }
 
 std::string time_text(double seconds) {

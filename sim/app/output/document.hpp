@@ -131,6 +131,8 @@ struct Document {
 /// `text` with &, <, >, " and ' replaced: user-given names go through here.
 std::string escape_html(std::string_view text);
 
+/// As printf would print it: for numbers whose digits or columns are fixed.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 /// A number for a reader: 4 significant digits.
 std::string display(double value);
 /// Empty of a value that is not known (NaN).

@@ -1,9 +1,7 @@
 #include "sim/app/output/provision_document.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "sim/base/names.hpp"
@@ -13,12 +11,7 @@ namespace rehearse {
 
 namespace {
 
-std::string fixed(double value, int digits) {
-  if (std::isinf(value)) return "never";
-  std::array<char, 400> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
+std::string fixed(double value, int digits) { return std::isinf(value) ? "never" : formatted("%.*f", digits, value); }
 
 /// As opposed to one for another deadline, or among the next best ones.
 bool is_a_planners_own(const ProposedPlan& plan) {
