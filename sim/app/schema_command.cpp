@@ -81,7 +81,8 @@ Answer run(const SchemaCommand& command) {
     throw InputError{"schema: " + unknown_name_message("kind", kind, known)};
   }
   const std::string schema = found->schema();
-  return {.parts = {command.prints_keys ? schema_keys(parse_json(schema, kind), is_schema_kind) : schema}};
+  const std::string text = command.prints_keys ? schema_keys(parse_json(schema, kind), is_schema_kind) : schema;
+  return {.json = text, .parts = {text}};
 }
 
 }  // namespace

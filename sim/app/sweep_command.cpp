@@ -310,9 +310,15 @@ Answer dry_run(const Sweep& sweep, const SweepCheck& check, const SweepCommand& 
       formatted("%zu combinations, %zu left out by constraints, %zu refused, %zu simulations, %zu of them finished",
                 check.combinations, check.left_out, check.failed, check.distinct, check.distinct - pending));
   const double share = check.distinct > 0 ? static_cast<double>(pending) / static_cast<double>(check.distinct) : 0;
-  answer.line("the rest takes about " + duration_text(seconds * share / command.common.parallel) + " with " +
-              std::to_string(command.common.parallel) + " at a time");
-  answer.json = to_text(answer);
+  const double rest = seconds * share / command.common.parallel;
+  answer.line("the rest takes about " + duration_text(rest) + " with " + std::to_string(command.common.parallel) +
+              " at a time");
+  answer.json = to_json_text({{"combinations", check.combinations},
+                              {"left_out", check.left_out},
+                              {"refused", check.failed},
+                              {"simulations", check.distinct},
+                              {"finished", check.distinct - pending},
+                              {"simulation_time_s", rest}});
   return answer;
 }
 

@@ -205,6 +205,10 @@ TEST_CASE("--dry-run checks everything, says how long it takes, and writes nothi
   CHECK(outcome.out.find("4 combinations, 0 left out by constraints, 1 refused, 3 simulations, 0 of them finished\n") ==
         0);
   CHECK_FALSE(fs::exists(folder / "out"));
+  const Json counts = parse_json(rehearse_with(kSweep + grid + "--dry-run --json").out, "dry run");
+  CHECK(counts["combinations"] == 4);
+  CHECK(counts["refused"] == 1);
+  CHECK(counts["simulations"] == 3);
   CHECK(rehearse_with(kSweep + grid + "--quiet -o " + (folder / "out").string()).exit_code == 0);
   CHECK(rehearse_with(kSweep + grid + "--dry-run -o " + (folder / "out").string()).out.find("3 of them finished") !=
         std::string::npos);
