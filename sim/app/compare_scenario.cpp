@@ -149,7 +149,7 @@ Answer compare_scenario(const CompareCommand& command, std::optional<Seconds> st
 
   const Table table = table_of(columns, pairs);
   const std::string title = scenario.workload.name + " in " + scenario.name;
-  const Answer answer{
+  Answer answer{
       .json = to_json_text(Json{{"format", 1}, {"scenario", scenario.name}, {"metrics", to_json(columns, pairs)}}),
       .parts = {title + "\n\n", table}};
   if (command.common.output) {
