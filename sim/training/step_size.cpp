@@ -46,11 +46,9 @@ class StepCounter {
       const auto* collective = std::get_if<Collective>(&node.operation);
       if (collective == nullptr) continue;
       const int group = worker.groups[at(collective->group)];
-      const double messages = size_of(group, collective->kind).messages * workers /
-                              static_cast<double>(step_.groups[at(group)].workers.size());
       size_.collectives += workers;
-      size_.collective_messages += messages;
-      size_.messages += messages;
+      size_.messages += size_of(group, collective->kind).messages * workers /
+                        static_cast<double>(step_.groups[at(group)].workers.size());
     }
   }
 

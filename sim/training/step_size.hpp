@@ -7,10 +7,9 @@ namespace rehearse {
 
 /// A step of all workers.
 struct StepSize {
-  double messages = 0;             // over the network, or between processes of a machine; of collectives, too
-  double collective_messages = 0;  // of these, those of collectives
-  double collectives = 0;          // to which workers come: a collective of p workers counts p times
-  double edges = 0;                // of the plans of all groups of workers (CollectivePhase::edges)
+  double messages = 0;     // over the network, or between processes of a machine; of collectives, too
+  double collectives = 0;  // to which workers come: a collective of p workers counts p times
+  double edges = 0;        // of the plans of all groups of workers (CollectivePhase::edges)
   double kernels = 0;
 };
 

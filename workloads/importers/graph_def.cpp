@@ -119,9 +119,6 @@ GraphDefTensor tensor_of(const graph_def::Tensor& tensor) {
   std::int64_t count = 1;
   for (const std::int64_t size : made.shape)
     count = size < 0 || size > kMostKnown ? kMostKnown + 1 : std::min(count * size, kMostKnown + 1);
-  const bool has_one = tensor.tensor_content().empty() &&
-                       tensor.float_val_size() + tensor.double_val_size() + tensor.half_val_size() <= 1;
-  made.has_one_value = has_one;
   if (count > kMostKnown) return made;
   made.values = stated_numbers(tensor);
   const auto all = static_cast<std::size_t>(count);

@@ -20,7 +20,6 @@ struct GraphDefTensor {
   GraphDefShape shape;
   std::vector<double> values;
   bool is_floating = false;
-  bool has_one_value = false;  // all scalars are the same, as the file says it: a fill, not what was learned
 };
 
 /// A node of a GraphDef, with the shape of its first output. Without shape inference it is what the file says: the

@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
+#include "sim/base/parse_quantity.hpp"
 #include "tests/support/from_environment.hpp"
 #include "tests/support/random_scenario.hpp"
 
@@ -37,6 +39,23 @@ std::string outcome_of(const Json& json, bool is_exact, bool keeps_activity) {
 /// |a - b| / |b|; 0 of equal values.
 double relative_difference(double a, double b) { return a == b ? 0 : std::abs(a - b) / std::abs(b); }
 
+/// The largest relative change of a value when latencies between machines change by 1e-9 and 1e-8.
+double sensitivity(const Json& scenario, std::size_t value, double unchanged) {
+  constexpr std::array kChanges{1e-9, -1e-9, 1e-8, -1e-8};
+  const auto results = run_isolated(kChanges.size(), 2, [&](std::size_t i) {
+    Json changed = scenario;
+    for (Json& link : changed["cluster"]["network"]["links"])
+      if (link.contains("latency"))
+        link["latency"] = to_text(parse_quantity<Seconds>(link["latency"].get<std::string>()) * (1 + kChanges[i]));
+    return outcome_of(changed, false, false);
+  });
+  double largest = 0;
+  for (const PooledRun& result : results)
+    if (result.has_succeeded)
+      largest = std::max(largest, relative_difference(result.json()[value].get<double>(), unchanged));
+  return largest;
+}
+
 }  // namespace
 
 /// REHEARSE_PRINT_SEED=n prints scenario n instead: what to run a failure with.
@@ -50,7 +69,8 @@ TEST_CASE("random scenarios end, break no invariant, and agree with their exact 
   const std::uint64_t count = test::from_environment("REHEARSE_SCENARIOS", 300);
   // With parameter servers and pairwise averaging no reduction but the flow solver is at work, and first come, first
   // served makes them chaotic: which of two messages that end within SimGrid's nanosecond is handled first changes all
-  // that follows. Those may differ, if rarely; the others never.
+  // that follows. Those may differ, if rarely; of the others only those that a change of latencies far below a
+  // nanosecond moves as much: collectives whose thousands of rounds compete for links of a dragonfly.
   const auto results = run_isolated(3 * count, 2, [first](std::size_t job) {
     const std::uint64_t seed = first + job / 3;
     return outcome_of(random_scenario(seed), job % 3 == 1, job % 3 == 2);
@@ -73,12 +93,11 @@ TEST_CASE("random scenarios end, break no invariant, and agree with their exact 
       if (difference <= 1e-6) {
         largest_difference = std::max(largest_difference, difference);
       } else {
-        const Json strategy = ScenarioGenerator{seed}.generate()["training"]["strategy"];
+        const Json scenario = random_scenario(seed);
+        const Json& strategy = scenario["training"]["strategy"];
         MESSAGE(strategy.dump() << " value " << v << ": " << x << ", exact " << y << ", recorded " << z);
-        if (strategy["kind"] == "all_reduce")
-          CHECK(x == doctest::Approx(y).epsilon(1e-6));
-        else
-          ++chaotic;
+        ++chaotic;
+        if (strategy["kind"] == "all_reduce") CHECK(difference < 10 * sensitivity(scenario, v, x));
         break;
       }
     }
