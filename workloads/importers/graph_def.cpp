@@ -267,11 +267,11 @@ class FunctionInliner {
     if (argument != arguments.end()) return argument->second;
     const std::size_t last = input.rfind(':');
     if (first == std::string::npos) return call.name + "/" + input;
-    static const std::map<std::string_view, int> kOutputs{
+    static const std::map<std::string_view, int> numbers{
         {"batch_mean", 1}, {"batch_variance", 2}, {"indices", 1}, {"output_true", 1}, {"backprop", 1}};
     const std::string_view output = std::string_view{input}.substr(first + 1, last - first - 1);
-    const auto number = kOutputs.find(output);
-    const std::string which = number != kOutputs.end() ? std::to_string(number->second) : input.substr(last + 1);
+    const auto number = numbers.find(output);
+    const std::string which = number != numbers.end() ? std::to_string(number->second) : input.substr(last + 1);
     return call.name + "/" + input.substr(0, first) + (which == "0" ? "" : ":" + which);
   }
 
