@@ -15,7 +15,7 @@
 
 namespace rehearse {
 
-/// Runs job(0) .. job(count - 1) and keeps what they give in `runs`; false if something stopped it.
+/// Runs the experiment; none if something stopped it.
 using RunExperiment = std::function<std::optional<std::vector<PooledRun>>(const Experiment&)>;
 
 /// Of a run of kSimulate or kSimulateWorse that has succeeded; without rent.
