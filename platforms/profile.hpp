@@ -348,9 +348,6 @@ struct CollectiveProtocol {
   /// More than nvlink_step where a GPU writes what it passes on into its own result, too: in each step of an all-gather, in
   /// the later half of an all-reduce's, in none of a reduce-scatter's.
   Seconds kept_step{};
-
-  /// What is left of a `step` when the last byte of a part arrives that was on its way for `transfer`.
-  Seconds step_after(Seconds step, Seconds transfer) const { return step - std::min(step * overlap, transfer); }
 };
 
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a

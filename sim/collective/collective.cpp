@@ -164,9 +164,10 @@ class Planner {
     return {in, out};
   }
 
-  /// From every rank to every other one at once, `repeat` times.
+  /// From every rank to every other one at once, `repeat` times. Each needs a part from all others before it goes on.
   CollectivePlan clique(const Ranks& ranks, std::int64_t repeat) const {
-    CollectivePhase phase{.edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = repeat};
+    CollectivePhase phase{
+        .edges = {}, .parts = static_cast<std::int64_t>(ranks.size()), .repeat = repeat, .waits_for_all = true};
     for (const Endpoint from : ranks)
       for (const Endpoint to : ranks)
         if (!(from == to)) phase.edges.push_back(network_.path(from, to));

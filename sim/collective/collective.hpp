@@ -36,7 +36,7 @@ struct LinkSteps {
   }
 };
 
-/// Messages that start together. Every edge carries `size` bytes `repeat` times, one message after the other, and the
+/// Messages of rounds. Every edge carries `size` bytes `repeat` times, one message after the other, and the
 /// phase ends when the last has arrived: it takes, with the rate that max-min sharing gives each edge,
 ///   repeat * (max over edges of (hops * latency + size / rate) + fill)
 /// `hops` > 1 where a message is passed on in pieces (pipelined trees): latencies add up, and besides them what the first piece
@@ -52,6 +52,8 @@ struct CollectivePhase {
   std::int64_t pieces = 1;
   std::int64_t repeat = 1;
   std::int64_t sections = 1;  // of as many messages each, of which all have arrived at a rank before it begins the next
+  /// No rank begins a round before all have ended the one before. Otherwise each goes on when its own messages have arrived.
+  bool waits_for_all = false;
   int hops = 1;
   LinkSteps steps{};                    // that a message takes part in, one after another
   std::optional<Seconds> mean_latency;  // of the edges of rings
@@ -183,6 +185,9 @@ class CollectiveTimer {
   /// Of a message of this size, what it takes besides latency, steps and its bytes in a full pipeline: min(piece, size) *
   /// fill_per_byte, and `network_step` of each link between machines once more if its receiver fetches it.
   Seconds besides(std::size_t phase, Bytes size) const;
+  /// Of one of the edge's messages that took `transfer` to leave: until it has arrived, after its last byte has left. The way, and
+  /// the software of those that pass it on, of which a share is over by then (CollectiveProtocol::overlap).
+  Seconds latency(std::size_t phase, PathIndex edge, Seconds transfer, Bytes payload, const Network& network) const;
   /// The rates of watched links while the phase's messages cross them, if the first ones start at `start`. Nothing
   /// crosses a link while a message has left it and has not arrived.
   void rates(std::size_t phase, Bytes payload, Seconds start,

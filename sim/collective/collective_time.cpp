@@ -281,6 +281,13 @@ Seconds CollectiveTimer::besides(std::size_t phase, Bytes size) const {
   return fetched_above_ && size > *fetched_above_ ? fill + fetch_[phase] : fill;
 }
 
+Seconds CollectiveTimer::latency(std::size_t phase, PathIndex edge, Seconds transfer, Bytes payload,
+                                 const Network& network) const {
+  const Seconds step{step_[phase]};
+  return latency_of(plan_[phase], edge, network) + (step - std::min(step * overlap_, transfer)) +
+         besides(phase, message_size(plan_[phase], payload));
+}
+
 void CollectiveTimer::rates(std::size_t phase, Bytes payload, Seconds start,
                             const std::function<void(int link, const RatePulses&)>& on_rate) const {
   const double size = as_double(message_size(plan_[phase], payload));

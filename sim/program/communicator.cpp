@@ -7,7 +7,7 @@
 namespace rehearse {
 
 Communicator::Communicator(Cluster& cluster, OwnedClock clock, std::vector<Endpoint> gpus, CollectiveEvents events)
-    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, events_{events} {}
+    : cluster_{cluster}, clock_{clock}, gpus_{std::move(gpus)}, events_{events}, run_{cluster, clock} {}
 
 Communicator::Kind::Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed)
     : collective{std::move(methods), cluster.network,
@@ -30,15 +30,6 @@ Communicator::Kind& Communicator::of(CollectiveKind kind) {
 
 Communicator::~Communicator() {
   if (events_ == CollectiveEvents::kAll && on_done_) cluster_.recorder.cut_rates(clock_.now());
-  if (held_.hold != 0) let_go();
-  for (const Message& message : under_way_) {
-    const PathIndex edge = message.edge;
-    if (message.state == Message::kHasLeft)
-      cluster_.traffic.lost(cluster_.network.source(edge), cluster_.network.destination(edge), message.size);
-    if (message.state != Message::kIsLeaving || message.channel != nullptr) continue;
-    cluster_.network.cancel(message.flow);
-    cluster_.network.count(edge, Bytes{} - message.size);
-  }
 }
 
 std::size_t Communicator::rank_of(PathIndex edge, PayloadOf of) const {
@@ -63,11 +54,6 @@ Bytes Communicator::as_equal(const CollectivePlan& plan, const Payload& unequal)
     of_equal = std::max(of_equal, bytes.second / rate);
   }
   return of_equal > 0 ? Bytes{std::llround(longest / of_equal)} : unequal.of_ranks.front();
-}
-
-Bytes Communicator::size_of(const CollectivePhase& phase, std::size_t edge) const {
-  if (payload_.is_equal()) return message_size(phase, on_wire_);
-  return message_size(phase, method().on_wire(payload_.of_ranks[rank_of(phase.edges[edge], payload_.of)]));
 }
 
 void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Payload ranks, Seconds prepared_since,
@@ -95,24 +81,21 @@ void Communicator::start(CollectiveKind kind, int unit, std::int64_t step, Paylo
     });
     return;
   }
-  phase_ = 0;
-  round_ = 0;
-  copy_time_ = method.copy_time(payload);
-  const Seconds launch = method.protocol.launch - hidden;
-  if (asks(on_wire_)) {
-    if (!rendezvous_)
-      rendezvous_ = std::make_unique<Rendezvous>(
-          cluster_, clock_,
-          Rng{cluster_.site.scenario.seed, "launches " + std::to_string(cluster_.asking_communicators++)});
-    const Rendezvous::Start each{
-        unit, step, [this](const CollectivePhase& phase, std::size_t edge) { return size_of(phase, edge); },
-        clock_.now(), clock_.now() + launch};
-    return rendezvous_->start(method, each, [this] { end(); });
-  }
-  if (launch == Seconds{} || plan().empty())
-    next_round();
-  else
-    clock_.schedule_in(launch, [this] { next_round(); });
+  const bool asks = this->asks(on_wire_);
+  CollectiveRun::Task task{.method = &method,
+                           .timer = &kind_->collective.timer(method_),
+                           .on_wire = on_wire_,
+                           .size_of = {},
+                           .unit = unit,
+                           .step = step,
+                           .launch = method.protocol.launch - hidden,
+                           .asks = asks,
+                           .joins_rounds = events_ == CollectiveEvents::kRounds && payload_.is_equal() && !asks};
+  if (!payload_.is_equal())
+    task.size_of = [this](const CollectivePhase& phase, std::size_t edge) {
+      return message_size(phase, this->method().on_wire(payload_.of_ranks[rank_of(phase.edges[edge], payload_.of)]));
+    };
+  run_.start(std::move(task), [this, copy = method.copy_time(payload)] { end(copy); });
 }
 
 void Communicator::count_timed() {
@@ -132,7 +115,7 @@ double Communicator::take_latency_share() {
 }
 
 void Communicator::settle() {
-  if (held_.hold != 0) let_go();
+  run_.settle();
   for (auto& [name, kind] : kinds_)
     for (std::size_t m = 0; m < kind.unsettled.size(); ++m)
       for (std::size_t p = 0; p < kind.unsettled[m].size(); ++p) {
@@ -156,14 +139,6 @@ void Communicator::settle() {
       }
 }
 
-/// Of a message that took `transfer` to leave, after its last byte has left: the way, and the software of those that pass it on.
-Seconds Communicator::latency(std::size_t phase, PathIndex edge, Seconds transfer) const {
-  const CollectiveProtocol& protocol = method().protocol;
-  const CollectivePhase& its = plan()[phase];
-  return latency_of(its, edge, cluster_.network) + protocol.step_after(its.steps.time(protocol), transfer) +
-         kind_->collective.timer(method_).besides(phase, message_size(its, on_wire_));
-}
-
 /// As if the messages of an edge were one, and the rates with which each of them crosses links.
 void Communicator::record(Seconds start) {
   const CollectiveTimer& timer = kind_->collective.timer(method_);
@@ -176,7 +151,7 @@ void Communicator::record(Seconds start) {
     });
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
       const Seconds once{timer.seconds_per_byte(p)[e] * as_double(each)}, on_wire = once * repeat;
-      const Seconds latency = this->latency(p, phase.edges[e], once) * repeat;
+      const Seconds latency = timer.latency(p, phase.edges[e], once, on_wire_, cluster_.network) * repeat;
       cluster_.recorder.add(MessageSpan{cluster_.network.source(phase.edges[e]),
                                         cluster_.network.destination(phase.edges[e]),
                                         unit_,
@@ -192,173 +167,15 @@ void Communicator::record(Seconds start) {
   }
 }
 
-/// Round by round, message by message.
-void Communicator::next_round() {
-  while (phase_ < plan().size() && round_ == plan()[phase_].repeat) {
-    ++phase_;
-    round_ = 0;
-  }
-  if (phase_ == plan().size()) {
-    end();
-    return;
-  }
-  if (hold_rounds()) return;
-  take_messages();
-  for (std::size_t e = 0; e < under_way_.size(); ++e) send(e);
-}
-
-void Communicator::take_messages() {
-  ++round_;
-  const CollectivePhase& phase = plan()[phase_];
-  const Bytes equal = message_size(phase, on_wire_);
-  messages_left_ = phase.edges.size();
-  under_way_.clear();
-  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-    const Bytes size = payload_.is_equal() ? equal : size_of(phase, e);
-    under_way_.push_back({.edge = phase.edges[e], .size = size * times_of(phase, e)});
-  }
-}
-
-const std::vector<int>& Communicator::Kind::held_links(std::size_t method, std::size_t phase, const Network& network) {
-  const auto [entry, is_new] = held_links_.try_emplace({method, phase});
-  std::vector<int>& links = entry->second;
-  if (!is_new || !collective.timer(method).has_constant_rates(phase)) return links;
-  const CollectivePhase& its = collective.methods()[method].plan[phase];
-  links = binding_links(its, network);
-  const bool loses = std::ranges::any_of(its.edges, [&](PathIndex edge) { return network.path(edge).packet_loss > 0; });
-  const bool has_burst = std::ranges::any_of(
-      links, [&](int link) { return network.topology().links()[static_cast<std::size_t>(link)].burst > Bytes{}; });
-  if (loses || has_burst) links.clear();
-  return links;
-}
-
-bool Communicator::hold_rounds() {
-  if (events_ != CollectiveEvents::kRounds || !payload_.is_equal()) return false;
-  const std::vector<int>& links = kind_->held_links(method_, phase_, cluster_.network);
-  if (links.empty()) return false;
-  const HoldId hold = cluster_.network.hold(links, [this] { let_go(); });
-  if (hold == 0) return false;
-  held_ = {.hold = hold,
-           .since = clock_.now(),
-           .each = kind_->collective.timer(method_).round(phase_, on_wire_),
-           .rounds = plan()[phase_].repeat - round_,
-           .number = held_.number + 1};
-  clock_.schedule_in(held_.each * static_cast<double>(held_.rounds), [this, number = held_.number] {
-    if (number == held_.number) end_hold();
-  });
-  return true;
-}
-
-void Communicator::end_hold() {
-  cluster_.network.release(std::exchange(held_.hold, 0));
-  count_rounds(held_.rounds);
-  next_round();
-}
-
-void Communicator::count_rounds(std::int64_t rounds) {
-  round_ += rounds;
-  const CollectivePhase& phase = plan()[phase_];
-  for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-    const PathIndex edge = phase.edges[e];
-    const Bytes all = message_size(phase, on_wire_) * times_of(phase, e) * rounds;
-    cluster_.traffic.sent(cluster_.network.source(edge), cluster_.network.destination(edge), all);
-    cluster_.traffic.received(cluster_.network.source(edge), cluster_.network.destination(edge), all);
-    cluster_.network.count(edge, all);
-  }
-}
-
-void Communicator::let_go() {
-  constexpr double kRounding = 1e-12;
-  cluster_.network.release(std::exchange(held_.hold, 0));
-  const Seconds since_start = clock_.now() - held_.since;
-  const auto ended = static_cast<std::int64_t>(since_start / held_.each * (1 + kRounding));
-  if (ended >= held_.rounds) return count_rounds(std::exchange(held_.rounds, 0));  // end_hold() is due
-  ++held_.number;
-  count_rounds(ended);
-  take_messages();
-  const Seconds before = std::max(Seconds{}, since_start - held_.each * static_cast<double>(ended));
-  for (std::size_t e = 0; e < under_way_.size(); ++e) resume(e, before);
-}
-
-void Communicator::resume(std::size_t index, Seconds before) {
-  Message& message = under_way_[index];
-  const Seconds transfer{kind_->collective.timer(method_).seconds_per_byte(phase_)[index] *
-                         as_double(message_size(plan()[phase_], on_wire_))};
-  const Seconds start = clock_.now() - before;
-  if (before < transfer) {
-    message.flow = cluster_.network.resume_flow(
-        message.edge, message.size, 1 - before / transfer, [this, index, start] { sent(index, start); },
-        times_of(plan()[phase_], index));
-    return;
-  }
-  cluster_.network.count(message.edge, message.size);
-  cluster_.traffic.sent(cluster_.network.source(message.edge), cluster_.network.destination(message.edge),
-                        message.size);
-  message.state = Message::kHasLeft;
-  clock_.schedule(std::max(clock_.now(), start + transfer + latency(phase_, message.edge, transfer)),
-                  [this, index] { arrive(index); });
-}
-
-void Communicator::end() {
-  if (copy_time_ == Seconds{} || plan().empty())
+void Communicator::end(Seconds copy) {
+  if (copy == Seconds{} || plan().empty())
     std::exchange(on_done_, {})();
   else
-    clock_.schedule_in(copy_time_, [this] { std::exchange(on_done_, {})(); });
+    clock_.schedule_in(copy, [this] { std::exchange(on_done_, {})(); });
 }
 
 bool Communicator::asks(Bytes on_wire) const {
   return method().asks(on_wire) && !cluster_.network.fold() && !cluster_.site.scenario.loses_packets();
-}
-
-void Communicator::send(std::size_t index) {
-  Message& message = under_way_[index];
-  const auto on_sent = [this, index, start = clock_.now()] { sent(index, start); };
-  message.channel = free_channel(message.edge);
-  if (message.channel != nullptr) {
-    const CollectivePhase& phase = plan()[phase_];
-    const bool is_last = round_ % (phase.repeat / phase.sections) == 0;  // of a section
-    message.channel->send(message.size, round_ < phase.repeat, on_sent,
-                          method().protocol.receivers_announce && is_last);
-  } else
-    message.flow =
-        cluster_.network.start_flow(message.edge, message.size, on_sent, {}, times_of(plan()[phase_], index));
-}
-
-void Communicator::sent(std::size_t index, Seconds start) {
-  Message& message = under_way_[index];
-  const Seconds now = clock_.now(), latency = this->latency(phase_, message.edge, now - start);
-  const Endpoint from = cluster_.network.source(message.edge), to = cluster_.network.destination(message.edge);
-  cluster_.traffic.sent(from, to, message.size);
-  message.state = Message::kHasLeft;
-  cluster_.recorder.add(MessageSpan{from,
-                                    to,
-                                    unit_,
-                                    step_,
-                                    {start, now},
-                                    now + latency,
-                                    message.size,
-                                    message.channel != nullptr ? message.channel->retransmitted() : Bytes{},
-                                    true});
-  clock_.schedule_in(latency, [this, index] { arrive(index); });
-}
-
-void Communicator::arrive(std::size_t index) {
-  Message& message = under_way_[index];
-  cluster_.traffic.received(cluster_.network.source(message.edge), cluster_.network.destination(message.edge),
-                            message.size);
-  message.state = Message::kHasArrived;
-  if (--messages_left_ == 0) next_round();
-}
-
-/// None where no packets are lost.
-LossyChannel* Communicator::free_channel(PathIndex edge) {
-  if (!(cluster_.network.path(edge).packet_loss > 0)) return nullptr;
-  auto& channels = channels_[edge];
-  const auto found =
-      std::find_if(channels.begin(), channels.end(), [](const auto& known) { return !known->is_busy(); });
-  if (found != channels.end()) return found->get();
-  channels.push_back(lossy_channel(clock_, cluster_, edge));
-  return channels.back().get();
 }
 
 }  // namespace rehearse

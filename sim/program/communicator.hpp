@@ -11,8 +11,7 @@
 #include "sim/base/pinned.hpp"
 #include "sim/program/cluster.hpp"
 #include "sim/program/collective_methods.hpp"
-#include "sim/program/lossy_channel.hpp"
-#include "sim/program/rendezvous.hpp"
+#include "sim/program/collective_run.hpp"
 #include "sim/record/traffic.hpp"
 #include "sim/resources/clock.hpp"
 
@@ -56,33 +55,18 @@ class Communicator : private Pinned {
   void settle();
 
  private:
-  struct Message {
-    enum State { kIsLeaving, kHasLeft, kHasArrived };
-    PathIndex edge = 0;
-    Bytes size{};
-    FlowId flow = 0;
-    LossyChannel* channel = nullptr;  // instead
-    State state = kIsLeaving;
-  };
-
   /// Collectives of one kind.
   struct Kind {
     Kind(std::vector<CollectiveMethod> methods, const Cluster& cluster, bool is_timed);
-    /// Links that the messages of a phase may wait for; none where its rounds are no one event.
-    const std::vector<int>& held_links(std::size_t method, std::size_t phase, const Network& network);
     FastestCollective collective;
     std::vector<std::vector<Bytes>> unsettled;  // [methods][phases] over each edge, not counted yet
     /// [methods] the same of unequal ones, which have one phase: over each edge to, or from, each of the ranks
     std::vector<std::array<std::vector<Bytes>, 2>> unsettled_unequal;
     std::vector<Seconds> latency;  // [methods] of a collective of nothing
-
-   private:
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<int>> held_links_;  // by method and phase
   };
   Kind& of(CollectiveKind kind);
   const CollectiveMethod& method() const { return kind_->collective.methods()[method_]; }
   const CollectivePlan& plan() const { return method().plan; }
-  Seconds latency(std::size_t phase, PathIndex edge, Seconds transfer) const;
   void record(Seconds start);
   /// Notes what a timed collective has sent, for settle().
   void count_timed();
@@ -91,34 +75,17 @@ class Communicator : private Pinned {
   Bytes as_equal(const CollectivePlan& plan, const Payload& unequal) const;
   /// The rank at the end of the edge that its bytes depend on.
   std::size_t rank_of(PathIndex edge, PayloadOf of) const;
-  Bytes size_of(const CollectivePhase& phase, std::size_t edge) const;
-  void next_round();
-  /// The messages of the round that begins.
-  void take_messages();
-  /// Makes the rounds of the phase that are left one event, if nothing else uses the links of their messages.
-  bool hold_rounds();
-  void end_hold();
-  /// Goes on message by message from where the held rounds have come to.
-  void let_go();
-  /// Puts a message that began to leave so long ago, without a flow, where it is now.
-  void resume(std::size_t message, Seconds before);
-  void arrive(std::size_t message);
-  void count_rounds(std::int64_t rounds);
-  void end();
-  void send(std::size_t message);
-  void sent(std::size_t message, Seconds start);
+  /// `copy`: what follows the last message.
+  void end(Seconds copy);
   /// Whether its messages wait for answers. Not where packets are lost, or a machine stands for others.
   bool asks(Bytes on_wire) const;
-  LossyChannel* free_channel(PathIndex edge);
 
   Cluster& cluster_;
   OwnedClock clock_;
-  std::vector<Message> under_way_;  // of the current round
   std::vector<Endpoint> gpus_;
   CollectiveEvents events_;
-  std::map<PathIndex, std::vector<std::unique_ptr<LossyChannel>>> channels_;  // as many as are busy at a time
   std::map<CollectiveKind, Kind> kinds_;
-  std::unique_ptr<Rendezvous> rendezvous_;  // once one has asked
+  CollectiveRun run_;                       // of those that are not timed
   Kind* kind_ = nullptr;                    // of the current one
   Seconds time_alone_{}, latency_alone_{};  // of those of this step, by the formula
   int unit_ = 0;
@@ -126,18 +93,7 @@ class Communicator : private Pinned {
   std::size_t method_ = 0;
   Bytes on_wire_{};
   Payload payload_;
-  Seconds copy_time_{};
   std::function<void()> on_done_;
-  std::size_t phase_ = 0;
-  std::int64_t round_ = 0;
-  std::size_t messages_left_ = 0;
-  /// Rounds that are one event.
-  struct HeldRounds {
-    HoldId hold = 0;  // 0: none
-    Seconds since{}, each{};
-    std::int64_t rounds = 0, number = 0;
-  };
-  HeldRounds held_;
 };
 
 }  // namespace rehearse

@@ -1,6 +1,6 @@
 // Messages that wait for an answer of their receiver, and ranks that go on one by one.
 
-#include "sim/program/rendezvous.hpp"
+#include "sim/program/collective_run.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "sim/training/collective_time.hpp"
 #include "tests/support/timed_cluster.hpp"
 
-namespace rehearse::rendezvous_test {
+namespace rehearse::collective_run_test {
 
 namespace {
 
@@ -114,4 +114,4 @@ TEST_CASE("runs whose messages ask are the same on SimGrid's clock") {
 
 TEST_CASE("a limit without a unit is refused") { CHECK_THROWS_AS((void)test::resolved(ring(2, 65536)), InputError); }
 
-}  // namespace rehearse::rendezvous_test
+}  // namespace rehearse::collective_run_test
