@@ -1,11 +1,14 @@
 #include "sim/program/collective_run.hpp"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
 namespace rehearse {
+
+namespace {
+constexpr double kRounding = 1e-12;  // of dates
+}  // namespace
 
 CollectiveRun::~CollectiveRun() {
   settle();
@@ -237,7 +240,7 @@ const std::vector<int>& CollectiveRun::joined_links() {
   std::optional<std::vector<int>>& links = known().joined_links;
   if (links) return *links;
   links.emplace();
-  if (!task_.timer->has_constant_rates(phase_) || !keeps_step()) return *links;
+  if (!task_.timer->has_constant_rates(phase_) || !(keeps_step() || senders_are_apart())) return *links;
   const Network& network = cluster_.network;
   const bool loses =
       std::ranges::any_of(phase().edges, [&](PathIndex edge) { return network.path(edge).packet_loss > 0; });
@@ -248,25 +251,42 @@ const std::vector<int>& CollectiveRun::joined_links() {
   return *links;
 }
 
-/// Whether all ranks begin each round at the same time if nothing disturbs them: each has a part in one of the slowest messages.
-bool CollectiveRun::keeps_step() const {
-  if (phase().repeat == 1 || phase().waits_for_all) return true;
-  constexpr double kRounding = 1e-9;
-  const Network& network = cluster_.network;
+/// Of the phase, [ranks] whether it has a part in one of the slowest messages: such ranks begin each round at the same time if nothing
+/// disturbs them.
+std::vector<bool> CollectiveRun::slow_ranks() {
+  constexpr double kAlike = 1 - 1e-9;
+  const RanksOfPhase& ranks = ranks_of_phase();
   const std::vector<double>& per_byte = task_.timer->seconds_per_byte(phase_);
-  const double slowest = *std::ranges::max_element(per_byte) * (1 - kRounding);
-  Seconds latest{};
-  for (const PathIndex path : phase().edges) latest = std::max(latest, latency_of(phase(), path, network));
-  std::set<std::pair<MachineIndex, int>> all, slow;
-  for (std::size_t e = 0; e < phase().edges.size(); ++e) {
-    const PathIndex path = phase().edges[e];
-    const bool is_slow = per_byte[e] >= slowest && latency_of(phase(), path, network) >= latest * (1 - kRounding);
-    for (const Endpoint& end : {network.source(path), network.destination(path)}) {
-      all.emplace(end.machine, end.gpu);
-      if (is_slow) slow.emplace(end.machine, end.gpu);
+  const double slowest = *std::ranges::max_element(per_byte);
+  Seconds longest{};
+  for (std::size_t e = 0; e < per_byte.size(); ++e) longest = std::max(longest, latency(e, Seconds{}));
+  std::vector<bool> is_slow(ranks.outgoing.size());
+  for (std::size_t e = 0; e < per_byte.size(); ++e)
+    if (per_byte[e] >= slowest * kAlike && latency(e, Seconds{}) >= longest * kAlike)
+      is_slow[ranks.from[e]] = is_slow[ranks.to[e]] = true;
+  return is_slow;
+}
+
+/// Whether all ranks begin each round at the same time if nothing disturbs them.
+bool CollectiveRun::keeps_step() {
+  if (phase().repeat == 1 || phase().waits_for_all) return true;
+  const std::vector<bool> is_slow = slow_ranks();
+  return std::find(is_slow.begin(), is_slow.end(), false) == is_slow.end();
+}
+
+/// Whether messages that share a link always begin to leave together: they are of one rank, or of slow ones.
+bool CollectiveRun::senders_are_apart() {
+  const RanksOfPhase& ranks = ranks_of_phase();
+  const std::vector<bool> is_slow = slow_ranks();
+  const std::size_t together = ranks.outgoing.size();
+  std::map<int, std::size_t> sender_of;  // by link
+  for (std::size_t e = 0; e < phase().edges.size(); ++e)
+    for (const int link : cluster_.network.path(phase().edges[e]).links) {
+      if (cluster_.network.topology().links()[static_cast<std::size_t>(link)].never_binds) continue;
+      const std::size_t sender = is_slow[ranks.from[e]] ? together : ranks.from[e];
+      if (sender_of.try_emplace(link, sender).first->second != sender) return false;
     }
-  }
-  return all == slow;
+  return true;
 }
 
 /// Makes the rounds of the phase after those that are `done` one event, if nothing else uses the links of their messages.
@@ -290,39 +310,80 @@ bool CollectiveRun::hold_rounds(std::int64_t done) {
 
 void CollectiveRun::end_hold() {
   cluster_.network.release(std::exchange(held_.hold, 0));
-  count_rounds(held_.rounds);
+  count_rounds();
   ++phase_;
   begin_phase();
 }
 
-void CollectiveRun::count_rounds(std::int64_t rounds) {
-  for (std::size_t e = 0; e < phase().edges.size(); ++e) {
-    const PathIndex path = phase().edges[e];
-    const Bytes all = size_of(e) * rounds;
-    cluster_.traffic.sent(cluster_.network.source(path), cluster_.network.destination(path), all);
-    cluster_.traffic.received(cluster_.network.source(path), cluster_.network.destination(path), all);
-    cluster_.network.count(path, all);
-  }
+/// Of messages that had the links for themselves.
+void CollectiveRun::count(std::size_t edge, std::int64_t messages) {
+  const PathIndex path = phase().edges[edge];
+  const Bytes all = size_of(edge) * messages;
+  cluster_.traffic.sent(cluster_.network.source(path), cluster_.network.destination(path), all);
+  cluster_.traffic.received(cluster_.network.source(path), cluster_.network.destination(path), all);
+  cluster_.network.count(path, all);
+}
+
+void CollectiveRun::count_rounds() {
+  for (std::size_t e = 0; e < phase().edges.size(); ++e) count(e, held_.rounds);
 }
 
 /// Goes on message by message from where the held rounds have come to.
 void CollectiveRun::let_go() {
-  constexpr double kRounding = 1e-12;
   cluster_.network.release(std::exchange(held_.hold, 0));
-  const Seconds since_start = clock_.now() - held_.since;
-  const auto ended = static_cast<std::int64_t>(since_start / held_.each * (1 + kRounding));
-  if (ended >= held_.rounds) return count_rounds(std::exchange(held_.rounds, 0));  // end_hold() is due
+  const Seconds elapsed = clock_.now() - held_.since;
+  const auto ended = static_cast<std::int64_t>(elapsed / held_.each * (1 + kRounding));
+  if (ended >= held_.rounds) {  // end_hold() is due
+    count_rounds();
+    held_.rounds = 0;
+    return;
+  }
   ++held_.number;
-  count_rounds(ended);
   its_ = &ranks_of_phase();
-  const std::int64_t done = held_.done + ended;
+  const std::int64_t together = keeps_step() ? ended : 0;
+  const std::vector<Seconds> begun =
+      advance(held_.done + together, elapsed - held_.each * static_cast<double>(together));
+  for (std::size_t e = 0; e < edges_.size(); ++e) {
+    count(e, edges_[e].arrived - held_.done);
+    for (const std::size_t rank : {its_->from[e], its_->to[e]})
+      ranks_[rank].left += edges_[e].arrived < ranks_[rank].round ? 1 : 0;
+  }
+  ready_.clear();
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].left == 0 && ranks_[rank].round < phase().repeat) ready_.push_back(rank);  // waits for the others
+  ranks_left_ = ready_.size() +
+                static_cast<std::size_t>(std::ranges::count_if(ranks_, [](const Rank& rank) { return rank.left > 0; }));
+  for (std::size_t e = 0; e < edges_.size(); ++e)
+    if (const std::size_t from = its_->from[e]; edges_[e].arrived < ranks_[from].round)
+      resume(e, std::max(Seconds{}, elapsed - held_.each * static_cast<double>(together) - begun[from]));
+}
+
+/// Puts ranks and edges where they are so long after all ranks have begun the round behind those that are `done`, if nothing has
+/// disturbed them. Returns when each has begun the round that it is in.
+std::vector<Seconds> CollectiveRun::advance(std::int64_t done, Seconds elapsed) {
   edges_.assign(phase().edges.size(), {.arrived = done});
-  ranks_left_ = its_->outgoing.size();
-  ranks_.clear();
-  for (std::size_t rank = 0; rank < ranks_left_; ++rank)
-    ranks_.push_back({.round = done + 1, .left = its_->outgoing[rank].size() + its_->incoming[rank].size()});
-  const Seconds before = std::max(Seconds{}, since_start - held_.each * static_cast<double>(ended));
-  for (std::size_t e = 0; e < edges_.size(); ++e) resume(e, before);
+  ranks_.assign(its_->outgoing.size(), {.round = done + 1});
+  std::vector<Seconds> begun(ranks_.size()), begins = begun, next = begun;
+  bool goes_on = true;
+  for (std::int64_t round = done + 1; goes_on; ++round) {
+    goes_on = false;
+    std::ranges::fill(next, Seconds{});
+    for (std::size_t e = 0; e < edges_.size(); ++e) {
+      const std::size_t from = its_->from[e], to = its_->to[e];
+      const Seconds transfer = transfer_time(e), arrival = begins[from] + transfer + latency(e, transfer);
+      next[from] = std::max(next[from], arrival);
+      next[to] = std::max(next[to], arrival);
+      if (arrival <= elapsed * (1 + kRounding)) edges_[e].arrived = round;
+    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (next[rank] > elapsed * (1 + kRounding) || round == phase().repeat || phase().waits_for_all) continue;
+      ranks_[rank].round = round + 1;
+      begun[rank] = next[rank];
+      goes_on = true;
+    }
+    begins = next;
+  }
+  return begun;
 }
 
 /// Puts a message that began to leave so long ago, without a flow, where it is now.
@@ -331,9 +392,7 @@ void CollectiveRun::resume(std::size_t index, Seconds before) {
   edge.leg = Leg::kData;
   edge.path = phase().edges[index];
   edge.size = size_of(index);
-  const Seconds transfer{task_.timer->seconds_per_byte(phase_)[index] *
-                         as_double(message_size(phase(), task_.on_wire))};
-  const Seconds start = clock_.now() - before;
+  const Seconds transfer = transfer_time(index), start = clock_.now() - before;
   if (before < transfer) {
     edge.flow = cluster_.network.resume_flow(
         edge.path, edge.size, 1 - before / transfer, [this, index, start] { leave(index, start); },

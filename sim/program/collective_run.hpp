@@ -95,10 +95,17 @@ class CollectiveRun : private Pinned {
   KnownPhase& known() { return known_.at(task_.method)[phase_]; }
   const RanksOfPhase& ranks_of_phase();
   const std::vector<int>& joined_links();
-  bool keeps_step() const;
+  std::vector<bool> slow_ranks();
+  bool keeps_step();
+  bool senders_are_apart();
   Bytes size_of(std::size_t edge) const;
   Seconds latency(std::size_t edge, Seconds transfer) const {
     return task_.timer->latency(phase_, phase().edges[edge], transfer, task_.on_wire, cluster_.network);
+  }
+
+  /// Of a message among equal ones that has its links for itself.
+  Seconds transfer_time(std::size_t edge) const {
+    return Seconds{task_.timer->seconds_per_byte(phase_)[edge] * as_double(message_size(phase(), task_.on_wire))};
   }
 
   void begin_phase();
@@ -122,7 +129,9 @@ class CollectiveRun : private Pinned {
   bool hold_rounds(std::int64_t done);
   void end_hold();
   void let_go();
-  void count_rounds(std::int64_t rounds);
+  void count_rounds();
+  void count(std::size_t edge, std::int64_t messages);
+  std::vector<Seconds> advance(std::int64_t done, Seconds elapsed);
   void resume(std::size_t edge, Seconds before);
 
   Cluster& cluster_;

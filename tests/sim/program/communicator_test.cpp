@@ -201,52 +201,94 @@ void check_same(const Outcome& rounds, const Outcome& messages) {
   }
 }
 
-/// Three machines of two GPUs, whose rings take 8 rounds within them and between them.
-Json two_of_three() {
-  Json scenario = ring_scenario(3, 2);
+/// Three machines of so many GPUs, whose rings go within them and between them: of more than two some GPUs are in no message
+/// between machines, and go ahead of others.
+Json machines_of(int gpus, const std::string& algorithm = "ring") {
+  Json scenario = ring_scenario(3, gpus);
   scenario["cluster"]["groups"][0]["instance"]["interconnect"] = {{"pcie", "1GBps"}, {"nvswitch", "5GBps"}};
+  scenario["training"]["strategy"]["algorithm"] = algorithm;
   return scenario;
+}
+
+const std::vector<Json>& held_scenarios() {
+  static const std::vector<Json> scenarios{machines_of(2), machines_of(5), machines_of(2, "clique"),
+                                           machines_of(4, "hierarchical")};
+  return scenarios;
 }
 
 }  // namespace
 
+TEST_CASE("a ring takes what its slowest edge does, round after round, though other ranks go ahead") {
+  // Seven of eight GPUs send over links five times as fast.
+  const double slowest = kAlpha / 8 + kPayload / (24 * kBeta);
+  for (const auto events : {CollectiveEvents::kAll, CollectiveEvents::kRounds, CollectiveEvents::kMessages})
+    CHECK(run(machines_of(8), CollectiveKind::kAllGather, kPayload, events).time_s == exactly(23 * slowest));
+}
+
+TEST_CASE("two ranks that are held up in different rounds delay a collective once, as the others go on meanwhile") {
+  // A flow as long as a message halves the rate of the message beside it.
+  const double part = kPayload / (8 * kBeta), round = kAlpha + part;
+  const auto time_with = [&](const std::vector<std::pair<int, double>>& held_up) {
+    const Disturbance flows = [&](PlainLoop& loop) {
+      for (const auto& [rank, when] : held_up)
+        loop.clock().schedule(Seconds{when}, [&loop, part, rank = rank] {
+          (void)loop.network().start_flow(loop.network().path({rank, 0}, {rank + 1, 0}),
+                                          Bytes{static_cast<std::int64_t>(part * kBeta)}, [] {});
+        });
+    };
+    return run(ring_scenario(8), CollectiveKind::kAllGather, kPayload, CollectiveEvents::kMessages, flows).time_s;
+  };
+  CHECK(time_with({}) == exactly(7 * round));
+  CHECK(time_with({{0, 0}}) == exactly(7 * round + part));
+  CHECK(time_with({{0, 0}, {4, 2 * round}}) == exactly(7 * round + part));
+  CHECK(time_with({{0, 0}, {0, 3 * round + part}}) == exactly(7 * round + 2 * part));
+}
+
 TEST_CASE("rounds of a collective that has its links for itself are one event") {
-  for (const auto kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kBroadcast}) {
-    const Outcome rounds = run(two_of_three(), kind, kPayload, CollectiveEvents::kRounds);
-    check_same(rounds, run(two_of_three(), kind, kPayload, CollectiveEvents::kMessages));
-    CHECK(rounds.events <= 2);
-  }
+  for (const int gpus : {2, 5})
+    for (const auto kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kBroadcast}) {
+      CAPTURE(gpus);
+      const Outcome rounds = run(machines_of(gpus), kind, kPayload, CollectiveEvents::kRounds);
+      check_same(rounds, run(machines_of(gpus), kind, kPayload, CollectiveEvents::kMessages));
+      CHECK(rounds.events <= 2);
+    }
 }
 
 TEST_CASE("where another flow comes upon the links of held rounds, all goes on as if there had been messages only") {
-  const double alone = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
-  for (int i = 0; i <= 60; ++i) {
-    CAPTURE(i);
-    // Some of the dates are those at which rounds begin.
-    const Disturbance flow = [&](PlainLoop& loop) {
-      loop.clock().schedule(Seconds{alone * i / 60}, [&] {
-        (void)loop.network().start_flow(loop.network().path({0, 1}, {1, 0}), Bytes{2'000'000}, [] {});
-      });
-    };
-    const Outcome rounds = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, flow);
-    check_same(rounds, run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, flow));
-    CHECK(rounds.time_s >= alone * (1 - 1e-9));
+  for (const Json& scenario : held_scenarios()) {
+    CAPTURE(scenario["training"]["strategy"].dump());
+    const double alone = run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
+    for (int i = 0; i <= 60; ++i) {
+      CAPTURE(i);
+      // Some of the dates are those at which rounds begin.
+      const Disturbance flow = [&](PlainLoop& loop) {
+        loop.clock().schedule(Seconds{alone * i / 60}, [&] {
+          (void)loop.network().start_flow(loop.network().path({0, 1}, {1, 0}), Bytes{2'000'000}, [] {});
+        });
+      };
+      const Outcome rounds = run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, flow);
+      check_same(rounds, run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, flow));
+      CHECK(rounds.time_s >= alone * (1 - 1e-9));
+    }
   }
 }
 
 TEST_CASE("of held rounds that are cut what has been sent counts as it does of messages") {
-  const double alone = run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
-  for (int i = 1; i <= 40; ++i) {
-    CAPTURE(i);
-    const double until = alone * (i - 0.37) / 41;
-    check_same(run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, {}, until),
-               run(two_of_three(), CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, {}, until));
+  for (const Json& scenario : held_scenarios()) {
+    CAPTURE(scenario["training"]["strategy"].dump());
+    const double alone = run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages).time_s;
+    for (int i = 1; i <= 40; ++i) {
+      CAPTURE(i);
+      const double until = alone * (i - 0.37) / 41;
+      check_same(run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kRounds, {}, until),
+                 run(scenario, CollectiveKind::kAllReduce, kPayload, CollectiveEvents::kMessages, {}, until));
+    }
   }
 }
 
 TEST_CASE("a collective that finds its links in use goes message by message, and the other one, too") {
   const auto both = [](CollectiveEvents events) {
-    const Scenario scenario = test::resolved(two_of_three());
+    const Scenario scenario = test::resolved(machines_of(2));
     const Site site{scenario};
     Recorder recorder;
     PlainLoop loop{site.topology};
