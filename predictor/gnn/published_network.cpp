@@ -202,7 +202,7 @@ struct PublishedNetwork::Network {
     std::vector<Tensor> parts;
     std::vector<std::int64_t> order;
     for (const EqualSized& group : groups_of_equal_size(batch, static_cast<std::size_t>(options.features))) {
-      detail::ForwardSettings forward{.is_plain = settings.is_plain, .trace = trace};
+      detail::ForwardSettings forward{.dropout = {}, .trace = trace};
       if (is_training && options.dropout > 0.0) {
         Rng random{seed, "dropout " + std::to_string(steps) + " " + std::to_string(group.graphs.nodes)};
         forward.dropout = [this, random, &group](std::int64_t) mutable { return dropout_factors(random, group); };
@@ -274,7 +274,6 @@ PublishedNetwork::PublishedNetwork(const PublishedOptions& options, std::uint64_
   network_->options = options;
   network_->seed = seed;
   network_->settings = settings;
-  if (settings.device != "cpu") network_->settings.is_plain = true;
   network_->tensors = tensor_options(settings);
   network_->shapes = detail::parameter_shapes(options);
   const auto outputs = static_cast<std::size_t>(options.outputs);

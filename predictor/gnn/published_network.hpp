@@ -34,7 +34,6 @@ enum class Arithmetic { kSinglePrecision, kDoublePrecision };
 struct ComputeSettings {
   Arithmetic precision = Arithmetic::kSinglePrecision;  // of weights, losses and training; predictions have the double
   std::string device = "cpu";                           // or "cuda", "cuda:1", if this LibTorch has it
-  bool is_plain = false;  // with LibTorch's own operations alone; always so on another device than "cpu"
 };
 
 struct AdamOptions {

@@ -183,11 +183,7 @@ class Embedding {
  public:
   Embedding(const PublishedOptions& options, const std::vector<Tensor>& parameters, const EqualGraphs& graphs,
             const ForwardSettings& settings)
-      : options_{options},
-        graphs_{graphs},
-        settings_{settings},
-        is_plain_{settings.is_plain},
-        parameters_{by_name(options, parameters)} {
+      : options_{options}, graphs_{graphs}, settings_{settings}, parameters_{by_name(options, parameters)} {
     const bool with_self = options.convolution == Convolution::kGcn ||
                            options.convolution == Convolution::kGatTextbook ||
                            (options.convolution == Convolution::kMpnn && options.mpnn_self_loop);
@@ -221,7 +217,8 @@ class Embedding {
       if (t >= 1 && t == kept && options_.transfer == Transfer::kAsIntended) convolve = prepare(2);
       const Tensor y = convolve(t == 0 ? x_ : x);
       trace("conv", t, y);
-      x = gated_recurrent_unit(x, y, recurrent("gru.gru."), is_plain_);
+      x = at::gru_cell(x, y, get("gru.gru.weight_ih_l0"), get("gru.gru.weight_hh_l0"), get("gru.gru.bias_ih_l0"),
+                       get("gru.gru.bias_hh_l0"));
       trace("gru", t, x);
       if (settings_.dropout && t + 1 < iterations) x = x * settings_.dropout(t);
     }
@@ -232,20 +229,19 @@ class Embedding {
   using Convolve = std::function<Tensor(const Tensor&)>;
 
   const Tensor& get(const std::string& name) const { return parameters_.at(name); }
-  RecurrentWeights recurrent(const std::string& prefix) const {
-    return {.input_weight = get(prefix + "weight_ih_l0"),
-            .state_weight = get(prefix + "weight_hh_l0"),
-            .input_bias = get(prefix + "bias_ih_l0"),
-            .state_bias = get(prefix + "bias_hh_l0")};
-  }
   void trace(const std::string& name, std::int64_t index, const Tensor& value) const {
     if (settings_.trace) settings_.trace(name + " " + std::to_string(index), value);
   }
 
   Tensor set_to_set_of(const Tensor& x) const {
     const std::int64_t steps = options_.set2set_steps > 0 ? options_.set2set_steps : graphs_.nodes;
+    const std::string lstm = "graph_read_out.set2set.lstm.";
     const Tensor value = set_to_set(x.view({graphs_.graphs, graphs_.nodes, options_.hidden}),
-                                    recurrent("graph_read_out.set2set.lstm."), steps, is_plain_);
+                                    {.input_weight = get(lstm + "weight_ih_l0"),
+                                     .state_weight = get(lstm + "weight_hh_l0"),
+                                     .input_bias = get(lstm + "bias_ih_l0"),
+                                     .state_bias = get(lstm + "bias_hh_l0")},
+                                    steps);
     trace("set2set", 0, value);
     return value;
   }
@@ -270,7 +266,7 @@ class Embedding {
 
   Convolve prepare_gcn(const std::string& prefix) const {
     return [this, weight = get(prefix + ".W"), bias = get(prefix + ".b")](const Tensor& x) {
-      return at::leaky_relu(propagate(links_, at::mm(x, weight), is_plain_) + bias, kLeak);
+      return at::leaky_relu(propagate(links_, at::mm(x, weight)) + bias, kLeak);
     };
   }
 
@@ -279,7 +275,7 @@ class Embedding {
     const Tensor self = 1.0 + get(prefix + ".epsilon");
     return [this, self, layers = prefix + ".post_transformation.fully_connected."](const Tensor& x) {
       const Tensor z = at::mm(x, get(layers + "0.linear.weight").t());
-      Tensor y = at::relu(propagate(links_, z, is_plain_) + at::addcmul(get(layers + "0.linear.bias"), z, self));
+      Tensor y = at::relu(propagate(links_, z) + at::addcmul(get(layers + "0.linear.bias"), z, self));
       for (int i = 1; i < options_.gin_mlp_layers; ++i) y = at::relu(linear(layers + std::to_string(i), y));
       return y;
     };
@@ -297,7 +293,7 @@ class Embedding {
       second.push_back(at::mm(weights.back(), a.narrow(0, width, width)));
     }
     return [this, weight = at::cat(weights, 1), a = at::cat(first, 1), b = at::cat(second, 1)](const Tensor& x) {
-      return at::elu(attend(attention_, at::mm(x, weight), at::mm(x, a), at::mm(x, b), kAttentionLeak, is_plain_));
+      return at::elu(attend(attention_, at::mm(x, weight), at::mm(x, a), at::mm(x, b), kAttentionLeak));
     };
   }
 
@@ -340,8 +336,7 @@ class Embedding {
       const Tensor bias = at::addmv(mix_bias, mix, q) + degrees_ * at::mv(from_sum, p);
       return [this, weight, bias](const Tensor& x) {
         const std::vector<Tensor> z = at::chunk(at::mm(x, weight), 3, 1);
-        return at::leaky_relu(
-            at::addcmul(bias + z[0], z[1], degrees_) + propagate(links_, z[2].contiguous(), is_plain_), kLeak);
+        return at::leaky_relu(at::addcmul(bias + z[0], z[1], degrees_) + propagate(links_, z[2].contiguous()), kLeak);
       };
     }
     std::vector<std::pair<Tensor, Tensor>> deeper_before, deeper_after;
@@ -402,7 +397,7 @@ class Embedding {
     }
     const auto sum_of = [&](const Tensor& values) { return at::zeros_like(a).index_add(0, rows, values); };
     const auto sum = [&](bool is_squared) {
-      if (is_sum_of_two) return propagate(links_, is_squared ? b.square() : b, is_plain_);
+      if (is_sum_of_two) return propagate(links_, is_squared ? b.square() : b);
       return sum_of(is_squared ? messages.square() : messages);
     };
     const Tensor counts = at::clamp_min(degrees_, 1.0);
@@ -453,7 +448,6 @@ class Embedding {
   const PublishedOptions& options_;
   const EqualGraphs& graphs_;
   const ForwardSettings& settings_;
-  bool is_plain_;
   Parameters parameters_;
   std::shared_ptr<const Links> links_;
   std::shared_ptr<const Attention> attention_;

@@ -37,7 +37,6 @@ struct EqualGraphs {
 using Trace = std::function<void(const std::string&, const at::Tensor&)>;
 
 struct ForwardSettings {
-  bool is_plain = false;  // every operation one of LibTorch's own, on any device; otherwise those of kernels.hpp
   /// The factors of dropout, [nodes, hidden], after an iteration; none if empty.
   std::function<at::Tensor(std::int64_t iteration)> dropout;
   Trace trace;

@@ -160,14 +160,11 @@ TEST_CASE("float32 weights predict within 1e-5 of float64 on graphs of every sha
       PublishedNetwork single{options, seed};
       if (seed % 2 == 0) set_synthetic_weights(single);
       PublishedNetwork whole{options, seed, {.precision = Arithmetic::kDoublePrecision}};
-      PublishedNetwork plain{options, seed, {.precision = Arithmetic::kDoublePrecision, .is_plain = true}};
-      for (const ParameterInfo& parameter : single.parameters()) {
+      for (const ParameterInfo& parameter : single.parameters())
         whole.set_values(parameter.name, single.values(parameter.name));
-        plain.set_values(parameter.name, single.values(parameter.name));
-      }
       Rng random{seed, "shapes"};
       for (const std::string& shape : kShapes) {
-        const std::uint32_t nodes = seed == 1 ? 200 : 1 + static_cast<std::uint32_t>(random.below(80));
+        const std::uint32_t nodes = seed == 1 ? 100 : 1 + static_cast<std::uint32_t>(random.below(50));
         const double scale = std::pow(10.0, 3.0 * static_cast<double>(random.below(4)));  // 1 to 1e9
         CAPTURE(seed);
         CAPTURE(name);
@@ -175,9 +172,7 @@ TEST_CASE("float32 weights predict within 1e-5 of float64 on graphs of every sha
         CAPTURE(nodes);
         CAPTURE(scale);
         const GraphBatch graph = shaped_graph(shape, nodes, scale, random);
-        const std::vector<double> expected = whole.predict(graph);
-        CHECK(error_of_largest(single.predict(graph), expected) < 1e-5);
-        if (seed > 1) CHECK(error_of_largest(plain.predict(graph), expected) < 1e-5);  // float64 suffices
+        CHECK(error_of_largest(single.predict(graph), whole.predict(graph)) < 1e-5);
       }
     }
 }
@@ -238,40 +233,6 @@ TEST_CASE("training follows the published losses, with everything learning and w
     for (const Json& loss : fixture[readout_only ? "losses_readout_mlp_only" : "losses_full_training"])
       CHECK(network.train(batch) == doctest::Approx(loss.get<double>()).epsilon(1e-9));
     CHECK((network.values("gru.gru.weight_ih_l0") == before) == readout_only);
-  }
-}
-
-TEST_CASE("the fast operations and LibTorch's own agree in loss, gradients and outputs") {
-  Rng random{3, "batch"};
-  GraphBatch batch = random_batch(random, 3, 9, 2);  // 9, 11 and 13 nodes
-  std::erase_if(batch.edges, [](const auto& edge) { return edge.first == 3 || edge.second == 3; });  // no neighbour
-  std::vector<PublishedOptions> cases;
-  for (const std::string& name : kNetworks)
-    cases.push_back({.convolution = parse_convolution(name), .hidden = 8, .dropout = 0.1});
-  cases.push_back({.convolution = Convolution::kMpnn,
-                   .hidden = 8,
-                   .mpnn_aggregators = kAggregators,
-                   .mpnn_scalers = {"identity", "amplification", "attenuation", "linear", "inverse_linear"},
-                   .mpnn_self_loop = true});
-  cases.push_back({.convolution = Convolution::kMpnn,
-                   .hidden = 8,
-                   .mpnn_aggregators = kAggregators,
-                   .mpnn_pre_layers = 3,
-                   .mpnn_post_layers = 2});
-  for (const PublishedOptions& options : cases) {
-    CAPTURE(to_text(options.convolution));
-    PublishedNetwork fast{options, 5, {.precision = Arithmetic::kDoublePrecision}};
-    PublishedNetwork plain{options, 5, {.precision = Arithmetic::kDoublePrecision, .is_plain = true}};
-    set_synthetic_weights(fast);
-    set_synthetic_weights(plain);
-    const auto norms = fast.gradient_norms(batch), plain_norms = plain.gradient_norms(batch);
-    REQUIRE(norms.size() == fast.parameters().size());
-    for (std::size_t i = 0; i < norms.size(); ++i) {
-      CAPTURE(norms[i].first);
-      CHECK(norms[i].second == doctest::Approx(plain_norms[i].second).epsilon(1e-9));
-    }
-    for (int step = 0; step < 3; ++step) CHECK(fast.train(batch) == doctest::Approx(plain.train(batch)).epsilon(1e-9));
-    CHECK(largest_relative_error(fast.predict(batch), plain.predict(batch)) < 1e-6);
   }
 }
 
