@@ -22,11 +22,12 @@ namespace rehearse {
 /// arrived, whatever others do. On links that nothing else uses, a phase takes what CollectiveTimer says: the slowest edge
 /// sends one message after another, and no rank waits for anything slower.
 ///
-/// A message that asks waits for an answer of its receiver, which gives it in the round in which it awaits the message. Of n
-/// bytes from one machine to another, one-way latency a, bandwidth b, both ranks being ready, it takes 3 a + n / b instead of
-/// a + n / b; longer if the answer waits behind what the receiver sends. Requests and answers are flows and count as traffic;
-/// within a machine there are none. Its sender goes on when it has left, as MPI_Send() returns then. Sizes and order as captured of OpenMPI 4.1.4 on the testbed: headers RNDV and PUT of ob1
-/// with those of btl_tcp. Its 32 B behind the data (FIN) are left out.
+/// Where receivers announce themselves (CollectiveProtocol::receivers_announce) a message leaves when its receiver is in that
+/// round, too. A message that asks waits for an answer of its receiver, which gives it in that round. Of n bytes from one machine
+/// to another, one-way latency a, bandwidth b, both ranks being ready, it takes 3 a + n / b instead of a + n / b; longer if the
+/// answer waits behind what the receiver sends. Requests and answers are flows and count as traffic; within a machine there are
+/// none. Its sender goes on when it has left, as MPI_Send() returns then. Sizes and order as captured of OpenMPI 4.1.4 on the
+/// testbed: headers RNDV and PUT of ob1 with those of btl_tcp. Its 32 B behind the data (FIN) are left out.
 class CollectiveRun : private Pinned {
  public:
   static constexpr Bytes kRequest{40}, kAnswer{64};
@@ -62,9 +63,9 @@ class CollectiveRun : private Pinned {
     std::vector<std::vector<std::size_t>> outgoing, incoming;  // [ranks] edges
   };
   struct KnownPhase {
-    std::optional<RanksOfPhase> ranks;  // once it has gone message by message
-    std::optional<std::vector<int>>
-        joined_links;  // that its messages may wait for; none where its rounds are no one event
+    std::optional<RanksOfPhase> ranks;
+    /// That its messages may wait for; none where its rounds are no one event.
+    std::optional<std::vector<int>> joined_links;
   };
   enum class Leg : std::uint8_t { kNone, kRequest, kAnswer, kData };
   /// An edge of the phase under way.
