@@ -224,6 +224,8 @@ Json parse_json_with_repeated_keys(std::string_view text, const std::string& fil
 
 SharedJson share(Json value) { return std::make_shared<const Json>(std::move(value)); }
 
+Json or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
+
 std::string to_json_text(const Json& value) {
   constexpr int kIndentation = 2;
   return value.dump(kIndentation, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -43,6 +43,8 @@ std::string read_json_text(const std::filesystem::path& path);
 /// A value that many hold.
 using SharedJson = std::shared_ptr<const Json>;
 SharedJson share(Json value);
+/// The number, or null.
+Json or_null(const std::optional<double>& number);
 
 /// Two spaces of indentation, doubles as the shortest text that reads back the same, newline at the end.
 std::string to_json_text(const Json& value);

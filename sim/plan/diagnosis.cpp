@@ -10,6 +10,7 @@
 
 #include "calibration/parameter_uncertainty.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/named.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
@@ -351,7 +352,6 @@ std::optional<Diagnosis> diagnose(const DiagnosisCase& diagnosis_case, const Cat
 }
 
 Json to_json(const Diagnosis& diagnosis) {
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json{}; };
   const auto speed = [&](const ClusterSpeed& cluster) {
     return Json{{"steps_per_s", cluster.steps_per_s},
                 {"samples_per_s", cluster.samples_per_s},

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/base/files.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/output_folder.hpp"
 #include "sim/plan/sweep.hpp"
 #include "sim/pool/experiment.hpp"
@@ -373,7 +374,6 @@ std::optional<RunDiff> compare_runs(const ComparedRun& a, const ComparedRun& b, 
 
 Json to_json(const ComparedRun& a, const ComparedRun& b, const RunDiff& diff) {
   const auto value = [](const SharedJson& of) { return of ? *of : Json{}; };
-  const auto or_null = [](const std::optional<double>& number) { return number ? Json(*number) : Json{}; };
   Json inputs = Json::array(), results = Json::array(), mechanisms = Json::array();
   for (const InputDifference& input : diff.inputs)
     inputs.push_back({{"pointer", input.pointer},

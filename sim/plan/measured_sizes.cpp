@@ -13,6 +13,7 @@
 #include "calibration/study.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
@@ -292,7 +293,6 @@ std::optional<SizesDiagnosis> diagnose_sizes(const SizesCase& sizes_case, const 
 }
 
 Json to_json(const SizesDiagnosis& diagnosis) {
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json{}; };
   Json json = diagnosis.largest ? to_json(*diagnosis.largest) : Json{{"format", 1}};
   Json sizes = Json::array();
   for (const SizeRow& row : diagnosis.rows)

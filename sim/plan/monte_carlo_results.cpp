@@ -11,6 +11,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/plan/monte_carlo.hpp"
@@ -225,7 +226,6 @@ void add_energy(Json& json, const Electricity& site, const MonteCarlo& result) {
   double joules = 0;
   for (const RunOutcome& run : result.runs) joules += *run.energy_j;
   const double kwh = site.kwh(joules / static_cast<double>(result.runs.size()));
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   json["mean"]["energy_kwh"] = kwh;
   json["mean"]["usd_energy"] = or_null(site.usd(kwh));
   json["mean"]["co2_kg"] = or_null(site.co2_kg(kwh));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sim/base/csv.hpp"
+#include "sim/base/json.hpp"
 #include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
@@ -73,7 +74,6 @@ namespace {
 /// With what the site adds.
 Json energy_json(const Electricity& electricity, const std::optional<QueueEnergy>& energy) {
   if (!energy) return nullptr;
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   const double kwh = electricity.kwh(energy->cluster);
   const double of_jobs = std::accumulate(energy->of_job.begin(), energy->of_job.end(), 0.0);
   return {{"kwh", kwh},

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "sim/base/json.hpp"
 #include "sim/base/statistics.hpp"
 #include "sim/record/efficiency.hpp"
 #include "sim/record/step_parts.hpp"
@@ -223,7 +224,6 @@ void set_staleness(Summary& summary, const RunRecord& record, const StepParts& s
 /// Null where what GPUs draw is not known, or what a kWh costs.
 void add_energy(const Scenario& scenario, const Summary& summary, Json& json) {
   const auto& energy = summary.energy;
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   const auto of = [&](double value) { return energy ? Json(value) : Json(nullptr); };
   const RunEnergy known = energy.value_or(RunEnergy{});
   const double kwh = scenario.electricity.kwh(known.node_j);
@@ -412,7 +412,6 @@ Summary summarize(const Scenario& scenario, const RunRecord& record, double unce
 }
 
 Json to_json(const Scenario& scenario, const Summary& summary) {
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   Json machines = Json::array();
   for (const MachineSummary& machine : summary.machines) machines.push_back(to_json(machine));
   const auto& interval = summary.interval;
