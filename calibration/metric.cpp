@@ -226,7 +226,6 @@ double simulated_metric(const Scenario& scenario, const std::string& metric, std
 }
 
 const Verb kMeasure{"measure", [](Scenario scenario, const JsonReader& options) {
-                      if (options.has("profile")) scenario.profile = read_profile(options.child("profile"));
                       if (const auto steps = options.maybe<std::int64_t>("steps")) set_steps(scenario, *steps);
                       const auto metric = options.required<std::string>("metric");
                       const auto probability = options.maybe<double>("probability");

@@ -41,7 +41,7 @@ double simulated_metric(const Scenario& scenario, const std::string& metric, std
 void check_metric(const Scenario& scenario, const std::string& metric);
 
 /// The verb that gives simulated_metric() as text. Options: "metric", "probability", "traces" (the path of a trace or a
-/// folder of them, for what is replayed), and "steps" and "profile" (a profile file's value) instead of the scenario's.
+/// folder of them, for what is replayed), and "steps" instead of the scenario's.
 extern const Verb kMeasure;
 
 /// Whether more of `metric` is better: what happens in a second.

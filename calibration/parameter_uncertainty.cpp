@@ -6,51 +6,31 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "calibration/detail/free_values.hpp"
 #include "calibration/metric.hpp"
-#include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
 
-namespace {
-
-/// The scenario by another profile. Throws InputError if it is none.
-Scenario with_profile(const Scenario& scenario, const Json& profile) {
-  Scenario other = scenario;
-  other.profile = read_profile(JsonReader{profile, scenario.profile.name});
-  Json effective = *scenario.effective;
-  effective["calibration"] = profile;
-  other.effective = share(std::move(effective));
-  return other;
-}
-
-}  // namespace
-
-std::vector<Scenario> with_moved_profiles(const Scenario& scenario) {
-  const Json& file = scenario.effective->at("calibration");
-  std::vector<Scenario> moved;
-  for (const auto& component : scenario.profile.uncertainty.components) {
-    std::vector<FreeValue> values;
-    std::vector<double> changes;
-    for (const auto& [pointer, change] : component) {
-      values.push_back({.pointer = pointer, .min = {}, .max = {}, .place = {}});
-      changes.push_back(change);
+std::vector<Profile> moved_profiles(const Profile& profile) {
+  std::vector<Profile> moved;
+  for (const auto& component : profile.uncertainty.components)
+    for (const double sign : {1.0, -1.0}) {
+      Profile other = profile;
+      if (!std::ranges::all_of(
+              component, [&](const auto& change) { return move_value(other, change.first, sign * change.second); }))
+        continue;
+      set_consequences(other);
+      moved.push_back(std::move(other));
+      break;
     }
-    const FreeValues moving{file, scenario.profile.name, values, [](const Json&) { return true; }};
-    const Eigen::Map<const Eigen::VectorXd> step{changes.data(), static_cast<Eigen::Index>(changes.size())};
-    for (const double sign : {1.0, -1.0}) try {
-        moved.push_back(with_profile(scenario, moving.profile_with(moving.start() + sign * step)));
-        break;
-      } catch (const InputError&) { continue; }
-  }
   return moved;
 }
 
-std::vector<Scenario> with_other_profiles(const Scenario& scenario) {
-  std::vector<Scenario> all;
+std::vector<Profile> other_profiles(const Scenario& scenario) {
+  std::vector<Profile> all;
   if (const Json* others = json_pointer_find(*scenario.effective, "/calibration/prediction/others"); others != nullptr)
-    for (const auto& [name, profile] : others->items()) all.push_back(with_profile(scenario, profile));
+    for (const auto& [name, profile] : others->items())
+      all.push_back(read_profile(JsonReader{profile, scenario.profile.name}));
   return all;
 }
 
@@ -96,12 +76,13 @@ double deviation_that_covers(double change, const PredictionUncertainty& errors)
 double speed_uncertainty(const Scenario& scenario, const Pool& pool,
                          const std::function<void(std::size_t, std::size_t)>& on_done, const Budget& budget) {
   if (!has_uncertain_values(scenario)) return 0;
-  std::vector<Scenario> scenarios = with_moved_profiles(scenario);
-  const std::size_t moved_ones = scenarios.size();
-  for (Scenario& other : with_other_profiles(scenario)) scenarios.push_back(std::move(other));
-  scenarios.push_back(scenario);
-  const Experiment experiment{scenarios.size(), [&](std::size_t i) {
-                                return brief_job(kMeasure, scenarios[i], {{"metric", "steps_per_s"}});
+  std::vector<Profile> profiles = moved_profiles(scenario.profile);
+  const std::size_t moved_ones = profiles.size();
+  for (Profile& other : other_profiles(scenario)) profiles.push_back(std::move(other));
+  const Experiment experiment{profiles.size() + 1, [&](std::size_t i) {
+                                Scenario by_profile = scenario;
+                                if (i < profiles.size()) by_profile.profile = profiles[i];
+                                return brief_job(kMeasure, std::move(by_profile), {{"metric", "steps_per_s"}});
                               }};
   const auto results = experiment.run(pool, on_done, budget);
   const auto speed_of = [](const PooledRun& result) {
@@ -109,7 +90,7 @@ double speed_uncertainty(const Scenario& scenario, const Pool& pool,
   };
   const double speed = speed_of(results.back());
   double variance = 0, apart = 0;
-  for (std::size_t i = 0; i + 1 < scenarios.size(); ++i) {
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
     const double moved = speed_of(results[i]);
     if (!(moved > 0 && speed > 0)) continue;
     const double change = std::log(moved / speed);

@@ -13,12 +13,12 @@
 
 namespace rehearse {
 
-/// The scenario with its profile's values moved along each component of their uncertainty by one standard error; against it
-/// where a value would leave what a profile may hold, and not at all where one does so either way.
-std::vector<Scenario> with_moved_profiles(const Scenario& scenario);
+/// The profile with its values moved along each component of their uncertainty by one standard error; against it where a
+/// value would leave what a profile may hold, and not at all where one does so either way.
+std::vector<Profile> moved_profiles(const Profile& profile);
 
-/// The scenario by the profiles that would do nearly as well as the one that calibration "auto" took.
-std::vector<Scenario> with_other_profiles(const Scenario& scenario);
+/// The profiles that would do nearly as well as the one that calibration "auto" took.
+std::vector<Profile> other_profiles(const Scenario& scenario);
 
 /// Whether speed_uncertainty() would find any: the profile states how uncertain its values are, or others would do.
 inline bool has_uncertain_values(const Scenario& scenario) {

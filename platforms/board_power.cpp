@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/base/json.hpp"
+#include "platforms/profile_fields.hpp"
 
 namespace rehearse {
 
@@ -49,20 +49,7 @@ BoardPowerValues::BoardPowerValues()
 
 BoardPowerValues read_board_power(const JsonReader& json) {
   BoardPowerValues values;
-  const auto read = [&](const char* key, double& value, double most, const char* expected) {
-    value = json.optional<double>(key, value);
-    json.expect(value > 0 && value <= most, key, expected);
-  };
-  read("rest_stacked", values.rest_stacked, 1, "a share above 0");
-  read("rest_soldered", values.rest_soldered, 1, "above 0 to 1 W for each GB/s");
-  read("active", values.active, 1000, "above 0 to 1000 pJ");
-  read("polling", values.polling, 1, "a share above 0");
-  read("vector_flop", values.vector_flop, 1000, "above 0 to 1000 pJ");
-  read("matrix_flop", values.matrix_flop, 1000, "above 0 to 1000 pJ");
-  read("byte_stacked", values.byte_stacked, 10000, "above 0 to 10000 pJ");
-  read("byte_soldered", values.byte_soldered, 10000, "above 0 to 10000 pJ");
-  read("voltage_floor", values.voltage_floor, 1, "a share above 0");
-  read("voltage_slope", values.voltage_slope, 10, "above 0 to 10");
+  read_fields(json, values);
   if (json.has("source")) (void)json.required<std::string>("source");
   json.reject_unknown_keys();
   return values;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/json.hpp"
+#include "platforms/profile_fields.hpp"
 #include "sim/base/names.hpp"
 #include "sim/base/random.hpp"
 
@@ -64,29 +64,29 @@ double normal_quantile(double probability) {
   return x;
 }
 
+namespace {
+
+template <class Law>
+Law read_law(const JsonReader& json) {
+  Law law;
+  read_fields(json, law);
+  return law;
+}
+
+}  // namespace
+
 Distribution read_distribution(const JsonReader& json) {
-  const auto time = [&](const char* key) {
-    const auto value = json.required<Seconds>(key);
-    json.expect(value > Seconds{} && value <= Seconds{1e9}, key, "a time above 0s, at most 1e9s");
-    return value;
-  };
-  const auto number = [&](const char* key, double low, double high, const char* expectation) {
-    const auto value = json.required<double>(key);
-    json.expect(value >= low && value <= high, key, expectation);
-    return value;
-  };
   Distribution distribution;
   const auto law = json.required<std::string>("law");
-  if (law == "exponential")
-    distribution.law = Exponential{time("mean")};
-  else if (law == "lognormal")
-    distribution.law = Lognormal{time("median"), number("sigma", 1e-6, 10, "1e-6 to 10")};
-  else if (law == "weibull")
-    distribution.law = Weibull{time("scale"), number("shape", 0.05, 100, "0.05 to 100")};
+  if (law == kTimeLaws[0])
+    distribution.law = read_law<Exponential>(json);
+  else if (law == kTimeLaws[1])
+    distribution.law = read_law<Lognormal>(json);
+  else if (law == kTimeLaws[2])
+    distribution.law = read_law<Weibull>(json);
   else
-    json.fail("law", unknown_name_message("law", law, std::vector<std::string>{"exponential", "lognormal", "weibull"}));
-  distribution.minimum = json.optional<Seconds>("minimum", Seconds{});
-  if (json.has("minimum")) json.expect(distribution.minimum <= Seconds{1e9}, "minimum", "at most 1e9s");
+    json.fail("law", unknown_name_message("law", law, std::vector<std::string>{kTimeLaws.begin(), kTimeLaws.end()}));
+  read_fields(json, distribution);
   json.reject_unknown_keys();
   return distribution;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Distributions of times: how long something takes that varies from one time to the next.
 
+#include <array>
 #include <variant>
 
 #include "sim/base/units.hpp"
@@ -24,6 +25,9 @@ struct Weibull {
   Seconds scale{};
   double shape = 1;
 };
+
+/// The words of files for the alternatives of Distribution::law.
+inline constexpr std::array kTimeLaws{"exponential", "lognormal", "weibull"};
 
 /// `minimum` + a time of this law.
 struct Distribution {

@@ -18,20 +18,25 @@
 #include "platforms/collective_algorithm.hpp"
 #include "platforms/startup.hpp"
 #include "sim/base/collective_kind.hpp"
+#include "sim/base/json.hpp"
+#include "sim/base/ordered_map.hpp"
 #include "sim/base/units.hpp"
 
 namespace rehearse {
 
-class JsonReader;
 namespace kernels {
 struct Model;
 }
+
+/// The keys of an object that its file states, by their places in the table of its keys (platforms/profile_fields.hpp).
+using StatedKeys = std::uint64_t;
 
 /// Host side of a worker.
 struct HostParameters {
   Seconds dispatch{};       // host time per operator before the GPU may start it; the host may run ahead of the GPU
   Seconds step_overhead{};  // host time per step in which neither GPU nor network works for this worker (session call,
                             // input)
+  StatedKeys stated = 0;    // none: the profile leaves the section out
 };
 
 /// GPU side: t = kernel_overhead + max(FLOPs / (peak e), bytes / (bandwidth m)).
@@ -46,6 +51,7 @@ struct GpuParameters {
   /// momentum's arithmetic, about 10 with a kernel for each elementary operation, about 20 for Adam so. An update takes
   /// accesses * bytes of the parameters in fp32 / (bandwidth m); none where an optimizer is not listed.
   std::map<std::string, double> update_accesses;
+  StatedKeys stated = 0;  // none: the profile leaves the section out
 
   double efficiency_for(const std::string& accelerator) const;
   bool covers(const std::string& accelerator) const { return peak_efficiency.contains(accelerator); }
@@ -146,6 +152,7 @@ struct Framework {
   bool transforms_weight_gradients = true;
   bool has_variables_on_host = false;  // each step copies them to the GPU, and their gradients back
   std::optional<FrameworkErrors> errors{};
+  StatedKeys stated = 0;
 };
 
 /// CPU time of one variable that does not pass between machines: time_per_variable + bytes * time_per_byte.
@@ -156,9 +163,19 @@ struct LocalExchange {
   Seconds time(Bytes bytes) const { return time_per_variable + time_per_byte * as_double(bytes); }
 };
 
+/// An exchange between workers that a profile was fitted on.
+struct SeenExchange {
+  std::string strategy, links;  // as TrainingFacts has them (prediction_kind.hpp)
+  BytesPerSecond nic{};         // of a machine; 0: all workers were in one machine
+  int workers_max = 0;
+  std::string collective{};  // of collectives alone: the operation, as TrainingFacts has it, with sizes from and to
+  Bytes payload_min{}, payload_max{};
+};
+
 /// What the scenarios of a fit had of servers: beyond that a prediction is less certain (sim/scenario/server_range.hpp).
 struct FittedServers {
   std::string profile;                  // that was fitted
+  std::vector<SeenExchange> exchanges;  // that it was fitted on
   BytesPerSecond nic_min{}, nic_max{};  // of a machine with workers, all NICs together: those of exchanges with servers
   Bytes traffic_max{};                  // that one server sends, and as much receives, in a step of each of the workers
   int workers_max = 0, servers_max = 0;
@@ -185,9 +202,18 @@ struct ServerParameters {
   /// one gradient or update. Above split_update_threshold all cores share its bytes.
   std::optional<LocalExchange> in_process;
   std::optional<FittedServers> fitted;  // none: unknown
+  std::string software{};               // whose these values are: another profile's workload that names it takes them
+  StatedKeys stated = 0;                // none: the profile leaves the section out
 
   /// Threads of `processes` on one machine that serve messages at the same time.
   int serving(int processes, int cores) const { return threads ? std::min(processes * *threads, cores) : cores; }
+};
+
+/// What a profile's servers cost by a framework where that is not as otherwise.
+struct ServersOfFramework {
+  std::string source;
+  ServerParameters servers;       // whole
+  std::vector<std::string> keys;  // of what is stated for the framework alone
 };
 
 struct NetworkParameters {
@@ -206,6 +232,7 @@ struct NetworkParameters {
   /// one, where that is limited: 2 for independent directions and no limit on several connections; less where a tunnel
   /// makes one flow of them.
   double duplex = 2;
+  StatedKeys stated = 0;  // none: the profile leaves the section out
 
   double nic_efficiency_for(const std::string& instance) const;
 };
@@ -244,15 +271,6 @@ struct StepTime {
   int batch = 0;
   Seconds time{};
   bool is_estimated = false;  // from what another model, GPU, precision or framework takes: substitutes.hpp
-};
-
-/// An exchange between workers that a profile was fitted on.
-struct SeenExchange {
-  std::string strategy, links;  // as TrainingFacts has them (prediction_kind.hpp)
-  BytesPerSecond nic{};         // of a machine; 0: all workers were in one machine
-  int workers_max = 0;
-  std::string collective{};  // of collectives alone: the operation, as TrainingFacts has it, with sizes from and to
-  Bytes payload_min{}, payload_max{};
 };
 
 /// Of which kind predictions by a profile are, and how far such ones were off, as a scenario that was read has it
@@ -298,6 +316,7 @@ struct PredictionUncertainty {
 struct TunerCosts {
   Seconds launch{}, nvlink_step{}, pcie_step{}, network_step{};
   double efficiency = 1;  // of the rate that CollectiveParameters leaves of the links
+  StatedKeys stated = 0;
 };
 
 /// One way in which a library carries out an all-reduce, and what it costs besides latency and rate of the links. An
@@ -348,6 +367,7 @@ struct CollectiveProtocol {
   /// More than nvlink_step where a GPU writes what it passes on into its own result, too: in each step of an all-gather, in
   /// the later half of an all-reduce's, in none of a reduce-scatter's.
   Seconds kept_step{};
+  StatedKeys stated = 0;
 };
 
 /// A collective library on one kind of machine. NCCL 2.5 and later: paths.cc lets the memory of a third GPU relay a
@@ -364,24 +384,36 @@ struct CollectiveParameters {
   /// How many times as long these are on a GPU of several dies (Accelerator::dies).
   double across_dies = 1;
   /// By name. A collective takes the one that the library's tuner expects to end first; of equals the one that does.
-  std::map<std::string, CollectiveProtocol> protocols;
+  OrderedMap<CollectiveProtocol> protocols;
+  bool states_protocols = false;  // if only that there are none
+  StatedKeys stated = 0;
 };
 
 /// Collectives by interconnect, or by generation of the links between GPUs: other machines, other tuning. What an entry does
 /// not state is as in `otherwise`, down to single values of a protocol of the same name.
 struct CollectiveLibrary {
   CollectiveParameters otherwise;  // of interconnects that are not named
-  std::map<std::string, CollectiveParameters> by_generation;
-  std::map<std::string, CollectiveParameters> by_interconnect;  // before by_generation
+  OrderedMap<CollectiveParameters> by_generation;
+  OrderedMap<CollectiveParameters> by_interconnect;  // before by_generation
+
+  /// Whether the profile leaves the section out.
+  bool empty() const {
+    return otherwise.stated == 0 && !otherwise.states_protocols && by_generation.empty() && by_interconnect.empty();
+  }
 
   const CollectiveParameters& on(const std::string& interconnect, const std::string& generation = {}) const;
   /// Whether any protocol has an `eager_limit`.
   bool asks_receivers() const;
 };
 
+/// What `own` states instead of `otherwise`.
+CollectiveParameters over(const CollectiveParameters& own, const CollectiveParameters& otherwise);
+
 struct Profile {
   std::string name;
   std::string source;
+  bool is_ideal =
+      false;  // what is not stated costs nothing, instead of what it does by the nearest profile that states it
   HostParameters host;
   GpuParameters gpu;
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
@@ -393,11 +425,15 @@ struct Profile {
   BoardPowerValues power;                       // what GPUs draw; by default what ships
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out
   ServerParameters servers;
+  std::map<std::string, ServersOfFramework> servers_of_frameworks;
   NetworkParameters network;
-  CollectiveLibrary collectives;
+  CollectiveLibrary stated_collectives;  // as the file has them: what an entry does not state is missing there
+  CollectiveLibrary collectives;         // whole, with what the links' generation costs in the protocols; by name
   std::optional<CheckpointParameters> checkpoint;
   std::optional<StartupParameters> startup;
   std::vector<StepTime> step_times;  // where one fits, it overrules the kernel model: sim/scenario/step_time.hpp
+  bool is_fitted = false;
+  PredictionUncertainty fit_spread;          // of the fit alone
   std::vector<std::string> free_parameters;  // pointers of the values that were fitted
   // What the fit has seen; a scenario outside of it is simulated with a warning.
   std::vector<std::string> fitted_accelerators;
@@ -406,9 +442,9 @@ struct Profile {
   int fitted_workers_max = 0, fitted_servers_max = 0;
   std::vector<std::string> fitted_frameworks;
   std::vector<SeenExchange> fitted_exchanges;
-  bool is_of_processors = false;  // processors exchanged, not GPUs
-  PredictionUncertainty uncertainty;
-  std::vector<Substitute> substitutes;         // `uncertainty` includes theirs
+  bool is_of_processors = false;      // processors exchanged, not GPUs
+  PredictionUncertainty uncertainty;  // of the fit or of the kind of prediction, and of substitutes
+  std::vector<Substitute> substitutes;
   std::optional<StatedPrediction> prediction;  // where `uncertainty` is that of a kind, and not of the fit
 
   /// That of framework_name(); one without costs if there is none.
@@ -421,5 +457,20 @@ std::string framework_name(const std::vector<std::string>& names, const std::str
 /// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what
 /// a scenario needs. Throws InputError.
 Profile read_profile(JsonReader json);
+
+/// The object of a profile file: read_profile() of it is this profile again. It has what runs depend on, and of the record of a
+/// fit what read_profile() reads of it. Profiles that would do nearly as well are left out.
+Json to_json(const Profile& profile);
+
+/// Puts into `document`, the object that `before` was read from, what has become of it since: texts of all else stay as they
+/// are.
+void put_changes(Json& document, const Profile& before, const Profile& after);
+
+/// Sets what follows from the rest: `collectives` and `uncertainty`.
+void set_consequences(Profile& profile);
+
+/// Multiplies the number, time or rate at `pointer` by exp(`change`), to eight digits, as with a file that has the product there;
+/// false: it would leave what a profile may hold.
+bool move_value(Profile& profile, std::string_view pointer, double change);
 
 }  // namespace rehearse

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/base/json.hpp"
+#include "platforms/profile_fields.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/statistics.hpp"
 
@@ -13,15 +13,13 @@ namespace {
 std::vector<StartupTime> read_stage(const JsonReader& json, const char* stage) {
   std::vector<StartupTime> times;
   for (const JsonReader& entry : json.children(stage)) {
-    StartupTime time{.condition = {.market = entry.optional<std::string>("market", ""),
-                                   .region = entry.optional<std::string>("region", ""),
-                                   .accelerator = entry.optional<std::string>("accelerator", "")},
-                     .time = read_distribution(entry.child("time"))};
+    StartupTime& time = times.emplace_back();
+    read_fields(entry, time.condition);
+    time.time = read_distribution(entry.child("time"));
     if (entry.has("market"))
       entry.expect(time.condition.market == "on-demand" || time.condition.market == "spot", "market",
                    "\"on-demand\" or \"spot\"");
     entry.reject_unknown_keys();
-    times.push_back(std::move(time));
   }
   return times;
 }
@@ -79,9 +77,7 @@ StartupParameters read_startup(const JsonReader& json) {
                             .framework = {}};
   if (json.has("framework")) {
     const JsonReader framework = json.child("framework");
-    startup.framework = {.fixed_time = framework.required<Seconds>("fixed_time"),
-                         .time_per_tensor = framework.required<Seconds>("time_per_tensor"),
-                         .cold_time = framework.required<Seconds>("cold_time")};
+    read_fields(framework, startup.framework);
     framework.reject_unknown_keys();
   }
   json.reject_unknown_keys();

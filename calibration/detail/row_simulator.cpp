@@ -88,12 +88,9 @@ RowSimulator::RowSimulator(const std::vector<Study>& studies, const Catalog& cat
     }
 }
 
-Json RowSimulator::completed(Prepared& prepared, const Json& profile) const {
-  Json complete = profile;
-  const JsonReader place{profile, "fitted profile"};
-  if (!prepared.is_complete.value_or(false))
-    set_profile(prepared.scenario, read_profile(place), place, complete, catalog_);
-  return complete;
+bool RowSimulator::complete(Prepared& prepared, const Profile& stated) const {
+  prepared.scenario.profile = stated;
+  return !prepared.is_complete.value_or(false) && complete_profile(prepared.scenario, catalog_);
 }
 
 std::size_t RowSimulator::number_used(std::size_t scenario, Stated& stated) {
@@ -103,22 +100,24 @@ std::size_t RowSimulator::number_used(std::size_t scenario, Stated& stated) {
                                            : used_profile(prepared.scenario, profile);
   };
   if (prepared.is_complete.value_or(false)) {
-    if (!is_closed_form(prepared.metric)) return number_of(used_by_metric(stated.profile));
+    if (!is_closed_form(prepared.metric)) return number_of(used_by_metric(stated.file));
     const auto [found, is_new] = stated.by_metric.try_emplace(prepared.metric, 0);
-    if (is_new) found->second = number_of(used_by_metric(stated.profile));
+    if (is_new) found->second = number_of(used_by_metric(stated.file));
     return found->second;
   }
-  const std::string framework = framework_used(prepared.scenario, stated.profile);
+  const std::string framework = framework_used(prepared.scenario, stated.file);
   const auto [without_others, is_new_framework] = stated.by_framework.try_emplace(framework, 0);
   if (is_new_framework) {
-    Json profile = stated.profile;
+    Json profile = stated.file;
     keep_framework(profile, framework);
     without_others->second = number_of(profile.dump());
   }
   const auto [used, is_new] = completed_.try_emplace({scenario, without_others->second}, 0);
   if (is_new) {
-    const std::string text = used_by_metric(completed(prepared, stated.profile));
-    if (!prepared.is_complete) prepared.is_complete = text == used_by_metric(stated.profile);
+    Json whole = stated.file;
+    if (complete(prepared, stated.profile)) put_changes(whole, stated.profile, prepared.scenario.profile);
+    const std::string text = used_by_metric(whole);
+    if (!prepared.is_complete) prepared.is_complete = text == used_by_metric(stated.file);
     used->second = number_of(text);
   }
   return used->second;
@@ -132,9 +131,12 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
   };
   std::vector<std::vector<Key>> keys(profiles.size());  // [profiles][rows[profile]]
   std::map<Key, Job> wanted;
+  std::vector<Stated> all;
   for (std::size_t p = 0; p < profiles.size(); ++p) {
-    (void)read_profile(JsonReader{profiles[p], "fitted profile"});
-    Stated stated{.profile = profiles[p], .by_metric = {}, .by_framework = {}};
+    Stated& stated = all.emplace_back(Stated{.file = profiles[p],
+                                             .profile = read_profile(JsonReader{profiles[p], "fitted profile"}),
+                                             .by_metric = {},
+                                             .by_framework = {}});
     std::map<std::size_t, std::size_t> used;  // by scenario
     for (const std::size_t row : rows[p]) {
       const std::size_t scenario = scenario_of_[row];
@@ -163,15 +165,15 @@ std::vector<std::vector<double>> RowSimulator::simulate(const std::vector<Json>&
     }
     try {
       Prepared& prepared = scenarios_[key.first];
-      prepared.scenario.profile =
-          read_profile(JsonReader{completed(prepared, profiles[job.profile]), "fitted profile"});
+      (void)complete(prepared, all[job.profile].profile);
       keep(job, simulated_metric(prepared.scenario, prepared.metric, prepared.probability));
     } catch (const std::runtime_error& error) { throw cannot_simulate(job, error.what()); }
   }
   std::size_t done = 0;
   const auto text_of = [&](std::size_t i) {
     Prepared& prepared = scenarios_[jobs[i].key.first];
-    Json options{{"metric", prepared.metric}, {"profile", completed(prepared, profiles[jobs[i].profile])}};
+    (void)complete(prepared, all[jobs[i].profile].profile);
+    Json options{{"metric", prepared.metric}};
     if (prepared.probability) options["probability"] = *prepared.probability;
     return kMeasure.job(prepared.scenario, options);
   };

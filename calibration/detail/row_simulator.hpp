@@ -58,7 +58,8 @@ class RowSimulator {
 
   /// A profile of a call, and the numbers of what has been looked for in it.
   struct Stated {
-    const Json& profile;
+    const Json& file;
+    Profile profile;
     std::map<std::string, std::size_t> by_metric;     // of a closed form
     std::map<std::string, std::size_t> by_framework;  // without the other ones
   };
@@ -66,8 +67,8 @@ class RowSimulator {
   /// Equal texts have equal numbers.
   std::size_t number_of(const std::string& text) { return numbers_.try_emplace(text, numbers_.size()).first->second; }
 
-  /// `profile` with what is substituted for the scenario, which takes over that, too.
-  Json completed(Prepared& prepared, const Json& profile) const;
+  /// Gives the scenario the profile with what is substituted for it. Returns whether anything is.
+  bool complete(Prepared& prepared, const Profile& stated) const;
 
   /// The number of what the metric of a scenario depends on.
   std::size_t number_used(std::size_t scenario, Stated& stated);

@@ -181,6 +181,23 @@ Model read_model(const JsonReader& json) {
   return model;
 }
 
+Json to_json(const Model& model) {
+  const auto values = [](const Values& all, Class kind) {
+    Json json = Json::object();
+    const std::vector<double> numbers = values_of(all, kind);
+    const std::vector<ValueBounds> bounds = bounds_of(kind);
+    for (std::size_t i = 0; i < bounds.size(); ++i) json[bounds[i].name] = numbers[i];
+    return json;
+  };
+  Json json = Json::object();
+  for (const auto& [name, kind] : kClasses) {
+    json[name]["values"] = values(model.otherwise, kind);
+    for (const auto& [architecture, own] : model.by_architecture)
+      json[name]["by_architecture"][architecture] = values(own, kind);
+  }
+  return json;
+}
+
 std::string model_schema_text() {
   Json classes = Json::object();
   for (const auto& [name, kind] : kClasses) {

@@ -93,6 +93,8 @@ struct Model {
 /// The section "kernels" of a profile: by class its "values", and in "by_architecture" those of single ones. Throws
 /// InputError.
 Model read_model(const JsonReader& json);
+/// What read_model() reads as this model again.
+Json to_json(const Model& model);
 /// JSON Schema of that section.
 std::string model_schema_text();
 

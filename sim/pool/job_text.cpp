@@ -60,8 +60,10 @@ std::string run_one(const Json& json) {
   return function(std::move(scenario), options);
 }
 
-/// Of a scenario as it was read.
+/// Of a scenario as it was read, with the profile that it has by now.
 std::string job_text(const Verb& verb, const Scenario& scenario, const Json& options) {
+  Json effective = *scenario.effective;
+  effective["calibration"] = to_json(scenario.profile);
   Json places = Json::array();
   for (const Group& group : scenario.groups) places.push_back(group.place);
   for (const RegionLink& link : scenario.links) places.push_back(link.place);
@@ -71,7 +73,7 @@ std::string job_text(const Verb& verb, const Scenario& scenario, const Json& opt
                    {"set_by", scenario.set_by},
                    {"places", std::move(places)},
                    {"warnings", scenario.warnings}},
-                  to_json_text(*scenario.effective));
+                  to_json_text(effective));
 }
 
 /// Of all jobs of a batch, whichever of them fail.

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "platforms/profile_fields.hpp"
 #include "sim/base/named.hpp"
-#include "sim/base/parse_quantity.hpp"
 
 namespace rehearse {
 
@@ -29,89 +28,53 @@ std::string name_of(LinkKind kind) {
 
 namespace {
 
-double seconds_of(const Json& object, const char* key) {
-  return object.contains(key) ? parse_quantity<Seconds>(object[key].get<std::string>()).value() : 0;
-}
-
-/// Adds the times of a generation to those of its protocols, as the reader of profiles does.
-void add_hops(Json& entry, const Accelerator& gpu) {
+/// Adds the times of a generation to those of its protocols, as a profile that is read does.
+void add_hops(CollectiveParameters& entry, const Accelerator& gpu) {
   constexpr std::array kTimes{"launch", "hop", "launch_cycles", "hop_cycles"};
-  if (std::ranges::none_of(kTimes, [&](const char* key) { return entry.contains(key); })) return;
-  const double cycle = (gpu.dies > 1 ? entry.value("across_dies", 1.0) : 1.0) / gpu.clock();
-  const double launch = seconds_of(entry, "launch") + entry.value("launch_cycles", 0.0) * cycle;
-  const double hop = seconds_of(entry, "hop") + entry.value("hop_cycles", 0.0) * cycle;
-  // Else they would be those of any interconnect again.
-  for (const char* key : {"launch_cycles", "hop_cycles"}) entry[key] = 0;
-  for (const char* key : {"launch", "hop"}) entry[key] = "0s";
-  if (!entry.contains("protocols")) return;
-  for (auto& [name, protocol] : entry["protocols"].items()) {
-    const auto move = [&protocol = protocol, hop](const char* hops, const char* into, double more) {
-      const double time = seconds_of(protocol, into) + more + protocol.value(hops, 0.0) * hop;
-      protocol.erase(hops);
-      protocol[into] = to_text(Seconds{time});
-    };
-    move("launch_hops", "launch", launch);
-    move("step_hops", "nvlink_step", 0);
-    if (protocol.contains("kept_hops")) move("kept_hops", "kept_step", 0);
-  }
-}
-
-/// What `part`, of "by_interconnect" or "by_generation", states instead of what `entry` does.
-void overrule(Json& entry, const Json& part) {
-  for (const auto& [key, value] : part.items()) {
-    if (key != "protocols") {
-      entry[key] = value;
-      continue;
-    }
-    Json protocols = Json::object();
-    for (const auto& [name, protocol] : value.items()) {
-      protocols[name] = entry.contains(key) && entry[key].contains(name) ? entry[key][name] : Json::object();
-      protocols[name].merge_patch(protocol);
-    }
-    entry[key] = std::move(protocols);
+  if (std::ranges::none_of(kTimes, [&](const char* key) { return states(entry, key); })) return;
+  const double cycle = (gpu.dies > 1 ? entry.across_dies : 1.0) / gpu.clock();
+  const Seconds launch = entry.launch + Seconds{entry.launch_cycles * cycle};
+  const Seconds hop = entry.hop + Seconds{entry.hop_cycles * cycle};
+  for (const char* key : kTimes) copy_field(entry, CollectiveParameters{}, key);  // else as those of any again
+  for (auto& [name, protocol] : entry.protocols) {
+    const CollectiveProtocol hops = protocol;
+    for (const char* key : {"launch_hops", "step_hops", "kept_hops"}) drop_field(protocol, key);
+    state(protocol, "launch", protocol.launch, hops.launch + launch + hop * hops.launch_hops);
+    state(protocol, "nvlink_step", protocol.nvlink_step, hops.nvlink_step + hop * hops.step_hops);
+    if (states(hops, "kept_hops"))
+      state(protocol, "kept_step", protocol.kept_step, hops.kept_step + hop * hops.kept_hops);
   }
 }
 
 }  // namespace
 
-Json library_on(const Json& library, const std::string& interconnect, const std::string& generation,
-                const Accelerator& gpu) {
-  Json entry = Json::object();
-  for (const auto& [key, value] : library.items())
-    if (key != "by_interconnect" && key != "by_generation") entry[key] = value;
-  if (library.contains("by_interconnect") && library["by_interconnect"].contains(interconnect))
-    overrule(entry, library["by_interconnect"][interconnect]);
-  else if (library.contains("by_generation") && library["by_generation"].contains(generation))
-    overrule(entry, library["by_generation"][generation]);
+CollectiveParameters library_on(const CollectiveLibrary& stated, const std::string& interconnect,
+                                const std::string& generation, const Accelerator& gpu) {
+  const CollectiveParameters* part = stated.by_interconnect.find(interconnect);
+  if (part == nullptr) part = stated.by_generation.find(generation);
+  CollectiveParameters entry = part != nullptr ? over(*part, stated.otherwise) : stated.otherwise;
   add_hops(entry, gpu);
   return entry;
 }
 
-const Json* stated_by(const Json& protocols, const std::string& label, const std::string& key) {
-  if (protocols.contains(label) && protocols[label].contains(key)) return &protocols[label][key];
-  for (const auto& [other, protocol] : protocols.items())
-    if (protocol.contains(key)) return &protocol[key];
+const CollectiveProtocol* stated_by(const Protocols& protocols, const std::string& label, const std::string& key) {
+  if (const CollectiveProtocol* own = protocols.find(label); own != nullptr && states(*own, key)) return own;
+  for (const auto& [other, protocol] : protocols)
+    if (states(protocol, key)) return &protocol;
   return nullptr;
 }
 
-double best_of(const Json& protocols, const std::string& key) {
+double best_of(const Protocols& protocols, const std::string& key) {
   double best = 0;
-  for (const auto& [label, protocol] : protocols.items()) {
-    if (!protocol.contains(key)) continue;
-    if (protocol[key].is_string()) {
-      const double time = seconds_of(protocol, key.c_str());
-      best = best == 0 ? time : std::min(best, time);
-    } else {
-      best = std::max(best, protocol[key].get<double>());
-    }
+  for (const auto& [label, protocol] : protocols) {
+    const auto number = stated_number(protocol, key);
+    if (number) best = key == "efficiency" || best == 0 ? std::max(best, *number) : std::min(best, *number);
   }
   return best;
 }
 
-bool states_pcie(const Json& library) {
-  for (const auto& [name, protocol] : library["protocols"].items())
-    if (protocol.contains("pcie_step")) return true;
-  return false;
+bool states_pcie(const Protocols& protocols) {
+  return std::ranges::any_of(protocols, [](const auto& entry) { return states(entry.second, "pcie_step"); });
 }
 
 }  // namespace rehearse

@@ -2,9 +2,9 @@
 // A profile that gets what a scenario needs and it does not state, for substitutes.cpp: from which other profiles, and
 // what is noted of it. substitutes.hpp says what the rules are.
 
+#include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "platforms/catalog.hpp"
@@ -28,23 +28,32 @@ std::string percent_of_spread(double spread);
 /// Another profile, from which values may be taken.
 struct ProfileDonor {
   std::string name;
-  const Json* profile;
+  const Profile* profile;
   std::set<std::string> gpus;  // that it knows
+};
+
+/// A part of a profile that is taken as a whole.
+struct ProfilePart {
+  const char* what;  // it says
+  bool (*is_stated)(const Profile& profile);
+  void (*take)(Profile& own, const Profile& from);
+  bool has_software = true;  // that is named
 };
 
 class ProfileCompletion : private Pinned {
  public:
-  /// Refers to all three.
-  ProfileCompletion(const Scenario& scenario, Json& profile, const Catalog& catalog);
+  /// Refers to both, and changes the scenario's profile.
+  ProfileCompletion(Scenario& scenario, const Catalog& catalog);
 
   const Scenario& scenario() const { return scenario_; }
-  Json& profile() { return profile_; }
+  Profile& profile() { return scenario_.profile; }
   const Catalog& catalog() const { return catalog_; }
   /// Who asks the catalog, for its errors.
   const JsonReader& asked_by() const { return asked_by_; }
-  const std::string& name() const { return name_; }
   /// "profile "name"".
   std::string own() const;
+  bool has_changed() const { return has_changed_; }
+  void set_changed() { has_changed_ = true; }
 
   /// All profiles of the catalog but this one and those that leave nothing to others.
   const std::vector<ProfileDonor>& donors();
@@ -55,25 +64,24 @@ class ProfileCompletion : private Pinned {
 
   /// Also by an earlier run, whose completed scenario is run again.
   bool is_noted(const std::string& text) const;
-  void note(const std::string& text, double spread);
   /// `components` of Substitute; `is_of_kind`: whether the errors of predictions of this kind include it.
-  void note(const std::string& text, double spread, Json components, bool is_of_kind = true);
+  void note(const std::string& text, double spread, std::map<std::string, double> components = {},
+            bool is_of_kind = true);
   /// Whether it is known how far predictions of this kind have been off, all that they take from elsewhere included.
-  bool knows_errors() const;
+  bool knows_errors() const { return scenario_.profile.prediction.has_value(); }
   std::string off_by(double spread, const std::string& why = "") const;
   /// What is replaced is no longer what was fitted: how uncertain it is says the substitute.
   void forget_fit_of(const std::string& pointer);
 
-  /// The section of the donor whose GPUs are nearest, if any has it; of equals, one that knows the kind of strategy.
-  bool take_section(const std::string& section, const std::string& what, const std::string& key = "");
+  /// The part of the donor whose GPUs are nearest, if any has it; of equals, one that knows the kind of strategy.
+  void take(const ProfilePart& part);
 
  private:
-  const Scenario& scenario_;
-  Json& profile_;
+  Scenario& scenario_;
   const Catalog& catalog_;
-  std::string name_;
   JsonReader asked_by_;
   std::vector<ProfileDonor> donors_;
+  bool has_changed_ = false;
 };
 
 /// Host, kernels and step times of the workers' GPUs.

@@ -20,6 +20,13 @@ Profile profile_at(const JsonReader& place, const std::string& name, const Catal
   return known != nullptr ? *known : read_profile(place);
 }
 
+/// Gives the scenario the profile `stated`, with what it does not state itself; `document` is the object that this was read
+/// from, and becomes that of the whole.
+void set_profile(Scenario& scenario, Profile stated, Json& document, const Catalog& catalog) {
+  scenario.profile = stated;
+  if (complete_profile(scenario, catalog)) put_changes(document, stated, scenario.profile);
+}
+
 /// Profiles that would do nearly as well as the one that `others` were left for, with what they do not state themselves.
 Json complete_profiles(const std::vector<std::string>& others, const Catalog& catalog, const JsonReader& asked_by,
                        const Scenario& scenario) {
@@ -30,7 +37,7 @@ Json complete_profiles(const std::vector<std::string>& others, const Catalog& ca
     const JsonReader stated = catalog.profile(name, asked_by);
     Json profile = stated.value();
     Scenario other = scenario;
-    set_profile(other, profile_at(stated, name, catalog), stated, profile, catalog);
+    set_profile(other, profile_at(stated, name, catalog), profile, catalog);
     for (const char* record : {"fit", "substitutes"}) profile.erase(record);
     complete[name] = std::move(profile);
   }
@@ -39,21 +46,23 @@ Json complete_profiles(const std::vector<std::string>& others, const Catalog& ca
 
 /// Where the scenario is not of what the profile was fitted on: how far predictions of its kind have been off, by the
 /// recipe of its framework if that says so, else by those of all profiles.
-Json prediction_by(const Profile& stated, const Catalog& catalog, Scenario& scenario) {
+std::optional<StatedPrediction> prediction_by(const Profile& stated, const Catalog& catalog, Scenario& scenario) {
   const TrainingFacts facts = facts_of(scenario);
   scenario.prediction_kind = kind_of(facts, stated);
   if (const auto errors = stated.framework(scenario.framework).errors; errors && stated.kernels && facts.computes) {
     std::vector<std::string> gpus;
     for (const Accelerator& gpu : facts.gpus) gpus.push_back(gpu.name);
     if (!stated.prediction && errors->are_of(gpus, facts.nic))
-      return {{"kind", "steps by " + scenario.framework}, {"low", errors->low}, {"high", errors->high}};
+      return StatedPrediction{
+          .kind = "steps by " + scenario.framework, .low = errors->low, .high = errors->high, .others = {}};
   }
   const bool is_told_by_fit = scenario.prediction_kind.is_of_fit() && stated.uncertainty.residual > 0;
   if (stated.prediction || stated.fitted_models.empty() || is_told_by_fit) return {};
   const Json known = catalog.prediction_errors();
   const auto errors = read_prediction_errors(JsonReader{known, "prediction_errors"}).of(scenario.prediction_kind);
   if (!errors) return {};
-  return {{"kind", to_text(scenario.prediction_kind)}, {"low", errors->low}, {"high", errors->high}};
+  return StatedPrediction{
+      .kind = to_text(scenario.prediction_kind), .low = errors->low, .high = errors->high, .others = {}};
 }
 
 void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& scenario, Json& effective) {
@@ -72,11 +81,17 @@ void read_calibration(const JsonReader& root, const Catalog& catalog, Scenario& 
     return catalog.profile(choice.name, by);
   });
   Profile stated = profile_at(place, of_catalog, catalog);
-  if (Json prediction = prediction_by(stated, catalog, scenario); !prediction.is_null()) {
-    if (!others.empty()) prediction["others"] = complete_profiles(others, catalog, asked, scenario);
-    effective["prediction"] = std::move(prediction);
+  if (auto prediction = prediction_by(stated, catalog, scenario)) {
+    Json& written =
+        effective["prediction"] = {{"kind", prediction->kind}, {"low", prediction->low}, {"high", prediction->high}};
+    if (!others.empty()) {
+      written["others"] = complete_profiles(others, catalog, asked, scenario);
+      for (const auto& [other, profile] : written["others"].items()) prediction->others.push_back(other);
+    }
+    stated.prediction = std::move(prediction);
+    set_consequences(stated);
   }
-  set_profile(scenario, std::move(stated), place, effective, catalog);
+  set_profile(scenario, std::move(stated), effective, catalog);
   for (const Substitute& substitute : scenario.profile.substitutes) scenario.warnings.push_back(substitute.text);
   if (scenario.training.checkpoint && !checkpoint_time(scenario))
     root.child("training")

@@ -6,9 +6,8 @@
 
 namespace rehearse {
 
-/// Gives `scenario`, which is complete but for its profile, the profile `stated`. `profile`, a copy of the object `place`
-/// that it was read from, gets besides what the scenario needs and the profile does not state, and lists it under
-/// "substitutes" with how far it may be off, which widens the intervals of predictions:
+/// Gives the profile of `scenario`, which is complete but for that, besides what the scenario needs and the profile does not
+/// state, and lists it under its substitutes with how far it may be off, which widens the intervals of predictions:
 /// - host and GPU: a section that is missing is that of the profile with a step time of this model, or else of the
 ///   nearest GPU. A GPU without efficiency, step times or default gets the efficiency of the nearest one.
 /// - step times: where the profile has some but none of this model, GPU, precision and framework, and no efficiency of
@@ -20,7 +19,7 @@ namespace rehearse {
 /// logarithms are, at least 0.1; by 0.3 where there is only one.
 /// Which values are filled in depends on which are stated, not on how large these are.
 ///
-/// A profile with "unstated": "ideal" is left as it is. Throws InputError.
-void set_profile(Scenario& scenario, Profile stated, const JsonReader& place, Json& profile, const Catalog& catalog);
+/// A profile with "unstated": "ideal" is left as it is. Returns whether the profile has changed. Throws InputError.
+bool complete_profile(Scenario& scenario, const Catalog& catalog);
 
 }  // namespace rehearse

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "calibration/detail/free_values.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace rehearse {
@@ -31,6 +33,33 @@ TEST_CASE("the uncertainty of the speed is what the profile's components change 
   CHECK(speed_uncertainty(lone_worker({{{"/host/step_overhead", 0.1}}, {{"/host/step_overhead", 0.1}}}), 2) ==
         doctest::Approx(std::sqrt(2.0) * one).epsilon(1e-6));
   CHECK(speed_uncertainty(lone_worker({{{"/network/nic_efficiency", 0.1}}}), 1) < 0.01);  // against it: 1 is its limit
+}
+
+TEST_CASE("profiles are moved as files are whose values a fit moves") {
+  for (const char* name : {"cm-dare", "cm-dare-startup", "cm-dare-checkpoint", "nccl", "collective-microbenchmarks",
+                           "hkbu-ddl-benchmarks", "vtrain-a100-megatron", "cscs"}) {
+    CAPTURE(std::string{name});
+    const Json file = load_json_file(source_folder() + "/calibration/profiles/" + name + ".json");
+    const Profile profile = read_profile(JsonReader{file, name});
+    REQUIRE(!profile.uncertainty.components.empty());
+    const std::vector<Profile> moved = moved_profiles(profile);
+    std::size_t next = 0;
+    for (const auto& component : profile.uncertainty.components)
+      for (const double sign : {1.0, -1.0}) try {
+          Json changed = file;
+          for (const auto& [pointer, change] : component) {
+            const FreeValue value{.pointer = pointer, .min = {}, .max = {}, .prior = {}, .place = {}};
+            const FreeValues values{changed, name, {value}, [](const Json&) { return true; }};
+            changed = Json(values.profile_with(values.start().array() + sign * change));
+          }
+          const Profile expected = read_profile(JsonReader{changed, name});
+          REQUIRE(next < moved.size());
+          CHECK(to_json(moved[next]) == to_json(expected));
+          ++next;
+          break;
+        } catch (const InputError&) { continue; }
+    CHECK(next == moved.size());
+  }
 }
 
 TEST_CASE("an interval reaches as far as another profile that would do nearly as well") {
