@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "predictor/described_step.hpp"
 #include "predictor/driple/driple_jobs.hpp"
 #include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple_export.hpp"
@@ -14,7 +15,6 @@
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
 #include "predictor/merge.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
@@ -35,21 +35,20 @@ Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog)
     origins.set(json, text.substr(0, equals), text.substr(equals + 1), where.places[i]);
   }
   Scenario scenario = read_scenario(json, where.file.string(), catalog, origins);
-  require_described(scenario, where.file.string());
+  require_regular(scenario, where.file.string());
   return scenario;
 }
 
-DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {
-  Seconds& own = scenario.output.sampling_period;
+DatasetSetting setting_of(const MeasuredScenario& where, const Scenario& scenario, std::optional<Seconds> period) {
+  const Seconds own = scenario.output.sampling_period;
   Json provenance = *scenario.effective;
   provenance["workload"] = rest_of_workload(provenance["workload"]);
   if (period && std::abs(*period / own - 1) > kSamePeriod) {
-    own = *period;
-    provenance["output"]["sampling_period"] = Json(own.value()).dump() + "s";
+    provenance["output"]["sampling_period"] = Json(period->value()).dump() + "s";
   }
   const std::string name = where.name.empty() ? scenario.name : where.name;
   const std::string& group = where.study.empty() ? name : where.study;
-  return {.name = name, .group = group, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
+  return {.name = name, .group = group, .provenance = provenance.dump()};
 }
 
 DatasetGraph graph_of(const Scenario& scenario) {
@@ -115,8 +114,12 @@ class Builder {
     models_.emplace(graph.name, model_of(graph.name));
     note_split(run.where, std::string{model_of(graph.name)});
     const std::optional<Seconds> period = run.series ? std::optional{series.period} : std::nullopt;
-    add(std::move(graph), setting_of(run.where, scenario, period),
-        {.weight = run.weight, .labels = labels_of(series, run.step_time)});
+    const DatasetSetting setting = setting_of(run.where, scenario, period);
+    std::vector<float> step;
+    if (period) scenario.output.sampling_period = *period;
+    if (!run.graph) step = numbers_of(describe_step(scenario));
+    add(std::move(graph), setting,
+        {.weight = run.weight, .labels = labels_of(series, run.step_time), .step = std::move(step)});
   }
 
   void add(const MeasuredJobs& jobs) {
@@ -163,7 +166,6 @@ class Builder {
     sample.origin = Origin::kMeasured;
     merged_.add({.provenance = "{}",
                  .node_features = frequencies_ ? group_feature_names() : node_feature_names(),
-                 .descriptors = descriptor_names(),
                  .labels = label_names(),
                  .settings = {std::move(setting)},
                  .graphs = {std::move(graph)},

@@ -333,7 +333,6 @@ Answer train_corrected(const TrainCommand& command) {
   const fs::path folder = *command.common.output;
   const Dataset dataset = load_dataset(command.dataset);
   SampleChoice choice = command.choice;
-  choice.takes_undescribed = true;
   choice.origin = Origin::kMeasured;
   std::vector<std::size_t> samples;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
@@ -408,15 +407,14 @@ Answer train_network(const TrainCommand& command) {
   if (command.simulated_weight)
     for (Sample& sample : dataset.samples)
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
-  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
-                                choose_samples(dataset, Split::kValidation, command.choice)};
+  SampleChoice chosen = command.choice;
+  chosen.needs_step = command.network == "learnt" && !command.transfer_from;
+  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, chosen),
+                                choose_samples(dataset, Split::kValidation, chosen)};
   limit_studies(dataset, samples.training);
   limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
-  about(command.dataset.string(), [&] {
-    if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped
-    return samples_of_epoch(samples, command.plan);
-  });
+  about(command.dataset.string(), [&] { return samples_of_epoch(samples, command.plan); });
   const MadeFolder made{folder};
   const OutputLock lock{folder / "model.pt"};
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";

@@ -63,8 +63,10 @@ TEST_CASE("a measured profile becomes a sample of the scenario's workload, at th
   CHECK(data.graphs[0].family == "resnet");
   CHECK(parse_json(data.graphs[0].provenance, "p")["batch_per_worker"] == 8);
   CHECK(data.nodes(data.graphs[0]) > 100);
-  const auto period = std::ranges::find(data.descriptors, "sampling_period_s") - data.descriptors.begin();
-  CHECK(data.settings[0].descriptor[static_cast<std::size_t>(period)] == doctest::Approx(0.2));
+  CHECK(parse_json(data.settings[0].provenance, "p")["output"]["sampling_period"] == "0.2s");
+  const DescribedStep step = described_step(data.samples[0].step, "sample");
+  for (std::size_t t = 0; t < step.totals.size(); ++t)
+    if (step_totals()[t].name == std::string{"sampling_period_s"}) CHECK(step.totals[t] == doctest::Approx(0.2));
   CHECK(data.samples[0].origin == Origin::kMeasured);
   CHECK(data.samples[0].weight == 3);
   CHECK(data.samples[0].split == Split::kTrain);  // the only job
