@@ -76,6 +76,7 @@ for part in "$@"; do
     prediction | prediction-* | prediction=*)
       [ "${part#*=}" = "$part" ] || cp "${part#*=}/accuracy.json" predictor/accuracy.json
       for table in models clusters testbed measured studies choices; do
+        grep -q "prediction-$table, written" predictor/README.md || continue
         cmake/readme_tables.py build/rehearse "prediction-$table" > "$scratch/table"
         replace_part predictor/README.md "prediction-$table" "$scratch/table"
       done

@@ -9,7 +9,6 @@
 
 #include "predictor/described_step.hpp"
 #include "predictor/driple/driple_jobs.hpp"
-#include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
@@ -82,7 +81,7 @@ class Builder {
     for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
     if (merged_.dataset().samples.empty())
       throw InputError{list_.file_name + ": expected a job with labels; found none"};
-    MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
+    MeasuredDataset made{.dataset = merged_.take()};
     std::vector<std::string> models;
     for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));
     deal_splits(made.dataset, models);
@@ -99,7 +98,7 @@ class Builder {
     if (run.graph) scenario.profile.step_times.clear();  // of the scenario's own model
     DatasetGraph graph;
     if (run.graph) {
-      graph = load_graph_def_graph(*run.graph, scenario.batch, frequencies_, warnings_);
+      graph = load_graph_def_graph(*run.graph, frequencies_);
     } else {
       graph = graph_of(scenario);
       if (frequencies_) {
@@ -140,7 +139,7 @@ class Builder {
       throw InputError{jobs.graphs.string() + ": has no graph (NAME.pbtxt or NAME.pb) of a job in " +
                        jobs.results.string()};
     for (const auto& [job, file] : files) {
-      DatasetGraph graph = load_graph_def_graph(file, scenario.batch, frequencies_, warnings_);
+      DatasetGraph graph = load_graph_def_graph(file, frequencies_);
       const std::vector<std::string> parts = parts_of(job);
       graph.family = parts.size() == 6 ? parts[2] : "measured";
       const std::string model = parts.size() == 6 ? parts[1] + "_" + parts[2] + "_" + parts[4] : job;
@@ -178,23 +177,17 @@ class Builder {
   MergedDataset merged_;
   std::map<std::string, std::string> models_;  // by name of a graph
   std::map<std::string, Split> told_;          // by model
-  std::vector<std::string> warnings_;
 };
 
 }  // namespace
 
-DatasetGraph load_graph_def_graph(const fs::path& file, std::int64_t batch,
-                                  const std::optional<TypeFrequencies>& frequencies,
-                                  std::vector<std::string>& warnings) {
+DatasetGraph load_graph_def_graph(const fs::path& file, const std::optional<TypeFrequencies>& frequencies) {
   const std::vector<GraphDefNode> nodes = load_graph_def(file);
-  DatasetGraph graph;
-  if (frequencies) {
-    graph = to_dataset_graph(group_gpu_operators(nodes, *frequencies, file.string()));
-  } else {
-    GraphDefGaps gaps;
-    graph = operators_of(nodes, batch, file.string(), gaps);
-    if (const std::string missing = to_text(gaps); !missing.empty()) warnings.push_back(file.string() + ": " + missing);
-  }
+  if (!frequencies)
+    throw InputError{file.string() +
+                     ": a GraphDef does not say what the kernels of a step cost: only networks of groups of operators "
+                     "take it (gcn, gin, gat, mpnn; import --grouped)"};
+  DatasetGraph graph = to_dataset_graph(group_gpu_operators(nodes, *frequencies, file.string()));
   graph.family = "graph";
   graph.name = file.stem().string();
   graph.provenance = Json{{"graph_def", file.filename().string()}}.dump();

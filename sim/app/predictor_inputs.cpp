@@ -121,8 +121,7 @@ std::optional<std::vector<NamedGroups>> grouped_graphs_in(const fs::path& file) 
 }  // namespace
 
 PredictionInput load_prediction_input(const PredictCommand& command, bool is_for_network,
-                                      const std::optional<TypeFrequencies>& frequencies,
-                                      std::vector<std::string>& warnings) {
+                                      const std::optional<TypeFrequencies>& frequencies) {
   const auto described = [&](Scenario scenario, const fs::path& file) {
     if (is_for_network) require_regular(scenario, file.string());
     return scenario;
@@ -177,8 +176,7 @@ PredictionInput load_prediction_input(const PredictCommand& command, bool is_for
   }
   load_cluster();
   scenario->profile.step_times.clear();  // of the scenario's own model
-  return alone(dataset_of(load_graph_def_graph(command.input, scenario->batch, frequencies, warnings), *scenario,
-                          frequencies.has_value()));
+  return alone(dataset_of(load_graph_def_graph(command.input, frequencies), *scenario, frequencies.has_value()));
 }
 
 void add_choice(Options options, SampleChoice& choice, std::string& origin) {
