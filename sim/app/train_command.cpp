@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "predictor/corrected/corrected.hpp"
-#include "predictor/features.hpp"
 #include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "predictor/operator_types.hpp"
 #include "predictor/study_weights.hpp"
 #include "predictor/taught_settings.hpp"
 #include "sim/app/any_predictor.hpp"
@@ -414,7 +414,11 @@ Answer train_network(const TrainCommand& command) {
   limit_studies(dataset, samples.training);
   limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
-  about(command.dataset.string(), [&] { return samples_of_epoch(samples, command.plan); });
+  about(command.dataset.string(), [&] {
+    if (command.network != "learnt" && dataset.node_features == node_feature_names())  // else they are grouped
+      for (const DatasetGraph& graph : dataset.graphs) (void)operator_network(graph, choice.frequencies);
+    return samples_of_epoch(samples, command.plan);
+  });
   const MadeFolder made{folder};
   const OutputLock lock{folder / "model.pt"};
   const fs::path checkpoint = folder / "checkpoint.pt", best = folder / "model.pt";

@@ -151,7 +151,7 @@ TEST_CASE("a note that is none of ours is refused with its place") {
   };
   refused("\"simulated\"", "\"guessed\"", "f: rehearse.json: /origin: expected simulated or measured");
   refused("\"format\": 1", "\"format\": 2", "f: rehearse.json: /format: expected 1");
-  refused("\"scenario\": {", "\"cluster\": {", "/scenario");
+  refused("\"scenario\": {", "\"cluster\": {", "scenario");
   refused("\"chain 0\"", "\"chain 0\", \"more\"", "/graphs/train/0: expected the family and the name of a graph");
   refused("\"val\"", "\"other\"", "val");
   file.note = note;
