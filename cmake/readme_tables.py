@@ -260,18 +260,23 @@ def peers(program, is_quick=False):
     return header(peers_benchmark.HEADER[:4]) + list(peers_benchmark.simulated_rows(program))
 
 
+def accuracy():
+    """What tests/bench/prediction.py has measured."""
+    with open(os.path.join(ROOT, "predictor/accuracy.json")) as file:
+        return json.load(file)
+
+
 def prediction(table):
-    """What tests/bench/prediction.py has measured (about an hour)."""
+    """A table of it."""
     def make(program, is_quick=False):
         del program, is_quick
-        with open(os.path.join(ROOT, "predictor/accuracy.json")) as file:
-            return prediction_tables.TABLES[table](json.load(file))
+        return prediction_tables.TABLES[table](accuracy())
     return make
 
 
 TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
           "unseen": (unseen, README), "large": (large, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
-TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.TABLES}
+TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.present(accuracy())}
 IN_PARTS = ("kernels", "transformers", "large")  # of which a check computes some rows
 
 

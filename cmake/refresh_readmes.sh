@@ -14,7 +14,7 @@
 #   peers               tests/bench/README.md: simulated times of tests/bench/peers.py; 5 s
 #   docs                docs/: what the commands of its pages print, and its pictures; 1 min
 #   prediction          predictor/README.md: the errors of predictors, from predictor/accuracy.json
-#   prediction=FOLDER   the same, from what tests/bench/prediction.py build/rehearse FOLDER has measured, which becomes that file; about an hour
+#   prediction=FOLDER   the same, from what tests/bench/prediction.py build/rehearse FOLDER has measured, which becomes that file
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 #   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
 #   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
@@ -76,6 +76,7 @@ for part in "$@"; do
     prediction | prediction-* | prediction=*)
       [ "${part#*=}" = "$part" ] || cp "${part#*=}/accuracy.json" predictor/accuracy.json
       for table in models clusters testbed measured studies choices; do
+        grep -q "prediction-$table, written" predictor/README.md || continue
         cmake/readme_tables.py build/rehearse "prediction-$table" > "$scratch/table"
         replace_part predictor/README.md "prediction-$table" "$scratch/table"
       done

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "predictor/described_step.hpp"
 #include "predictor/node_features.hpp"
 #include "predictor/run_labels.hpp"
 #include "sim/base/errors.hpp"
@@ -29,7 +30,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "blobs are written as they are in memory");
 
 constexpr int kApplicationId = 0x52656864;  // "Rehd": tells our files from other SQLite databases
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr const char *kKind = "dataset", *kWriting = "write this dataset";
 constexpr std::size_t kMostNames = 1000;
 
@@ -43,13 +44,14 @@ constexpr std::array kTables{
     Table{"names", "CREATE TABLE names(kind TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL)"},
     Table{"settings",
           "CREATE TABLE settings(id INTEGER PRIMARY KEY, name TEXT NOT NULL, grouped TEXT NOT NULL, "
-          "provenance TEXT NOT NULL, descriptor BLOB NOT NULL)"},
+          "provenance TEXT NOT NULL)"},
     Table{"graphs",
           "CREATE TABLE graphs(id INTEGER PRIMARY KEY, family TEXT NOT NULL, name TEXT NOT NULL, "
           "provenance TEXT NOT NULL, nodes INTEGER NOT NULL, features BLOB NOT NULL, edges BLOB NOT NULL)"},
-    Table{"samples",
-          "CREATE TABLE samples(id INTEGER PRIMARY KEY, graph INTEGER NOT NULL, setting INTEGER NOT NULL, "
-          "split TEXT NOT NULL, origin TEXT NOT NULL, weight REAL NOT NULL, labels BLOB NOT NULL)"}};
+    Table{
+        "samples",
+        "CREATE TABLE samples(id INTEGER PRIMARY KEY, graph INTEGER NOT NULL, setting INTEGER NOT NULL, "
+        "split TEXT NOT NULL, origin TEXT NOT NULL, weight REAL NOT NULL, labels BLOB NOT NULL, step BLOB NOT NULL)"}};
 
 constexpr std::array kOrigins{Named{"simulated", Origin::kSimulated}, Named{"measured", Origin::kMeasured}};
 
@@ -58,17 +60,6 @@ constexpr std::array kOrigins{Named{"simulated", Origin::kSimulated}, Named{"mea
 std::string to_text(Split split) { return name_in(kSplits, split); }
 
 std::string to_text(Origin origin) { return name_in(kOrigins, origin); }
-
-double descriptor_value(const Dataset& dataset, const DatasetSetting& setting, std::string_view name, double absent) {
-  const auto found = std::find(dataset.descriptors.begin(), dataset.descriptors.end(), name);
-  return found == dataset.descriptors.end()
-             ? absent
-             : setting.descriptor[static_cast<std::size_t>(found - dataset.descriptors.begin())];
-}
-
-bool is_described(const Dataset& dataset, const DatasetSetting& setting) {
-  return descriptor_value(dataset, setting, "is_described", 1) != 0;
-}
 
 const std::string& study_of(const Dataset& dataset, const Sample& sample) {
   static const std::string none;
@@ -177,11 +168,10 @@ struct DatasetWriter::File {
     for (const Table& table : kTables) execute(table.sql);
     database->prepare("INSERT INTO meta VALUES('provenance', ?1)").run(head.provenance);
     add_names("node_feature", head.node_features);
-    add_names("descriptor", head.descriptors);
     add_names("label", head.labels);
-    setting.emplace(database->prepare("INSERT INTO settings VALUES(?1, ?2, ?3, ?4, ?5)"));
+    setting.emplace(database->prepare("INSERT INTO settings VALUES(?1, ?2, ?3, ?4)"));
     graph.emplace(database->prepare("INSERT INTO graphs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"));
-    sample.emplace(database->prepare("INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"));
+    sample.emplace(database->prepare("INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"));
     feature_count = head.node_features.size();
   }
   File(const File&) = delete;
@@ -222,7 +212,7 @@ DatasetWriter::DatasetWriter(DatasetWriter&&) noexcept = default;
 DatasetWriter::~DatasetWriter() = default;
 
 void DatasetWriter::add(const DatasetSetting& setting) {
-  file_->setting->run(file_->settings++, setting.name, setting.group, setting.provenance, setting.descriptor);
+  file_->setting->run(file_->settings++, setting.name, setting.group, setting.provenance);
 }
 
 void DatasetWriter::add(const DatasetGraph& graph) {
@@ -232,7 +222,7 @@ void DatasetWriter::add(const DatasetGraph& graph) {
 
 void DatasetWriter::add(const Sample& sample) {
   file_->sample->run(file_->samples++, std::int64_t{sample.graph}, std::int64_t{sample.setting}, to_text(sample.split),
-                     to_text(sample.origin), sample.weight, sample.labels);
+                     to_text(sample.origin), sample.weight, sample.labels, sample.step);
 }
 
 void DatasetWriter::finish() {
@@ -281,7 +271,7 @@ class Loader {
   SqliteStatement select(const std::string& sql) const { return database_->prepare(sql); }
 
   void check_file() const {
-    (void)database_->version_of(kApplicationId, kVersion, kVersion);
+    if (database_->version_of(kApplicationId, 1, kVersion) < kVersion) refuse_old();
     std::size_t found = 0;
     SqliteStatement tables = select("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'");
     for (; tables.step(); ++found) {
@@ -290,6 +280,27 @@ class Loader {
         fail("expected the tables of a dataset; found " + in_quotes(name));
     }
     if (found != kTables.size()) fail("a table of this dataset is missing");
+  }
+
+  /// A dataset without steps (Sample::step), with the command that makes it anew.
+  [[noreturn]] void refuse_old() const {
+    const Json none = Json::object();
+    SqliteStatement meta = select("SELECT value FROM meta WHERE key = 'provenance'");
+    const Json provenance = meta.step() ? parse_json(meta.text(0), shown_ + ": provenance") : none;
+    const auto text = [&](const char* key) {
+      const auto at = provenance.is_object() ? provenance.find(key) : provenance.end();
+      return at == provenance.end() ? std::string{} : at->is_string() ? at->get<std::string>() : at->dump();
+    };
+    SqliteStatement samples = select("SELECT count(*) FROM samples");
+    const std::string count = samples.step() ? std::to_string(samples.integer(0)) : "N", space = text("space");
+    std::string how = "import again what it is made of: rehearse import SOURCE... -o " + shown_;
+    if (!space.empty())
+      how = "make it anew: rehearse generate scenarios/spaces/" + shortened(space, 100) + ".json --count " + count +
+            " --seed " + shortened(text("seed"), 20) + " -o " + shown_;
+    else if (text("source") == "measured rows of studies")
+      how = "make it anew: rehearse generate scenarios/studies/measured.json -o " + shown_;
+    fail("expected a dataset of version " + std::to_string(kVersion) +
+         "; found version 1, which does not say what steps are: " + how);
   }
 
   std::string json(const std::string& text, const std::string& place) const {
@@ -306,7 +317,6 @@ class Loader {
     while (names.step()) {
       const std::string kind = names.text(0), name = names.text(2);
       std::vector<std::string>* list = kind == "node_feature" ? &data.node_features
-                                       : kind == "descriptor" ? &data.descriptors
                                        : kind == "label"      ? &data.labels
                                                               : nullptr;
       if (list == nullptr) fail("names: unknown kind " + in_quotes(kind));
@@ -331,20 +341,11 @@ class Loader {
 
   void read_settings(Dataset& data) const {
     std::set<std::string> known;
-    read_rows("settings", "name, grouped, provenance, descriptor",
+    read_rows("settings", "name, grouped, provenance",
               [&](const SqliteStatement& row, std::size_t i, const std::string& place) {
-                DatasetSetting setting{.name = row.text(1),
-                                       .group = row.text(2),
-                                       .provenance = json(row.text(3), place),
-                                       .descriptor = row.blob<double>(4)};
+                DatasetSetting setting{
+                    .name = row.text(1), .group = row.text(2), .provenance = json(row.text(3), place)};
                 if (!known.insert(setting.name).second) fail("settings", i, "another one has this name already");
-                if (setting.descriptor.size() != data.descriptors.size())
-                  fail("settings", i,
-                       "expected " + std::to_string(data.descriptors.size()) + " descriptors; found " +
-                           std::to_string(setting.descriptor.size()));
-                if (!std::all_of(setting.descriptor.begin(), setting.descriptor.end(),
-                                 [](double v) { return std::isfinite(v); }))
-                  fail("settings", i, "expected finite descriptors");
                 data.settings.push_back(std::move(setting));
               });
   }
@@ -377,7 +378,7 @@ class Loader {
 
   void read_samples(Dataset& data) const {
     std::map<std::pair<std::int64_t, std::string>, Split> split_of;  // by graph and study
-    read_rows("samples", "graph, setting, split, origin, weight, labels",
+    read_rows("samples", "graph, setting, split, origin, weight, labels, step",
               [&](const SqliteStatement& row, std::size_t i, const std::string&) {
                 const std::int64_t graph = row.integer(1), setting = row.integer(2);
                 if (graph < 0 || graph >= static_cast<std::int64_t>(data.graphs.size()))
@@ -387,7 +388,8 @@ class Loader {
                 Sample sample{.graph = static_cast<std::int32_t>(graph),
                               .setting = static_cast<std::int32_t>(setting),
                               .weight = row.real(5),
-                              .labels = row.blob<double>(6)};
+                              .labels = row.blob<double>(6),
+                              .step = row.blob<float>(7)};
                 sample.split = word(row.text(3), i, kSplits);
                 sample.origin = word(row.text(4), i, kOrigins);
                 const std::string& study = study_of(data, sample);
@@ -402,6 +404,8 @@ class Loader {
                            std::to_string(sample.labels.size()));
                 for (const double label : sample.labels)
                   if (std::isinf(label) || label < 0) fail("samples", i, "expected labels of at least 0, or NaN");
+                if (!sample.step.empty())
+                  (void)described_step(sample.step, shown_ + ": samples row " + std::to_string(i));
                 data.samples.push_back(std::move(sample));
               });
   }

@@ -44,10 +44,9 @@ struct DatasetGraph {
 
 /// A cluster and a way to train on it.
 struct DatasetSetting {
-  std::string name;                // "driple/01-v100-ps1-w2 synchronous"
-  std::string group;               // settings of one group differ in the synchronization only: "driple/01-v100-ps1-w2"
-  std::string provenance;          // JSON: the scenario, but what the graph's provenance says of its workload
-  std::vector<double> descriptor;  // [descriptor names]
+  std::string name;        // "driple/01-v100-ps1-w2 synchronous"
+  std::string group;       // settings of one group differ in the synchronization only: "driple/01-v100-ps1-w2"
+  std::string provenance;  // JSON: the scenario, but what the graph's provenance says of its workload
 };
 
 enum class Split { kTrain, kValidation, kTest };
@@ -62,13 +61,13 @@ struct Sample {
   Origin origin = Origin::kSimulated;
   double weight = 1;           // in the loss
   std::vector<double> labels;  // [label names]
+  std::vector<float> step;     // numbers_of() the graph's step in the setting (described_step.hpp); empty: not known
 };
 
 /// A whole dataset in memory.
 struct Dataset {
   std::string provenance = "{}";  // JSON: space, seed, program
   std::vector<std::string> node_features;
-  std::vector<std::string> descriptors;
   std::vector<std::string> labels;
   std::vector<DatasetSetting> settings;
   std::vector<DatasetGraph> graphs;
@@ -76,12 +75,6 @@ struct Dataset {
 
   std::size_t nodes(const DatasetGraph& graph) const { return graph.nodes(node_features.size()); }
 };
-
-/// A value of a setting's descriptor; `absent` if the dataset has no such column, which older ones may lack.
-double descriptor_value(const Dataset& dataset, const DatasetSetting& setting, std::string_view name, double absent);
-
-/// Whether networks can tell the setting from others: it has no 0 as `is_described` (labels.hpp).
-bool is_described(const Dataset& dataset, const DatasetSetting& setting);
 
 /// The study that measured it: its setting's group. Empty for a simulated sample, and for a measured one whose list named
 /// no study, so that its group is the setting's own name.
@@ -97,11 +90,12 @@ std::vector<GraphEdge> edges_of(const Workload& workload);
 
 /// One SQLite file, arrays as little-endian blobs:
 ///   meta(key TEXT PRIMARY KEY, value TEXT)                        provenance
-///   names(kind TEXT, position INTEGER, name TEXT)                 kind: node_feature, descriptor, label
-///   settings(id INTEGER PRIMARY KEY, name, grouped, provenance TEXT, descriptor BLOB float64)
+///   names(kind TEXT, position INTEGER, name TEXT)                 kind: node_feature, label
+///   settings(id INTEGER PRIMARY KEY, name, grouped, provenance TEXT)
 ///   graphs(id INTEGER PRIMARY KEY, family, name, provenance TEXT, nodes INTEGER,
 ///          features BLOB float32, edges BLOB int32 pairs)
-///   samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB float64)
+///   samples(id INTEGER PRIMARY KEY, graph, setting INTEGER, split, origin TEXT, weight REAL, labels BLOB float64,
+///           step BLOB float32)
 /// with identifiers from 0 without gaps. The same content gives the same bytes.
 ///
 /// Writes `path` in one step when finish() is called: until then, and if it never is, what was there stays. Graphs and
@@ -110,7 +104,7 @@ std::vector<GraphEdge> edges_of(const Workload& workload);
 /// another process writes it.
 class DatasetWriter {
  public:
-  /// `head` gives the provenance and the three lists of names; its settings, graphs and samples are not looked at.
+  /// `head` gives the provenance and the two lists of names; its settings, graphs and samples are not looked at.
   DatasetWriter(const std::filesystem::path& path, const Dataset& head);
   DatasetWriter(DatasetWriter&&) noexcept;
   ~DatasetWriter();
@@ -126,8 +120,9 @@ class DatasetWriter {
 
 void write_dataset(const std::filesystem::path& path, const Dataset& dataset);
 
-/// Checks everything: names are distinct, indices and edges are in range, features, descriptors and weights finite, the
-/// samples of a graph and study in one split. Throws InputError, one line that names the file and the row.
+/// Checks everything: names are distinct, indices and edges are in range, features and weights finite, steps such as described_step() takes, the
+/// samples of a graph and study in one split. Throws InputError, one line that names the file and the row, or of an earlier
+/// version the command that makes the dataset anew.
 Dataset load_dataset(const std::filesystem::path& path);
 
 /// The words that files have for them: "train", "validation", "test"; "simulated", "measured".

@@ -43,10 +43,7 @@ std::vector<std::pair<std::string, std::string>> read_graphs(const JsonReader& l
 
 Noted read_note(const DripleDataset& driple, const DripleSource& source) {
   Noted noted;
-  noted.setting = {.name = source.name, .group = source.name, .provenance = "{}", .descriptor = source.descriptor};
-  noted.setting.descriptor.resize(descriptor_names().size(), 0.0);
-  const auto described = std::ranges::find(descriptor_names(), "is_described") - descriptor_names().begin();
-  noted.setting.descriptor[static_cast<std::size_t>(described)] = 1;  // as far as networks of groups see a cluster
+  noted.setting = {.name = source.name, .group = source.name, .provenance = "{}"};
   if (driple.note.empty()) return noted;
   const Json json = parse_json(driple.note, source.file_name + ": rehearse.json");
   const JsonReader root{json, source.file_name + ": rehearse.json"};
@@ -57,9 +54,9 @@ Noted read_note(const DripleDataset& driple, const DripleSource& source) {
   noted.origin = origin == "simulated" ? Origin::kSimulated : Origin::kMeasured;
   noted.setting.name = root.required<std::string>("setting");
   noted.setting.group = root.required<std::string>("group");
-  const JsonReader descriptor = root.child("descriptor");
-  for (std::size_t d = 0; d < descriptor_names().size(); ++d)
-    noted.setting.descriptor[d] = descriptor.required<double>(descriptor_names()[d]);
+  const JsonReader scenario = root.child("scenario");
+  scenario.expect(scenario.is_object(), "a scenario");
+  noted.setting.provenance = scenario.value().dump();
   for (const auto& [part, split] : kPartOfSplit) noted.graphs[split] = read_graphs(root.child("graphs").child(part));
   return noted;
 }
@@ -124,13 +121,11 @@ DripleDataset driple_dataset_of(const Dataset& dataset, std::int32_t setting, st
   }
   if (origins.size() != 1) return driple;
   const DatasetSetting& own = dataset.settings[static_cast<std::size_t>(setting)];
-  Json descriptor = Json::object();
-  for (std::size_t d = 0; d < dataset.descriptors.size(); ++d) descriptor[dataset.descriptors[d]] = own.descriptor[d];
   driple.note = to_json_text({{"format", 1},
                               {"origin", to_text(*origins.begin())},
                               {"setting", own.name},
                               {"group", own.group},
-                              {"descriptor", std::move(descriptor)},
+                              {"scenario", parse_json(own.provenance, "setting")},
                               {"graphs", std::move(graphs)}});
   return driple;
 }
@@ -139,7 +134,6 @@ Dataset dataset_of(const DripleDataset& driple, const DripleSource& source) {
   Noted noted = read_note(driple, source);
   Dataset dataset;
   dataset.node_features = group_feature_names();
-  dataset.descriptors = descriptor_names();
   dataset.labels = label_names();
   dataset.settings.push_back(std::move(noted.setting));
   for (const auto& [part, split] : kPartOfSplit) {

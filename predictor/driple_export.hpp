@@ -30,15 +30,14 @@ GroupedGraph to_grouped_graph(const DatasetGraph& graph);
 /// The samples of one setting in the splits of `dataset`, with the twelve burst metrics in their own units. Left out
 /// and counted in `left_out`: graphs of fewer than kDripleGroups operators, and samples one of whose metrics is not
 /// known. `grouped` [dataset.graphs.size()] is of group_graph(). The note says what the file has no place for: name, group
-/// and descriptor of the setting, origin of the samples, family and name of each graph.
+/// and scenario of the setting, origin of the samples, family and name of each graph.
 DripleDataset driple_dataset_of(const Dataset& dataset, std::int32_t setting, std::span<const GroupedGraph> grouped,
                                 std::size_t& left_out);
 
 /// What a file of Driple does not say of itself.
 struct DripleSource {
   std::string file_name;
-  std::string name;                // of its setting and its graphs, if it has no note
-  std::vector<double> descriptor;  // of the cluster it was measured in; empty: not known, all are 0
+  std::string name;  // of its setting and its graphs, if it has no note
 };
 
 /// A dataset of groups (group_feature_names()) with the graphs and labels of a file in the splits that it has. Without a

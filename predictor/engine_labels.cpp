@@ -51,13 +51,35 @@ Json with_workload(Json setting, const Json& workload, int gpus_per_worker) {
   return setting;
 }
 
+namespace {
+
+/// Of the first group of workers of a resolved scenario; 0 if it cannot be one.
+int gpus_per_worker(const Json& scenario) {
+  const Json none;
+  const auto value = [&](const Json& object, const char* key) -> const Json& {
+    return object.is_object() && object.contains(key) ? object[key] : none;
+  };
+  const Json& groups = value(value(scenario, "cluster"), "groups");
+  if (!groups.is_array()) return 0;
+  for (const Json& group : groups) {
+    if (value(group, "role") != "worker") continue;
+    const Json &gpus = value(value(group, "instance"), "accelerators"), &workers = value(group, "workers_per_machine");
+    if (!workers.is_number_integer() || workers.get<int>() < 1) return 1;
+    return gpus.is_number_integer() ? gpus.get<int>() / workers.get<int>() : 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::optional<Json> scenario_of(const Dataset& dataset, const Sample& sample) {
   const Json graph = parse_json(dataset.graphs[static_cast<std::size_t>(sample.graph)].provenance, "graph");
   if (!graph.contains("model")) return {};
   const DatasetSetting& setting = dataset.settings[static_cast<std::size_t>(sample.setting)];
-  const double gpus = descriptor_value(dataset, setting, "gpus_per_worker", 1);
-  if (!(gpus >= 1 && gpus <= kMostGpusPerWorker)) return {};
-  return with_workload(parse_json(setting.provenance, "setting"), graph, static_cast<int>(gpus));
+  Json scenario = parse_json(setting.provenance, "setting");
+  const int gpus = gpus_per_worker(scenario);
+  if (gpus < 1 || gpus > kMostGpusPerWorker) return {};
+  return with_workload(std::move(scenario), graph, gpus);
 }
 
 namespace {

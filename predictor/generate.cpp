@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "predictor/described_step.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/sqlite.hpp"
 #include "sim/base/statistics.hpp"
@@ -41,14 +41,14 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   Prepared prepared{
       .base = read_scenario(setting.scenario, setting.file, catalog, setting.origins), .scenario = {}, .described = {}};
   Scenario& base = prepared.base;
-  require_described(base, setting.file);
+  require_regular(base, setting.file);
   if (!base.copies_input.value_or(true))
     throw InputError{setting.file + ": /workload/copies_input: expected samples that are copied, for random workloads"};
   if (base.precision != Precision::kFp32)
     throw InputError{setting.file +
                      ": /workload/precision: expected \"fp32\", in which random workloads compute; found " +
                      in_quotes(to_text(base.precision))};
-  // Both depend on the scenario's own model, and the descriptor holds them as one value: random workloads have none.
+  // They are of the scenario's own model: random workloads have none.
   base.profile.step_times.clear();
   base.profile.kernels.reset();
   base.profile.gpu.update_accesses.clear();
@@ -63,8 +63,7 @@ Prepared prepare(const SpaceSetting& setting, const Catalog& catalog) {
   for (const char* key : kJobSizes) scenario["training"].erase(key);
   scenario["training"]["steps"] = base.training.steps;  // as many of each workload
   scenario["workload"] = std::move(workload);
-  prepared.described = {
-      .name = setting.name, .group = setting.group, .provenance = scenario.dump(), .descriptor = descriptor_of(base)};
+  prepared.described = {.name = setting.name, .group = setting.group, .provenance = scenario.dump()};
   prepared.scenario = std::move(scenario);
   base.workload = {};
   for (Group& group : base.groups) group.workload = nullptr;
@@ -228,11 +227,12 @@ class Graphs {
 /// What a simulation gave: labels, or why there are none.
 struct Outcome {
   std::vector<double> labels;
+  std::vector<float> step;  // Sample::step
   std::string error;
 };
 
 /// Finished samples, by graph and setting, beside the output until it is complete, if there are any:
-///   meta(identity TEXT), results(graph INTEGER, setting INTEGER, labels BLOB or NULL, error TEXT)
+///   meta(identity TEXT), results(graph INTEGER, setting INTEGER, labels, step BLOB or NULL, error TEXT)
 class PartFile {
  public:
   PartFile(const fs::path& output, const std::string& identity)
@@ -241,7 +241,8 @@ class PartFile {
     run("PRAGMA synchronous = OFF");
     run("BEGIN");  // a file that is refused stays as it is
     run("CREATE TABLE IF NOT EXISTS meta(identity TEXT NOT NULL)");
-    run("CREATE TABLE IF NOT EXISTS results(graph INTEGER NOT NULL, setting INTEGER NOT NULL, labels BLOB, error TEXT, "
+    run("CREATE TABLE IF NOT EXISTS results(graph INTEGER NOT NULL, setting INTEGER NOT NULL, labels BLOB, step BLOB, "
+        "error TEXT, "
         "PRIMARY KEY(graph, setting))");
     SqliteStatement meta = database_->prepare("SELECT identity FROM meta");
     if (meta.step()) {
@@ -252,7 +253,7 @@ class PartFile {
     }
     read();
     is_empty_ = results_.empty();
-    insert_.emplace(database_->prepare("INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4)"));
+    insert_.emplace(database_->prepare("INSERT OR REPLACE INTO results VALUES(?1, ?2, ?3, ?4, ?5)"));
     keep();
   }
   ~PartFile() {
@@ -271,7 +272,7 @@ class PartFile {
 
   void put(std::int64_t graph, std::int32_t setting, const Outcome& outcome) {
     is_empty_ = false;
-    insert_->run(graph, std::int64_t{setting}, outcome.labels, outcome.error);
+    insert_->run(graph, std::int64_t{setting}, outcome.labels, outcome.step, outcome.error);
     if (const auto now = std::chrono::steady_clock::now(); now - committed_ > std::chrono::milliseconds{500}) {
       keep();
       committed_ = now;
@@ -294,9 +295,9 @@ class PartFile {
   void run(const char* sql) const { database_->execute(sql, "use this file"); }
 
   void read() {
-    SqliteStatement rows = database_->prepare("SELECT graph, setting, labels, error FROM results");
+    SqliteStatement rows = database_->prepare("SELECT graph, setting, labels, step, error FROM results");
     while (rows.step()) {
-      Outcome outcome{.labels = rows.blob<double>(2), .error = rows.text(3)};
+      Outcome outcome{.labels = rows.blob<double>(2), .step = rows.blob<float>(3), .error = rows.text(4)};
       if (outcome.labels.size() != label_names().size() && outcome.error.empty())
         throw InputError{shown_ + ": this file is damaged: remove it to begin anew"};
       results_[{rows.integer(0), static_cast<std::int32_t>(rows.integer(1))}] = std::move(outcome);
@@ -437,10 +438,17 @@ class Run {
       if (results[i].contains("error"))
         outcome.error = setting_of(sample).described.name + ": " + results[i]["error"].get<std::string>();
       else
-        outcome.labels = parse_json(results[i]["result"].get<std::string>(), "labels").get<std::vector<double>>();
+        read_result(results[i]["result"].get<std::string>(), outcome);
       part.put(graph, graphs_.setting_of(sample), outcome);
     }
     waiting.left.clear();
+  }
+
+  /// Of the verb kLabels.
+  static void read_result(const std::string& text, Outcome& outcome) {
+    const Json result = parse_json(text, "labels");
+    outcome.labels = result["labels"].get<std::vector<double>>();
+    outcome.step = result["step"].get<std::vector<float>>();
   }
 
   Dataset head() const {
@@ -453,7 +461,6 @@ class Run {
                                {"sampling_period_s", space_.sampling_period.value()}}
                               .dump(),
             .node_features = node_feature_names(),
-            .descriptors = descriptor_names(),
             .labels = label_names(),
             .settings = {},
             .graphs = {},
@@ -483,7 +490,8 @@ class Run {
              .split = ready.drawn->split,
              .origin = Origin::kSimulated,
              .weight = 1,
-             .labels = outcome.labels});
+             .labels = outcome.labels,
+             .step = outcome.step});
         writer.add(generated_.samples.back());
       }
       note(*ready.drawn);

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <variant>
 
+#include "predictor/described_step.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/merge.hpp"
 #include "predictor/run_labels.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/scenario/gradient_units.hpp"
 #include "sim/scenario/site.hpp"
@@ -103,7 +103,6 @@ class Collector {
   Collector() {
     Dataset& data = result.dataset;
     data.node_features = node_feature_names();
-    data.descriptors = descriptor_names();
     data.labels = label_names();
   }
 
@@ -135,6 +134,7 @@ class Collector {
     std::string note;  // of a sample that networks cannot take
     Scenario scenario;
     std::int32_t graph = 0, setting = 0;
+    std::vector<float> step;  // Sample::step
     std::optional<StepTraffic> traffic;
   };
 
@@ -170,7 +170,8 @@ class Collector {
                                       .setting = described.setting,
                                       .origin = Origin::kMeasured,
                                       .weight = 1,
-                                      .labels = values_of(labels)});
+                                      .labels = values_of(labels),
+                                      .step = described.step});
     const std::filesystem::path file = study.measurements_file;
     rows_.push_back(study.name + ": " + (file.parent_path().filename() / file.filename()).string() + ":" +
                     std::to_string(row.row.line()));
@@ -195,8 +196,6 @@ class Collector {
     try {
       described.scenario =
           read_scenario(parse_json(row.scenario, study.scenario_file), study.scenario_file, catalog, row.origins);
-      if (const auto found = undescribed(described.scenario))
-        described.note = "for corrections alone: " + found->pointer + ": " + found->what;
     } catch (const NoResultError& error) { described.problem = error.what(); }
     described.graph = -1;
   }
@@ -205,6 +204,10 @@ class Collector {
     Dataset& data = result.dataset;
     const Scenario& scenario = described.scenario;
     described.traffic = step_traffic(scenario);
+    if (const std::string chance = changes_by_chance(scenario); chance.empty())
+      described.step = numbers_of(describe_step(scenario));
+    else
+      described.note = "for corrections alone: " + chance + ": machines that come and go by chance";
     const Json workload = parse_json(row.scenario, study.scenario_file)["workload"];
     DatasetGraph graph{
         .family = scenario.model.name,
@@ -222,15 +225,13 @@ class Collector {
 
     Json cluster = *scenario.effective;
     cluster["workload"] = rest_of_workload(cluster["workload"]);
-    const std::vector<double> descriptor = descriptor_of(scenario);
     const auto [found, is_new_setting] =
-        settings_.try_emplace({cluster.dump(), descriptor}, static_cast<std::int32_t>(data.settings.size()));
+        settings_.try_emplace(cluster.dump(), static_cast<std::int32_t>(data.settings.size()));
     if (is_new_setting) {
       const std::string plain = study.name + ": " + name_of_cluster(scenario);
       std::string name = plain;
       for (int i = 2; !names_.insert(name).second; ++i) name = plain + " (" + std::to_string(i) + ")";
-      data.settings.push_back(
-          {.name = name, .group = study.name, .provenance = cluster.dump(), .descriptor = descriptor});
+      data.settings.push_back({.name = name, .group = study.name, .provenance = cluster.dump()});
     }
     described.setting = found->second;
     described.scenario.workload = {};  // the graph has it
@@ -239,8 +240,8 @@ class Collector {
   std::map<std::pair<std::string, std::string>, Described> described_;         // by file and text of the scenario
   std::map<std::pair<std::string, std::vector<float>>, std::int32_t> graphs_;  // by provenance and node features
   std::vector<std::string> models_;                                            // [graphs]
-  std::map<std::pair<std::string, std::vector<double>>, std::int32_t> settings_;
-  std::set<std::string> names_;  // of settings
+  std::map<std::string, std::int32_t> settings_;                               // by scenario
+  std::set<std::string> names_;                                                // of settings
   /// By model, samples of a step and workers.
   std::map<std::tuple<std::string, double, int>, std::vector<MeasuredRow>> rows_like_;
   std::vector<std::string> rows_;  // [samples]

@@ -98,7 +98,7 @@ std::vector<std::int32_t> MergedDataset::add_settings(std::vector<DatasetSetting
   for (DatasetSetting& setting : more) {
     const std::string wanted = setting.name;
     auto found = settings_.find(wanted);
-    for (int next = 2; found != settings_.end() && whole_.settings[found->second].descriptor != setting.descriptor;
+    for (int next = 2; found != settings_.end() && whole_.settings[found->second].provenance != setting.provenance;
          ++next) {
       setting.name = wanted + " " + std::to_string(next);
       found = settings_.find(setting.name);
@@ -134,7 +134,6 @@ std::vector<std::string> MergedDataset::add(Dataset more) {
   if (whole_.node_features.empty()) {
     whole_.provenance = more.provenance;
     whole_.node_features = more.node_features;
-    whole_.descriptors = more.descriptors;
     whole_.labels = more.labels;
   } else {
     if ((whole_.node_features == group_feature_names()) != (more.node_features == group_feature_names()))
@@ -142,7 +141,6 @@ std::vector<std::string> MergedDataset::add(Dataset more) {
           "the datasets cannot be put together: the graphs of one are operators, of the other groups of them, as in "
           "data files of Driple; --grouped makes groups of all"};
     require_same(whole_.node_features, more.node_features, "node features");
-    require_same(whole_.descriptors, more.descriptors, "descriptors");
     require_same(whole_.labels, more.labels, "labels");
     if (more.provenance != "{}") whole_.provenance = provenance_of(whole_, more).dump();
   }

@@ -18,7 +18,7 @@
 namespace rehearse {
 
 /// Several datasets as one:
-///   settings   of the same name and descriptor are one; of the same name alone, the later gets a name of its own,
+///   settings   of the same name and scenario are one; of the same name alone, the later gets a name of its own,
 ///              "name 2", and keeps its group
 ///   graphs     of the same name, features and edges are one
 ///   splits     all samples of a model (model_of()) and study (study_of()) that an earlier dataset has go where that has
@@ -26,7 +26,7 @@ namespace rehearse {
 class MergedDataset {
  public:
   /// Says which samples go to another split than they were in: a line for each two splits. Throws InputError if the names
-  /// of features, descriptors or labels are not those of the datasets before.
+  /// of features or labels are not those of the datasets before.
   std::vector<std::string> add(Dataset more);
   const Dataset& dataset() const { return whole_; }
   Dataset take() { return std::move(whole_); }

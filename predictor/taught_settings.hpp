@@ -13,8 +13,7 @@
 namespace rehearse {
 
 struct TaughtSettings {
-  std::vector<std::string> descriptors;  // names
-  std::vector<DatasetSetting> settings;  // the first kMostTaught; without provenance
+  std::vector<DatasetSetting> settings;  // the first kMostTaught
   std::size_t count = 0;                 // of all; 0: not known, as of weights that Driple's program wrote
 };
 inline constexpr std::size_t kMostTaught = 64;
@@ -32,9 +31,8 @@ struct SettingCaution {
   std::string text;       // why the prediction may not hold there; empty: it is the one that was taught
 };
 
-/// Compares a setting of `dataset` with those taught: GPU, machines, links, workers, servers, the strategy and its options,
-/// sampling period. Values that move with the model are left out: rates of the GPU and overheads, which a model's own
-/// step time changes all by one factor (only the ratio of the two rates counts), and the steps of the window.
-SettingCaution caution_of(const TaughtSettings& taught, const Dataset& dataset, const DatasetSetting& setting);
+/// Compares what a setting and those taught say of cluster, strategy and sampling period (DatasetSetting::provenance), but for names.
+/// The profile is left out, which has step times of the model.
+SettingCaution caution_of(const TaughtSettings& taught, const DatasetSetting& setting);
 
 }  // namespace rehearse

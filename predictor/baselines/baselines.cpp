@@ -89,14 +89,7 @@ Baselines::Features Baselines::read(const std::vector<std::size_t>& samples) con
   for (const std::size_t s : samples) {
     SampleFeatures of_sample = reader.read(dataset_, dataset_.samples[s]);
     features.totals.emplace_back(of_sample.totals.begin(), of_sample.totals.end());
-    std::vector<double>& bases = features.bases.emplace_back();
-    for (std::size_t l = 0; l < of_sample.bases.size(); ++l)
-      bases.push_back(of_sample.limits[l] > 0 ? of_sample.limits[l] : of_sample.bases[l]);
-    // Of a cluster that cannot be described a total may be no number: nothing is learnt from such a sample, or said of it.
-    std::vector<double>& totals = features.totals.back();
-    if (std::all_of(totals.begin(), totals.end(), [](double total) { return std::isfinite(total); })) continue;
-    std::fill(totals.begin(), totals.end(), 0);
-    std::fill(bases.begin(), bases.end(), kUnknown);
+    features.bases.push_back(std::move(of_sample.bases));
   }
   return features;
 }
@@ -110,12 +103,8 @@ Rows Baselines::predict(Baseline baseline) {
   if (baseline == Baseline::kLinear) return by_regression();
   if (baseline == Baseline::kTrees) return by_trees();
   if (baseline == Baseline::kNeighbours) return by_neighbours();
+  if (baseline == Baseline::kClosedForm) return sample_features_->bases;
   Rows predictions;
-  if (baseline == Baseline::kClosedForm) {
-    predictions = sample_features_->bases;
-    for (std::vector<double>& row : predictions) std::fill_n(row.begin(), std::min(row.size(), kBurstLabels), kUnknown);
-    return predictions;
-  }
   for (const std::size_t s : samples_)
     predictions.push_back(middle_labels(dataset_, of_setting(dataset_, train_, dataset_.samples[s].setting), &median));
   return predictions;

@@ -16,7 +16,7 @@ namespace rehearse {
 /// All of them learn the logarithms of what the network learns (SampleFeatures::bases), from its totals: none sees less.
 enum class Baseline {
   kMedian,      // of the training samples of the same setting; of all where there is none
-  kClosedForm,  // SampleFeatures::bases: the lower bound of a step, and the bytes of one over it; no bursts
+  kClosedForm,  // SampleFeatures::bases: what steps show on resources as busy as they are in the mean
   kLinear,      // ridge regression on the totals (FeatureReader)
   kTrees,       // gradient-boosted trees (XGBoost) on them
   kNeighbours   // mean of the five nearest training samples of the same setting, by the totals

@@ -7,14 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "predictor/described_step.hpp"
 #include "predictor/driple/driple_jobs.hpp"
-#include "predictor/driple/graph_def_operators.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
 #include "predictor/merge.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 #include "sim/base/names.hpp"
@@ -35,21 +34,20 @@ Scenario load_scenario_of(const MeasuredScenario& where, const Catalog& catalog)
     origins.set(json, text.substr(0, equals), text.substr(equals + 1), where.places[i]);
   }
   Scenario scenario = read_scenario(json, where.file.string(), catalog, origins);
-  require_described(scenario, where.file.string());
+  require_regular(scenario, where.file.string());
   return scenario;
 }
 
-DatasetSetting setting_of(const MeasuredScenario& where, Scenario scenario, std::optional<Seconds> period) {
-  Seconds& own = scenario.output.sampling_period;
+DatasetSetting setting_of(const MeasuredScenario& where, const Scenario& scenario, std::optional<Seconds> period) {
+  const Seconds own = scenario.output.sampling_period;
   Json provenance = *scenario.effective;
   provenance["workload"] = rest_of_workload(provenance["workload"]);
   if (period && std::abs(*period / own - 1) > kSamePeriod) {
-    own = *period;
-    provenance["output"]["sampling_period"] = Json(own.value()).dump() + "s";
+    provenance["output"]["sampling_period"] = Json(period->value()).dump() + "s";
   }
   const std::string name = where.name.empty() ? scenario.name : where.name;
   const std::string& group = where.study.empty() ? name : where.study;
-  return {.name = name, .group = group, .provenance = provenance.dump(), .descriptor = descriptor_of(scenario)};
+  return {.name = name, .group = group, .provenance = provenance.dump()};
 }
 
 DatasetGraph graph_of(const Scenario& scenario) {
@@ -83,7 +81,7 @@ class Builder {
     for (const MeasuredJobs& jobs : list_.jobs) add(jobs);
     if (merged_.dataset().samples.empty())
       throw InputError{list_.file_name + ": expected a job with labels; found none"};
-    MeasuredDataset made{.dataset = merged_.take(), .warnings = std::move(warnings_)};
+    MeasuredDataset made{.dataset = merged_.take()};
     std::vector<std::string> models;
     for (const DatasetGraph& graph : made.dataset.graphs) models.push_back(models_.at(graph.name));
     deal_splits(made.dataset, models);
@@ -100,7 +98,7 @@ class Builder {
     if (run.graph) scenario.profile.step_times.clear();  // of the scenario's own model
     DatasetGraph graph;
     if (run.graph) {
-      graph = load_graph_def_graph(*run.graph, scenario.batch, frequencies_, warnings_);
+      graph = load_graph_def_graph(*run.graph, frequencies_);
     } else {
       graph = graph_of(scenario);
       if (frequencies_) {
@@ -115,8 +113,12 @@ class Builder {
     models_.emplace(graph.name, model_of(graph.name));
     note_split(run.where, std::string{model_of(graph.name)});
     const std::optional<Seconds> period = run.series ? std::optional{series.period} : std::nullopt;
-    add(std::move(graph), setting_of(run.where, scenario, period),
-        {.weight = run.weight, .labels = labels_of(series, run.step_time)});
+    const DatasetSetting setting = setting_of(run.where, scenario, period);
+    std::vector<float> step;
+    if (period) scenario.output.sampling_period = *period;
+    if (!run.graph) step = numbers_of(describe_step(scenario));
+    add(std::move(graph), setting,
+        {.weight = run.weight, .labels = labels_of(series, run.step_time), .step = std::move(step)});
   }
 
   void add(const MeasuredJobs& jobs) {
@@ -137,7 +139,7 @@ class Builder {
       throw InputError{jobs.graphs.string() + ": has no graph (NAME.pbtxt or NAME.pb) of a job in " +
                        jobs.results.string()};
     for (const auto& [job, file] : files) {
-      DatasetGraph graph = load_graph_def_graph(file, scenario.batch, frequencies_, warnings_);
+      DatasetGraph graph = load_graph_def_graph(file, frequencies_);
       const std::vector<std::string> parts = parts_of(job);
       graph.family = parts.size() == 6 ? parts[2] : "measured";
       const std::string model = parts.size() == 6 ? parts[1] + "_" + parts[2] + "_" + parts[4] : job;
@@ -163,7 +165,6 @@ class Builder {
     sample.origin = Origin::kMeasured;
     merged_.add({.provenance = "{}",
                  .node_features = frequencies_ ? group_feature_names() : node_feature_names(),
-                 .descriptors = descriptor_names(),
                  .labels = label_names(),
                  .settings = {std::move(setting)},
                  .graphs = {std::move(graph)},
@@ -176,23 +177,17 @@ class Builder {
   MergedDataset merged_;
   std::map<std::string, std::string> models_;  // by name of a graph
   std::map<std::string, Split> told_;          // by model
-  std::vector<std::string> warnings_;
 };
 
 }  // namespace
 
-DatasetGraph load_graph_def_graph(const fs::path& file, std::int64_t batch,
-                                  const std::optional<TypeFrequencies>& frequencies,
-                                  std::vector<std::string>& warnings) {
+DatasetGraph load_graph_def_graph(const fs::path& file, const std::optional<TypeFrequencies>& frequencies) {
   const std::vector<GraphDefNode> nodes = load_graph_def(file);
-  DatasetGraph graph;
-  if (frequencies) {
-    graph = to_dataset_graph(group_gpu_operators(nodes, *frequencies, file.string()));
-  } else {
-    GraphDefGaps gaps;
-    graph = operators_of(nodes, batch, file.string(), gaps);
-    if (const std::string missing = to_text(gaps); !missing.empty()) warnings.push_back(file.string() + ": " + missing);
-  }
+  if (!frequencies)
+    throw InputError{file.string() +
+                     ": a GraphDef does not say what the kernels of a step cost: only networks of groups of operators "
+                     "take it (gcn, gin, gat, mpnn; import --grouped)"};
+  DatasetGraph graph = to_dataset_graph(group_gpu_operators(nodes, *frequencies, file.string()));
   graph.family = "graph";
   graph.name = file.stem().string();
   graph.provenance = Json{{"graph_def", file.filename().string()}}.dump();

@@ -15,7 +15,6 @@ namespace rehearse {
 
 struct MeasuredDataset {
   Dataset dataset;
-  std::vector<std::string> warnings;  // what a GraphDef does not tell
 };
 
 /// A sample for each run and each job of the list, all of origin measured; a job that has no labels (see
@@ -26,10 +25,7 @@ struct MeasuredDataset {
 MeasuredDataset measured_dataset_of(const MeasurementList& list, const Catalog& catalog,
                                     const std::optional<TypeFrequencies>& frequencies);
 
-/// The graph of a GraphDef: its operators, or groups of them if `frequencies` are given. What the file lacks is added
-/// to `warnings`. Throws InputError.
-DatasetGraph load_graph_def_graph(const std::filesystem::path& file, std::int64_t batch,
-                                  const std::optional<TypeFrequencies>& frequencies,
-                                  std::vector<std::string>& warnings);
+/// The operators of a GraphDef in groups. Throws InputError, also without `frequencies`: who takes no groups cannot use the file.
+DatasetGraph load_graph_def_graph(const std::filesystem::path& file, const std::optional<TypeFrequencies>& frequencies);
 
 }  // namespace rehearse

@@ -88,8 +88,8 @@ Tensor indices_of(const std::vector<std::int32_t>& numbers) { return torch::tens
 
 struct MetricsNetwork::Parts {
   MetricsNetworkOptions options;
-  std::vector<std::string> descriptors, labels;  // names
-  std::vector<std::size_t> idle_beside;          // idle_labels()
+  std::vector<std::string> labels;       // names
+  std::vector<std::size_t> idle_beside;  // idle_labels()
   FeatureReader reader;
   Scale total_scale;
   Tensor whitening;                   // [total inputs, total inputs]
@@ -102,12 +102,8 @@ struct MetricsNetwork::Parts {
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
   Parts(const MetricsNetworkOptions& chosen, const Dataset& dataset)
-      : options{chosen},
-        descriptors{dataset.descriptors},
-        labels{dataset.labels},
-        idle_beside{idle_labels(labels)},
-        reader{dataset, chosen.ablation} {
-    has_learnt_kind.assign(FeatureReader::kinds(), false);
+      : options{chosen}, labels{dataset.labels}, idle_beside{idle_labels(labels)}, reader{dataset, chosen.ablation} {
+    has_learnt_kind.assign(kStepKinds, false);
     for (std::size_t l = 0; l < labels.size(); ++l)  // of a Laplace distribution
       for (const double coverage : kCoverages) quantiles.push_back(-std::log(1 - coverage));
   }
@@ -124,10 +120,10 @@ struct MetricsNetwork::Parts {
       if (parameter.requires_grad()) learning.push_back(parameter);
     optimizer = std::make_unique<torch::optim::AdamW>(learning, torch::optim::AdamWOptions(1e-3).weight_decay(1e-3));
   }
-  /// The columns of `dataset` are those that the network was made for.
+  /// The labels of `dataset` are those that the network was made for.
   void check_columns(const Dataset& dataset) const {
-    if (dataset.node_features != node_feature_names() || dataset.descriptors != descriptors || dataset.labels != labels)
-      throw InputError{"the dataset's columns are not those that the predictor was trained with"};
+    if (dataset.labels != labels)
+      throw InputError{"the dataset's labels are not those that the predictor was trained with"};
   }
 
   /// [labels] of an active time the label of the same resource's idle time; labels.size() of others.
@@ -153,25 +149,20 @@ struct MetricsNetwork::Parts {
       return tensor_of(values, static_cast<std::int64_t>(columns));
     };
     for (std::int32_t& kind : features.kinds)
-      if (!has_learnt_kind[static_cast<std::size_t>(kind)]) kind = static_cast<std::int32_t>(FeatureReader::kinds());
+      if (!has_learnt_kind[static_cast<std::size_t>(kind)]) kind = static_cast<std::int32_t>(kStepKinds);
     in.kinds = indices_of(features.kinds);
-    in.operators = rows(features.operators, kOperatorInputs);
-    in.variables = rows(features.variables, kVariableInputs);
-    in.servers = rows(features.servers, kServerInputs);
-    in.machines = rows(features.machines, kMachineInputs);
+    in.nodes = rows(features.nodes, kNodeInputs);
+    in.resources = rows(features.resources, kResourceInputs);
     in.flow = edges_of(features.flow);
-    in.reads = edges_of(features.reads);
-    in.writes = edges_of(features.writes);
-    in.placed = edges_of(features.placed);
-    in.hosted = edges_of(features.hosted);
     in.part = indices_of(features.part);
-    in.needed = indices_of(features.needed);
-    in.ready = indices_of(features.ready);
+    in.resource = indices_of(features.resource);
     in.timeline = rows(features.timeline, kTimelineInputs);
     in.totals = rows(features.totals, reader.total_inputs());
-    in.chief = torch::zeros({1}, torch::kInt64);
     std::vector<float> bases, limits;
-    for (const double base : features.bases) bases.push_back(static_cast<float>(std::log(base)));
+    for (std::size_t l = 0; l < labels.size(); ++l) {
+      const double base = features.bases[l], limit = features.limits[l];
+      bases.push_back(static_cast<float>(limit > 0 ? std::log(base / (limit - base)) : std::log(base)));
+    }
     for (const double limit : features.limits) limits.push_back(limit > 0 ? static_cast<float>(std::log(limit)) : 0.0F);
     in.bases = rows(bases, labels.size());
     in.limits = rows(limits, labels.size());
@@ -186,7 +177,6 @@ struct MetricsNetwork::Parts {
   GraphInputs batch(const Dataset& dataset, std::span<const std::size_t> samples, bool keeps) {
     check_columns(dataset);
     std::array<std::vector<Tensor>, kGraphTensors.size()> pieces;
-    std::vector<Tensor> server_of, machine_of;
     std::map<Counts, std::int64_t> before;
     for (std::size_t g = 0; g < samples.size(); ++g) {
       auto found = known.find({&dataset, samples[g]});
@@ -207,24 +197,15 @@ struct MetricsNetwork::Parts {
         else
           pieces[i].push_back(own + torch::tensor({before[from], before[to]}, torch::kInt64));
       }
-      const auto of_graph = [&](const Tensor& nodes) {
-        return torch::full({nodes.size(0)}, static_cast<std::int64_t>(g), torch::kInt64);
-      };
-      server_of.push_back(of_graph(fresh.servers));
-      machine_of.push_back(of_graph(fresh.machines));
-      before[Counts::kOperators] += fresh.operators.size(0);
-      before[Counts::kVariables] += fresh.variables.size(0);
-      before[Counts::kServers] += fresh.servers.size(0);
-      before[Counts::kMachines] += fresh.machines.size(0);
-      before[Counts::kParts] += static_cast<std::int64_t>(kTimelineBins);
+      before[Counts::kNodes] += fresh.nodes.size(0);
+      before[Counts::kResources] += static_cast<std::int64_t>(kStepResources);
+      before[Counts::kParts] += static_cast<std::int64_t>(kStepParts);
     }
     GraphInputs in;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       in.*kGraphTensors[i].tensor = torch::cat(pieces[i]);
       in.*kGraphTensors[i].tensor = (in.*kGraphTensors[i].tensor).to(device());
     }
-    in.server_of = torch::cat(server_of).to(device());
-    in.machine_of = torch::cat(machine_of).to(device());
     in.deviations = in.deviations.to(torch::kCPU);  // which no network takes
     return in;
   }
@@ -245,9 +226,9 @@ struct MetricsNetwork::Parts {
   /// Name of the first mechanism that one sample, of `deviations`, has and no training sample had; empty: none.
   std::string unlearned(const float* deviations) const {
     for (std::size_t i = 0; i < reader.total_inputs(); ++i)
-      if (FeatureReader::is_mechanism(i) && total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F &&
+      if (reader.is_mechanism(i) && total_scale.inverse[i] == 0 && std::abs(total_scale.mean[i]) < 1e-4F &&
           deviations[i] != 0)
-        return FeatureReader::total_names()[i];
+        return reader.total_names()[i];
     return {};
   }
 
@@ -256,7 +237,7 @@ struct MetricsNetwork::Parts {
     const float* const end = deviations + reader.total_inputs();
     const auto* const most =
         std::max_element(deviations, end, [](float a, float b) { return std::abs(a) < std::abs(b); });
-    return FeatureReader::total_names()[static_cast<std::size_t>(most - deviations)];
+    return reader.total_names()[static_cast<std::size_t>(most - deviations)];
   }
 
   /// Mahalanobis distances of `deviations` from the mean of the training samples: [samples].
@@ -274,14 +255,14 @@ struct MetricsNetwork::Parts {
 
   /// ln of the prediction where the state occurs: [samples, labels].
   static Tensor log_prediction(const GraphInputs& in, const MetricsLayers::Output& out) {
-    return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value) + in.limits, out.value + in.bases);
+    return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value + in.bases) + in.limits, out.value + in.bases);
   }
 
   /// Makes operators of some kinds, with kForgottenKinds as the chance of each, unknown ones.
   void forget_kinds(GraphInputs& in, std::span<const std::size_t> samples) const {
     Rng random{options.seed,
                "kinds beside sample " + std::to_string(samples.front()) + " " + std::to_string(samples.back())};
-    const std::size_t kinds = FeatureReader::kinds();
+    const std::size_t kinds = kStepKinds;
     std::vector<std::int32_t> becomes(kinds + 1, static_cast<std::int32_t>(kinds));
     for (std::size_t k = 0; k < kinds; ++k)
       if (random.uniform() >= kForgottenKinds) becomes[k] = static_cast<std::int32_t>(k);
@@ -353,8 +334,7 @@ TorchValue MetricsNetwork::state() const {
                     {"channels", parts.options.channels},
                     {"ablation", static_cast<std::int64_t>(parts.options.ablation)},
                     {"seed", static_cast<std::int64_t>(parts.options.seed)},
-                    {"is_frozen", !parts.network->of_operator->weight.requires_grad()},  // freeze_operators()
-                    {"descriptors", list_of(parts.descriptors)},
+                    {"is_frozen", !parts.network->of_node->weight.requires_grad()},  // freeze_operators()
                     {"labels", list_of(parts.labels)},
                     {"total_scale", stored(parts.total_scale)},
                     {"whitening", stored(parts.whitening)},
@@ -382,8 +362,6 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
       .ablation = static_cast<Ablation>(size("ablation", 3, 0)),
       .seed = static_cast<std::uint64_t>(state.at("seed", where).integer(where + ": seed"))};
   Dataset columns;
-  columns.node_features = node_feature_names();
-  columns.descriptors = texts_of(state.at("descriptors", where), where + ": descriptors");
   columns.labels = texts_of(state.at("labels", where), where + ": labels");
   parts_ = std::make_unique<Parts>(options, columns);
   Parts& parts = *parts_;
@@ -395,7 +373,7 @@ MetricsNetwork::MetricsNetwork(const TorchValue& state, const std::string& where
   const auto totals = static_cast<std::int64_t>(parts.reader.total_inputs());
   parts.whitening = torch::zeros({totals, totals});
   restore_into(parts.whitening, state.at("whitening", where), where + ": whitening");
-  const std::vector<double> kinds = numbers_of(state.at("kinds", where), FeatureReader::kinds(), where + ": kinds");
+  const std::vector<double> kinds = numbers_of(state.at("kinds", where), kStepKinds, where + ": kinds");
   std::transform(kinds.begin(), kinds.end(), parts.has_learnt_kind.begin(), [](double is) { return is > 0; });
   parts.edge = state.at("edge", where).number(where + ": edge");
   if (!(parts.edge > 0)) throw InputError{where + ": edge: expected a distance above 0"};

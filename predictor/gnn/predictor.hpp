@@ -27,6 +27,8 @@ class Predictor {
   /// The frequencies of operator types by which a predictor of groups of operators makes them; such a one also takes
   /// datasets of groups (group_feature_names()). Null: it sees operators.
   virtual const TypeFrequencies* type_frequencies() const { return nullptr; }
+  /// Whether it is told of the step (Sample::step), without which it says nothing.
+  virtual bool needs_step() const { return false; }
   /// Whether its labels have their units; a network with Driple's bare weights says shares of the largest labels, which
   /// nobody has told it: PredictedMetrics::outputs alone.
   virtual bool has_units() const { return true; }

@@ -86,7 +86,7 @@ class PublishedPredictor : public Predictor {
     for (std::size_t l = 0; l < dataset.labels.size(); ++l)
       prediction.labels.push_back({l < kBurstLabels && has_units() ? std::max(0.0, values[l]) : kNone, kNone, kNone});
     const auto [at, is_new] = cautions_.try_emplace({&dataset, sample.setting});
-    if (is_new) at->second = caution_of(taught_, dataset, dataset.settings[static_cast<std::size_t>(sample.setting)]);
+    if (is_new) at->second = caution_of(taught_, dataset.settings[static_cast<std::size_t>(sample.setting)]);
     prediction.caution = at->second.text;
     prediction.is_other_setting = at->second.is_other;
   }

@@ -57,7 +57,7 @@ std::vector<std::size_t> choose_samples(const Dataset& dataset, Split split, con
     if (sample.split != split || contains(choice.left_out_families, graph.family)) continue;
     if (choice.family && graph.family != *choice.family) continue;
     if (choice.origin && sample.origin != *choice.origin) continue;
-    if (!choice.takes_undescribed && !is_described(dataset, setting)) continue;
+    if (choice.needs_step && sample.step.empty()) continue;
     const auto is_among = [&](const std::vector<std::string>& names) {
       return contains(names, setting.name) || contains(names, setting.group);
     };

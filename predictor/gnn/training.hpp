@@ -20,8 +20,8 @@ struct SampleChoice {
   std::vector<std::string> left_out_families;
   std::optional<std::string> family;  // this one alone
   std::optional<Origin> origin;
-  bool takes_undescribed = false;  // samples of which only the engine can say something
-  double share = 1;                // of the graphs, in the order of the dataset
+  bool needs_step = false;  // only samples that have one (Sample::step)
+  double share = 1;         // of the graphs, in the order of the dataset
 };
 
 /// Indices of the samples of `split` in the order of the dataset. Throws InputError for names that the dataset lacks.

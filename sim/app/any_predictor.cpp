@@ -51,7 +51,7 @@ std::vector<PredictedMetrics> AnyPredictor::predict(const Dataset& dataset, std:
   for (std::size_t i = 0; i < samples.size(); ++i) {
     predictions.push_back({.labels = std::vector<LabelPrediction>(dataset.labels.size(), unknown)});
     const Sample& sample = dataset.samples[samples[i]];
-    if (!is_described(dataset, dataset.settings[static_cast<std::size_t>(sample.setting)])) continue;
+    if (network_->needs_step() && sample.step.empty()) continue;
     told.push_back(samples[i]);
     places.push_back(i);
   }

@@ -42,8 +42,8 @@ class AnyPredictor {
 
   /// Of a network; null: it is the corrected engine.
   Predictor* network() { return network_.get(); }
-  /// What it says of `samples`, of which `engine` is. All is NaN where a network cannot tell the setting from others
-  /// (is_described()), and where the engine has no result.
+  /// What it says of `samples`, of which `engine` is. All is NaN where nothing says what a network has to know
+  /// (Predictor::needs_step()), and where the engine has no result.
   std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples,
                                         EngineOnDemand& engine);
 

@@ -216,7 +216,6 @@ Answer compare_dataset(const CompareCommand& command) {
   keep_freed_memory();
   const Dataset dataset = load_dataset(command.input);
   SampleChoice choice = command.choice;
-  choice.takes_undescribed = true;
   choice.share = 1;
   const std::vector<std::size_t> samples = choose_samples(dataset, split_of(command.split), choice);
   if (samples.empty()) throw InputError{command.input.string() + ": has no sample of that kind to compare with"};

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "predictor/described_step.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/labels.hpp"
 #include "predictor/measured_series.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -112,9 +112,9 @@ std::vector<Column> columns_of(const CompareCommand& command, std::optional<Seco
     AnyPredictor predictor{command.predictors[m]};
     require_units(predictor, command.predictors[m]);
     PredictedMetrics prediction = predictor.predict(dataset, sample, engine)[0];
-    if (const auto found = undescribed(scenario); found && predictor.network() != nullptr)
-      warnings.push_back(names[m] + ": says nothing of " + found->pointer + ": " + found->what +
-                         ": take what is simulated");
+    if (const std::string chance = changes_by_chance(scenario); !chance.empty() && predictor.network() != nullptr)
+      warnings.push_back(names[m] + ": says nothing of " + chance +
+                         ": machines that come and go by chance: take what is simulated");
     Column& column = columns.emplace_back(Column{.name = names[m], .values = {}, .interval = {}});
     for (const LabelPrediction& label : prediction.labels) column.values.push_back(label.value);
     column.interval = std::move(prediction.labels);

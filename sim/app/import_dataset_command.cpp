@@ -176,7 +176,6 @@ Dataset load_source(const ImportCommand& command, const DatasetSource& source, c
     return frequencies ? with_groups(std::move(dataset), *frequencies) : dataset;
   }
   MeasuredDataset measured = measured_dataset_of(load_measurement_list(source.file), catalog, frequencies);
-  print_warnings(measured.warnings, command.common.is_quiet);
   return std::move(measured.dataset);
 }
 

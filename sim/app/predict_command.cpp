@@ -170,7 +170,7 @@ Answer run(const PredictCommand& command) {
   const std::optional<TypeFrequencies> frequencies = frequencies_of(predictor);
   const bool has_units = predictor.network() == nullptr || predictor.network()->has_units();
   std::vector<std::string> warnings, notes;
-  PredictionInput input = load_prediction_input(command, predictor.network() != nullptr, frequencies, warnings);
+  PredictionInput input = load_prediction_input(command, predictor.network() != nullptr, frequencies);
   check_input(command, input, frequencies.has_value());
   Dataset& dataset = input.dataset;
   if (command.study) dataset.settings.front().group = *command.study;

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "predictor/described_step.hpp"
 #include "predictor/driple/measured_dataset.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/engine_labels.hpp"
 #include "predictor/grouped_graphs.hpp"
 #include "predictor/labels.hpp"
-#include "predictor/undescribed.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
@@ -27,20 +27,17 @@ namespace fs = std::filesystem;
 DatasetSetting setting_of(const Scenario& scenario) {
   Json setting = *scenario.effective;
   setting["workload"] = rest_of_workload(setting["workload"]);
-  return {.name = scenario.name,
-          .group = scenario.name,
-          .provenance = setting.dump(),
-          .descriptor = descriptor_of(scenario)};
+  return {.name = scenario.name, .group = scenario.name, .provenance = setting.dump()};
 }
 
-Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped) {
+Dataset dataset_of(DatasetGraph graph, const Scenario& scenario, bool is_grouped, std::vector<float> step = {}) {
   Dataset dataset;
   dataset.node_features = is_grouped ? group_feature_names() : node_feature_names();
-  dataset.descriptors = descriptor_names();
   dataset.labels = label_names();
   dataset.settings.push_back(setting_of(scenario));
   dataset.graphs.push_back(std::move(graph));
-  dataset.samples.push_back({.labels = std::vector<double>(dataset.labels.size(), std::nan(""))});
+  dataset.samples.push_back(
+      {.labels = std::vector<double>(dataset.labels.size(), std::nan("")), .step = std::move(step)});
   return dataset;
 }
 
@@ -80,14 +77,14 @@ Dataset dataset_of(const Scenario& scenario) {
                      .provenance = graph_provenance(scenario, workload.at("model")).dump(),
                      .features = node_features_of(scenario),
                      .edges = edges_of(scenario.workload)},
-                    scenario, false);
+                    scenario, false,
+                    changes_by_chance(scenario).empty() ? numbers_of(describe_step(scenario)) : std::vector<float>{});
 }
 
 Dataset load_driple_file(const fs::path& file, const std::string& name, const std::optional<Scenario>& scenario) {
   const DripleDataset driple = load_driple_dataset(file);
-  DripleSource source{.file_name = file.string(), .name = name, .descriptor = {}};
+  const DripleSource source{.file_name = file.string(), .name = name};
   if (!scenario) return dataset_of(driple, source);
-  source.descriptor = descriptor_of(*scenario);
   Dataset dataset = dataset_of(driple, source);
   dataset.settings.front() = setting_of(*scenario);
   return dataset;
@@ -97,10 +94,9 @@ namespace {
 
 /// Graphs of groups, none of which is labelled.
 PredictionInput input_of(std::vector<NamedGroups> graphs, const std::optional<Scenario>& scenario) {
-  PredictionInput input{
-      .dataset = dataset_of(DripleDataset{}, DripleSource{.file_name = "", .name = "not given", .descriptor = {}}),
-      .is_many = true,
-      .outputs = {}};
+  PredictionInput input{.dataset = dataset_of(DripleDataset{}, DripleSource{.file_name = "", .name = "not given"}),
+                        .is_many = true,
+                        .outputs = {}};
   if (scenario) input.dataset.settings.front() = setting_of(*scenario);
   for (NamedGroups& named : graphs) {
     DatasetGraph graph = to_dataset_graph(named.groups);
@@ -125,10 +121,9 @@ std::optional<std::vector<NamedGroups>> grouped_graphs_in(const fs::path& file) 
 }  // namespace
 
 PredictionInput load_prediction_input(const PredictCommand& command, bool is_for_network,
-                                      const std::optional<TypeFrequencies>& frequencies,
-                                      std::vector<std::string>& warnings) {
+                                      const std::optional<TypeFrequencies>& frequencies) {
   const auto described = [&](Scenario scenario, const fs::path& file) {
-    if (is_for_network) require_described(scenario, file.string());
+    if (is_for_network) require_regular(scenario, file.string());
     return scenario;
   };
   const auto refuse_overrides = [&] {
@@ -181,8 +176,7 @@ PredictionInput load_prediction_input(const PredictCommand& command, bool is_for
   }
   load_cluster();
   scenario->profile.step_times.clear();  // of the scenario's own model
-  return alone(dataset_of(load_graph_def_graph(command.input, scenario->batch, frequencies, warnings), *scenario,
-                          frequencies.has_value()));
+  return alone(dataset_of(load_graph_def_graph(command.input, frequencies), *scenario, frequencies.has_value()));
 }
 
 void add_choice(Options options, SampleChoice& choice, std::string& origin) {

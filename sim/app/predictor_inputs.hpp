@@ -35,10 +35,9 @@ struct PredictionInput {
 
 /// What predict is asked about: a dataset; a data file of Driple; graphs of groups (grouped_graphs.hpp); a scenario; or
 /// with command.scenario groups, a model file or a GraphDef in its cluster, as groups of operators if `frequencies` are
-/// given. What a GraphDef does not tell is added to `warnings`. Throws InputError, also for a scenario of which a network
-/// knows nothing (undescribed.hpp), if one `is_for_network`.
+/// given, without which a GraphDef is refused. Throws InputError, also for a scenario of which a network
+/// knows nothing (changes_by_chance()), if one `is_for_network`.
 PredictionInput load_prediction_input(const PredictCommand& command, bool is_for_network,
-                                      const std::optional<TypeFrequencies>& frequencies,
-                                      std::vector<std::string>& warnings);
+                                      const std::optional<TypeFrequencies>& frequencies);
 
 }  // namespace rehearse

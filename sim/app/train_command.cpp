@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "predictor/corrected/corrected.hpp"
-#include "predictor/features.hpp"
 #include "predictor/gnn/predictor_file.hpp"
 #include "predictor/gnn/published_options.hpp"
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/gnn/training.hpp"
+#include "predictor/operator_types.hpp"
 #include "predictor/study_weights.hpp"
 #include "predictor/taught_settings.hpp"
 #include "sim/app/any_predictor.hpp"
@@ -333,7 +333,6 @@ Answer train_corrected(const TrainCommand& command) {
   const fs::path folder = *command.common.output;
   const Dataset dataset = load_dataset(command.dataset);
   SampleChoice choice = command.choice;
-  choice.takes_undescribed = true;
   choice.origin = Origin::kMeasured;
   std::vector<std::size_t> samples;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
@@ -408,13 +407,16 @@ Answer train_network(const TrainCommand& command) {
   if (command.simulated_weight)
     for (Sample& sample : dataset.samples)
       if (sample.origin == Origin::kSimulated) sample.weight *= *command.simulated_weight;
-  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, command.choice),
-                                choose_samples(dataset, Split::kValidation, command.choice)};
+  SampleChoice chosen = command.choice;
+  chosen.needs_step = command.network == "learnt" && !command.transfer_from;
+  const TrainingSamples samples{choose_samples(dataset, Split::kTrain, chosen),
+                                choose_samples(dataset, Split::kValidation, chosen)};
   limit_studies(dataset, samples.training);
   limit_studies(dataset, samples.validation);
   const PredictorChoice choice = choice_of(command);
   about(command.dataset.string(), [&] {
-    if (dataset.node_features == node_feature_names()) FeatureReader{dataset}.check(dataset);  // else they are grouped
+    if (command.network != "learnt" && dataset.node_features == node_feature_names())  // else they are grouped
+      for (const DatasetGraph& graph : dataset.graphs) (void)operator_network(graph, choice.frequencies);
     return samples_of_epoch(samples, command.plan);
   });
   const MadeFolder made{folder};

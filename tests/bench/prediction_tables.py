@@ -3,7 +3,7 @@
 import statistics
 import textwrap
 
-NAMES = {"simulated": "engine", "closed form": "closed form (longest lower bound)", "trees": "gradient-boosted trees",
+NAMES = {"simulated": "engine", "closed form": "closed form (what steps would show)", "trees": "gradient-boosted trees",
          "neighbours": "five nearest neighbours", "median": "median of the setting", "taught": "learnt, and taught the other splits",
          "corrected": "corrected, told the other splits"}
 KINDS = {"family": "a family of models", "strategy": "a strategy or kind of cluster", "GPU": "a GPU", "network": "a range of links"}
@@ -56,7 +56,7 @@ def models(accuracy):
     seeds = rows_of(accuracy, "reference", "nothing")
     errors = [each["learnt"] for each in seeds]
     lines = header(["predictor", "bursts", "step time"]) + baseline_rows(seeds[0]["baselines"])
-    lines.append(row([f"learnt, {len(seeds)} seeds", listed(of["burst_median"] for of in errors), listed(of["step_median"] for of in errors)]))
+    lines.append(row(["learnt" if len(seeds) == 1 else f"learnt, {len(seeds)} seeds", listed(of["burst_median"] for of in errors), listed(of["step_median"] for of in errors)]))
     shares = list(errors[0]["inside"])
     return lines + sentences(
         f"Learnt from {seeds[0]['training_samples']} samples in {accuracy['options']['reference_epochs']} epochs; the test split has "
@@ -78,18 +78,21 @@ def clusters(accuracy):
         return row([name, str(len(rows)), percent(mean(rows, "burst_median")), percent(mean(rows, "step_median")), baselines, inside(rows), worst_of])
 
     lines.append(line("nothing", whole))
-    lines += [line({"edges": "edges (their ends shuffled)", "rounds": "message rounds", "bounds": "lower bounds"}[each["name"]], [each], False)
+    lines += [line({"edges": "edges (their ends shuffled)", "rounds": "message rounds", "bounds": "what steps would show"}[each["name"]], [each], False)
               for each in rows_of(accuracy, "strategies", "ablation")]
-    for kind, name in KINDS.items():
-        lines.append(line(name, rows_of(accuracy, "strategies", kind)))
+    lines += [line(name, rows_of(accuracy, "strategies", kind)) for kind, name in KINDS.items() if rows_of(accuracy, "strategies", kind)]
     left_out = [each for kind in KINDS for each in rows_of(accuracy, "strategies", kind)]
-    covered = [each["learnt"]["inside"]["90"] for each in left_out]
-    worst = max(left_out, key=lambda each: each["learnt"]["burst_p90"])
-    return lines + sentences(
+    text = (
         f"With nothing left out it learns from {whole[0]['training_samples']} samples in {accuracy['options']['epochs']} epochs, and is asked for "
-        f"{whole[0]['test_samples']} of models that it has not seen. The 90th percentile for bursts is then {whole[0]['learnt']['burst_p90']:.0f} %, and "
-        f"{worst['learnt']['burst_p90']:.0f} % at worst ({worst['name']} left out): some gaps are a sample or none. The column \"in 90 %\" is how many labels "
-        f"intervals of 90 % hold: {min(covered):.0f} to {max(covered):.0f} % of what was left out.")
+        f"{whole[0]['test_samples']} of models that it has not seen. The 90th percentile for bursts is then {whole[0]['learnt']['burst_p90']:.0f} %: some gaps "
+        "are a sample or none. The column \"in 90 %\" is how many labels intervals of 90 % hold.")
+    if left_out:
+        covered = [each["learnt"]["inside"]["90"] for each in left_out]
+        worst = max(left_out, key=lambda each: each["learnt"]["burst_p90"])
+        text += (
+            f" Of what was left out these are {min(covered):.0f} to {max(covered):.0f} %, and the 90th percentile for bursts is "
+            f"{worst['learnt']['burst_p90']:.0f} % at worst ({worst['name']}).")
+    return lines + sentences(text)
 
 
 def testbed(accuracy):
@@ -145,3 +148,11 @@ def choices(accuracy):
 
 TABLES = {"prediction-models": models, "prediction-clusters": clusters, "prediction-testbed": testbed, "prediction-measured": measured,
           "prediction-studies": studies, "prediction-choices": choices}
+
+
+def present(accuracy):
+    """The tables of what was measured, in their order."""
+    of = accuracy.get("measured", {})
+    there = {"prediction-testbed": "testbed" in accuracy, "prediction-measured": "test" in of, "prediction-studies": "left_out_studies" in of,
+             "prediction-choices": "choices" in of}
+    return [table for table in TABLES if there.get(table, True)]

@@ -24,11 +24,9 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Two graphs of 2 and 1 nodes, two settings, three samples.
 Dataset small_dataset() {
-  Dataset data{.provenance = R"({"seed":1})",
-               .node_features = {"flops", "kind"},
-               .descriptors = {"workers"},
-               .labels = {"gpu_peak", "step_time_s"}};
-  data.settings = {{"a synchronous", "a", "{}", {2}}, {"a asynchronous", "a", R"({"name":"x"})", {4}}};
+  Dataset data{
+      .provenance = R"({"seed":1})", .node_features = {"flops", "kind"}, .labels = {"gpu_peak", "step_time_s"}};
+  data.settings = {{"a synchronous", "a", "{}"}, {"a asynchronous", "a", R"({"name":"x"})"}};
   data.graphs = {{"resnet", "resnet of 2", "{}", {1, 2, 3, 4}, {{0, 1}}}, {"vgg", "vgg", "{}", {5, 6}, {}}};
   data.samples = {{0, 0, Split::kTrain, Origin::kSimulated, 1, {0.5, 0.25}},
                   {0, 1, Split::kTrain, Origin::kMeasured, 2.5, {kUnknown, 0.125}},
@@ -78,13 +76,11 @@ TEST_CASE("a dataset is read back as it was written, and the same content gives 
   const Dataset read = load_dataset(folder.path / "one");
   CHECK(read.provenance == data.provenance);
   CHECK(read.node_features == data.node_features);
-  CHECK(read.descriptors == data.descriptors);
   CHECK(read.labels == data.labels);
   REQUIRE(read.settings.size() == 2);
   CHECK(read.settings[1].name == "a asynchronous");
   CHECK(read.settings[1].group == "a");
   CHECK(read.settings[1].provenance == R"({"name":"x"})");
-  CHECK(read.settings[1].descriptor == std::vector<double>{4});
   REQUIRE(read.graphs.size() == 2);
   CHECK(read.graphs[0].family == "resnet");
   CHECK(read.graphs[0].features == data.graphs[0].features);
@@ -109,28 +105,38 @@ TEST_CASE("a dataset that is not finished leaves what was there") {
   CHECK(std::distance(std::filesystem::directory_iterator{folder.path}, {}) == 1);
 }
 
+TEST_CASE("a dataset of the version before steps is refused with the command that makes it anew") {
+  const std::string old = ": expected a dataset of version 2; found version 1, which does not say what steps are: ";
+  const std::string version = "PRAGMA user_version = 1; UPDATE meta SET value = ";
+  CHECK(refusal_after((version + R"('{"space":"small","seed":7}')").c_str())
+            .starts_with(old + "make it anew: rehearse generate scenarios/spaces/small.json --count 3 --seed 7 -o "));
+  CHECK(refusal_after((version + R"('{"source":"measured rows of studies"}')").c_str())
+            .starts_with(old + "make it anew: rehearse generate scenarios/studies/measured.json -o "));
+  CHECK(refusal_after((version + "'{}'").c_str()).starts_with(old + "import again what it is made of: "));
+  CHECK(refusal_after((version + "'[1]'").c_str()).starts_with(old + "import again what it is made of: "));
+}
+
 TEST_CASE("a dataset that is not sound is refused with the row that is wrong") {
   CHECK(refusal_after("SELECT 1") == "accepted");
   CHECK(refusal_after("PRAGMA application_id = 7") ==
         ": expected a dataset of rehearse; found another SQLite database");
-  CHECK(refusal_after("PRAGMA user_version = 2") == ": expected a dataset of version 1; found version 2");
+  CHECK(refusal_after("PRAGMA user_version = 3") == ": expected a dataset of version 2; found version 3");
   CHECK(refusal_after("DROP TABLE meta") == ": a table of this dataset is missing");
   CHECK(refusal_after("DROP TABLE graphs; CREATE VIEW graphs AS SELECT 1 AS id") ==
         ": expected the tables of a dataset; found \"graphs\"");
   CHECK(refusal_after("DELETE FROM meta") == ": expected a provenance");
   CHECK(refusal_after("UPDATE meta SET value = '[1]'") == ": provenance: expected a JSON object");
-  CHECK(refusal_after("UPDATE names SET kind = 'x' WHERE name = 'workers'") == ": names: unknown kind \"x\"");
+  CHECK(refusal_after("UPDATE names SET kind = 'x' WHERE name = 'step_time_s'") == ": names: unknown kind \"x\"");
   CHECK(refusal_after("UPDATE names SET position = 3 WHERE name = 'kind'") ==
         ": names: expected the positions of each kind to count from 0");
   CHECK(refusal_after("UPDATE names SET name = 'flops' WHERE name = 'kind'") ==
         ": names: expected at most 1000 distinct names of 1 to 200 bytes; found \"flops\"");
   CHECK(refusal_after("UPDATE settings SET name = 'a synchronous'") ==
         ": settings row 1: another one has this name already");
-  CHECK(refusal_after("UPDATE settings SET descriptor = x'00'") ==
-        ": column descriptor: expected a whole number of values in every row");
-  CHECK(refusal_after("UPDATE settings SET descriptor = x''") == ": settings row 0: expected 1 descriptors; found 0");
-  CHECK(refusal_after("UPDATE settings SET descriptor = x'000000000000f07f'") ==
-        ": settings row 0: expected finite descriptors");
+  CHECK(refusal_after("UPDATE samples SET step = x'00'") ==
+        ": column step: expected a whole number of values in every row");
+  CHECK(refusal_after("UPDATE samples SET step = x'0000803f' WHERE id = 1") ==
+        ": samples row 1: expected the numbers of a step");
   CHECK(refusal_after("UPDATE graphs SET nodes = 3 WHERE id = 0") ==
         ": graphs row 0: expected 2 features of each of 3 nodes; found 4");
   CHECK(refusal_after("UPDATE graphs SET edges = x'0000000002000000' WHERE id = 0") ==

@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 
 #include "sim/base/errors.hpp"
+#include "sim/base/json.hpp"
 #include "tests/support/synthetic_dataset.hpp"
 
 namespace rehearse {
@@ -96,11 +99,11 @@ DripleDataset driple_of(const Dataset& data) {
 TEST_CASE("what generate writes for Driple is read as the setting, the splits and the graphs that it was") {
   const Dataset data = dataset_of_groups();
   const DripleDataset written = driple_of(data);
-  const Dataset read = dataset_of(parse_driple_dataset(to_driple_file(written, 1), "f"), {"f", "file", {}});
+  const Dataset read = dataset_of(parse_driple_dataset(to_driple_file(written, 1), "f"), {"f", "file"});
   REQUIRE(read.settings.size() == 1);
   CHECK(read.settings[0].name == data.settings[2].name);
   CHECK(read.settings[0].group == data.settings[2].group);
-  CHECK(read.settings[0].descriptor == data.settings[2].descriptor);
+  CHECK(Json::parse(read.settings[0].provenance) == Json::parse(data.settings[2].provenance));
   CHECK(read.node_features == group_feature_names());
   REQUIRE(read.samples.size() == 4);
   for (std::size_t g = 0; g < 4; ++g) {
@@ -117,19 +120,18 @@ TEST_CASE("what generate writes for Driple is read as the setting, the splits an
 TEST_CASE("a file that says nothing of itself is measured, in a setting of its name, of no known cluster") {
   DripleDataset file = driple_of(dataset_of_groups());
   file.note.clear();
-  const Dataset read = dataset_of(file, {"f", "v100", {}});
+  const Dataset read = dataset_of(file, {"f", "v100"});
   CHECK(read.settings[0].name == "v100");
-  CHECK(descriptor_value(read, read.settings[0], "workers", -1) == 0);
-  CHECK(is_described(read, read.settings[0]));
+  CHECK(read.settings[0].provenance == "{}");
   CHECK(read.graphs[0].name == "v100 train 1");
   CHECK(read.graphs[3].name == "v100 test 1");
   for (const Sample& sample : read.samples) CHECK(sample.origin == Origin::kMeasured);
   CHECK(study_of(read, read.samples[0]).empty());
   CHECK(repeated_graphs(read) == 0);
   file.test[0].features = file.train[0].features;
-  CHECK(repeated_graphs(dataset_of(file, {"f", "v100", {}})) == 0);  // its edges differ
+  CHECK(repeated_graphs(dataset_of(file, {"f", "v100"})) == 0);  // its edges differ
   file.test[0].edges = file.train[0].edges;
-  CHECK(repeated_graphs(dataset_of(file, {"f", "v100", {}})) == 1);
+  CHECK(repeated_graphs(dataset_of(file, {"f", "v100"})) == 1);
 }
 
 TEST_CASE("a note that is none of ours is refused with its place") {
@@ -143,18 +145,18 @@ TEST_CASE("a note that is none of ours is refused with its place") {
     file.note.replace(at, from.size(), to);
     std::string found;
     try {
-      dataset_of(file, {"f", "v100", {}});
+      dataset_of(file, {"f", "v100"});
     } catch (const InputError& error) { found = error.what(); }
     CHECK(found.find(message) != std::string::npos);
   };
   refused("\"simulated\"", "\"guessed\"", "f: rehearse.json: /origin: expected simulated or measured");
   refused("\"format\": 1", "\"format\": 2", "f: rehearse.json: /format: expected 1");
-  refused("\"workers\"", "\"walkers\"", "workers");
+  refused("\"scenario\": {", "\"cluster\": {", "scenario");
   refused("\"chain 0\"", "\"chain 0\", \"more\"", "/graphs/train/0: expected the family and the name of a graph");
   refused("\"val\"", "\"other\"", "val");
   file.note = note;
   file.train.push_back(file.train[0]);
-  CHECK_THROWS_WITH_AS(dataset_of(file, {"f", "v100", {}}),
+  CHECK_THROWS_WITH_AS(dataset_of(file, {"f", "v100"}),
                        "f: rehearse.json: /graphs/train: expected the names of 3 graphs; found 2", InputError);
 }
 

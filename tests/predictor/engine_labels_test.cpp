@@ -90,7 +90,7 @@ TEST_CASE("a measured step time of the profile is seen by what predicts") {
       engine_labels(data, std::vector<std::size_t>{0}, test::shipped_catalog(), [](std::size_t, std::size_t) {});
   const SampleFeatures features = FeatureReader{data}.read(data, data.samples[0]);
   CHECK(found.labels[0][12] > 0.9);
-  CHECK(features.bounds.compute == doctest::Approx(found.labels[0][12]).epsilon(0.02));
+  CHECK(features.bases[12] == doctest::Approx(found.labels[0][12]).epsilon(0.02));
 }
 
 TEST_CASE("graphs without a model have no scenario, and what cannot be simulated says why") {

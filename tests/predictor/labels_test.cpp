@@ -1,12 +1,11 @@
-// Labels are what simulate writes of the same scenario, and settings are described by the scenario's own values.
+// Labels are what simulate writes of the same scenario.
 
 #include "predictor/labels.hpp"
 
 #include <doctest/doctest.h>
 
-#include <map>
-
 #include "predictor/dataset.hpp"
+#include "predictor/described_step.hpp"
 #include "sim/record/resource_profile.hpp"
 #include "tests/support/simulated.hpp"
 
@@ -34,23 +33,6 @@ Json of_file(const std::string& file) {
   return json;
 }
 
-std::map<std::string, double> described(const Scenario& scenario) {
-  const std::vector<double> values = descriptor_of(scenario);
-  REQUIRE(values.size() == descriptor_names().size());
-  std::map<std::string, double> of;
-  for (std::size_t i = 0; i < values.size(); ++i) of[descriptor_names()[i]] = values[i];
-  CHECK(of.size() == values.size());
-  return of;
-}
-
-/// What the profile leaves out costs nothing.
-void state_the_rest(Json& scenario) {
-  if (scenario["calibration"].is_string())
-    scenario["calibration"] = load_json_file(source_folder() + "/calibration/profiles/" +
-                                             scenario["calibration"].get<std::string>() + ".json");
-  scenario["calibration"]["unstated"] = "ideal";
-}
-
 }  // namespace
 
 TEST_CASE("the columns of datasets keep their names and their order, by which files and predictors are read") {
@@ -59,22 +41,6 @@ TEST_CASE("the columns of datasets keep their names and their order, by which fi
     for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
     return text;
   };
-  CHECK(joined(descriptor_names()) ==
-        "gpu_peak_flops gpu_memory_bandwidth_Bps gpu_memory_B multiprocessors peak_efficiency memory_efficiency "
-        "kernel_overhead_s reduction_half winograd_gain dispatch_s step_overhead_s workers worker_machines "
-        "gpus_per_machine servers is_colocated server_cores nic_Bps server_nic_Bps pcie_Bps latency_s flow_Bps "
-        "server_time_per_variable_s server_time_per_byte_s server_time_per_update_s server_time_per_split_update_s "
-        "server_split_update_threshold_B is_asynchronous is_synchronous is_stale_synchronous is_all_reduce "
-        "is_pairwise_averaging is_round_robin is_greedy_by_bytes is_sharded sampling_period_s window_steps "
-        "all_reduce_latency_s all_reduce_s_per_byte bucket_B cycle_s overlaps_backward other_batch_workers "
-        "other_batch_ratio joining_workers joins_at_s leaving_workers leaves_at_s all_reduce_sent_ratio "
-        "gradient_bytes_ratio partition_B first_bucket_B is_by_priority overlaps_forward accumulation_steps "
-        "staleness_bound backup_workers server_machines gpus_per_worker fabric_load_ratio other_workers "
-        "other_worker_machines "
-        "other_gpus_per_machine other_gpu_peak_flops other_gpu_memory_bandwidth_Bps other_multiprocessors "
-        "other_peak_efficiency other_kernel_overhead_s other_dispatch_s other_step_overhead_s other_nic_Bps "
-        "other_pcie_Bps "
-        "is_described");
   CHECK(joined(node_feature_names()) ==
         "kind phase flops bytes_read bytes_written parameter_bytes output_elements rows columns reduction products "
         "is_3x3_stride_1 variables variable statistics statistic statistic_bytes input_bytes");
@@ -127,51 +93,14 @@ TEST_CASE("in a cluster of one machine GPUs receive variables and samples, and s
 TEST_CASE("a job of labels gives them to the last bit, and so do several in one, of which one may fail") {
   const Scenario scenario = test::resolved(driple("09-2080ti-ps4-w4", "asynchronous"));
   const std::string job = kLabels.job(scenario).text(), bad = kLabels.job(scenario, {{"colour", "red"}}).text();
-  CHECK(Json::parse(run_job(job)).get<std::vector<double>>() == simulate_labels(scenario));
+  const Json done = Json::parse(run_job(job));
+  CHECK(done["labels"].get<std::vector<double>>() == simulate_labels(scenario));
+  CHECK(done["step"].get<std::vector<float>>() == numbers_of(describe_step(scenario)));
   const Json results = Json::parse(run_job(batch_of({job, bad, job}).text()));
   REQUIRE(results.size() == 3);
   CHECK(results[0]["result"] == run_job(job));
   CHECK(results[1]["error"] == "job: /options: unknown key \"colour\"; none is known here");
   CHECK(results[2] == results[0]);
-}
-
-TEST_CASE("settings are described by their values") {
-  std::map<std::string, double> of = described(test::resolved(driple("09-2080ti-ps4-w4", "asynchronous")));
-  CHECK(of["workers"] == 4);
-  CHECK(of["worker_machines"] == 2);
-  CHECK(of["gpus_per_machine"] == 2);
-  CHECK(of["servers"] == 4);
-  CHECK(of["is_colocated"] == 1);
-  CHECK(of["server_cores"] == 4);
-  CHECK(of["latency_s"] == 50e-6);
-  CHECK(of["is_asynchronous"] == 1);
-  CHECK(of["is_synchronous"] == 0);
-  CHECK(of["is_round_robin"] == 1);
-  CHECK(of["sampling_period_s"] == 0.002);
-  CHECK((of["nic_Bps"] > 0 && of["nic_Bps"] <= 5e9));  // 40 Gbit/s, what the protocol leaves of it
-  CHECK(of["all_reduce_latency_s"] == 0);
-  CHECK(of["all_reduce_s_per_byte"] == 0);
-}
-
-TEST_CASE("a ring over p machines is described by 2 (p - 1) (a + n / (p b))") {
-  Json json = of_file("tum/horovod-ring.json");
-  state_the_rest(json);
-  json["cluster"]["network"].erase("messaging");  // headers take time, too
-  std::map<std::string, double> of = described(test::resolved(json));
-  CHECK(of["is_all_reduce"] == 1);
-  CHECK(of["servers"] == 0);
-  CHECK(of["server_cores"] == 0);
-  CHECK(of["worker_machines"] == 4);
-  CHECK(of["all_reduce_latency_s"] / (6 * 50e-6) == doctest::Approx(1).epsilon(1e-4));
-  CHECK(of["all_reduce_s_per_byte"] * 4 * of["nic_Bps"] == doctest::Approx(2 * 3).epsilon(1e-4));
-  CHECK(of["bucket_B"] == 128 * 1024 * 1024);
-  CHECK(of["cycle_s"] == 1e-3);
-  CHECK(of["overlaps_backward"] == 1);
-  json["training"]["strategy"] = {{"kind", "all_reduce"}, {"algorithm", "ring"}, {"overlap", "none"}};
-  of = described(test::resolved(json));
-  CHECK(of["bucket_B"] == 25 * 1024 * 1024);
-  CHECK(of["cycle_s"] == 0);
-  CHECK(of["overlaps_backward"] == 0);
 }
 
 TEST_CASE("a machine of a ring receives and sends 2 (p - 1) / p of the gradients in a step") {

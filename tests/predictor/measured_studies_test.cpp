@@ -130,7 +130,7 @@ TEST_CASE("the rows of a study become samples, and it is said which do not") {
   for (const Sample& sample : data.samples) CHECK(sample.origin == Origin::kMeasured);
   CHECK(data.graphs[1].name == "cm-dare/resnet32 batch 128");
   CHECK(data.settings[1].name == "study: 4 x gce-custom-4-k80 (1), 1 server, asynchronous parameter servers");
-  CHECK(data.settings[1].descriptor[11] == 4);
+  CHECK(!data.samples[0].step.empty());
   const Json rows = Json::parse(data.provenance)["rows"];
   REQUIRE(rows.size() == 3);
   CHECK(rows[2] == "study: " + (folder.path.filename() / "rows.csv").string() + ":4");
@@ -224,28 +224,23 @@ TEST_CASE("studies of something else give no samples") {
   CHECK_THROWS_WITH_AS(read_measured_studies(studies, test::shipped_catalog()), expected.c_str(), InputError);
 }
 
-TEST_CASE("a model that is one measured time has no operators to learn from, and is for corrections alone") {
+TEST_CASE("a model that is one measured time has a step, too") {
   Study study = shipped_study("spotdnn-others");
   std::erase_if(study.rows, [](const StudyRow& row) { return row.scenario.find("vgg19") == std::string::npos; });
   const MeasuredStudies measured = read_measured_studies({study}, test::shipped_catalog());
-  for (const DatasetSetting& setting : measured.dataset.settings) CHECK(!is_described(measured.dataset, setting));
-  CHECK(std::any_of(measured.counts.begin(), measured.counts.end(),
-                    [](const auto& count) { return count.reason.starts_with("for corrections alone: "); }));
+  for (const Sample& sample : measured.dataset.samples) CHECK(!sample.step.empty());
 }
 
-TEST_CASE(
-    "every row of CM-DARE's clusters is a sample, and spotDNN's boards with several GPUs are for corrections alone") {
+TEST_CASE("every row of CM-DARE's clusters is a sample, and spotDNN's boards with several GPUs are, too") {
   // K80, one worker: 9.8756 steps/s; two: 18.8183
   const MeasuredStudies measured = read_measured_studies(
       {shipped_study("cm-dare-cluster"), shipped_study("spotdnn-resnet110")}, test::shipped_catalog());
   const Dataset& data = measured.dataset;
   REQUIRE(data.samples.size() > 72);
-  for (std::size_t i = 0; i < data.samples.size(); ++i)
-    CHECK(is_described(data, data.settings[static_cast<std::size_t>(data.samples[i].setting)]) == (i < 72));
+  for (const Sample& sample : data.samples) CHECK(!sample.step.empty());
   CHECK(measured.dataset.samples[0].labels[12] == doctest::Approx(1 / 9.8756));
   CHECK(measured.dataset.samples[1].labels[12] == doctest::Approx(2 / 18.8183));
   CHECK(measured.counts.back().study == "spotdnn-resnet110");
-  CHECK(!measured.counts.back().reason.empty());
 }
 
 }  // namespace rehearse::measured_studies_test

@@ -18,9 +18,9 @@ TEST_CASE("graphs and settings that are the same become one, other settings of a
   merged.add(test::synthetic_dataset(4));
   Dataset more = test::synthetic_dataset(6);  // the first four graphs are the same
   for (Sample& sample : more.samples) sample.origin = Origin::kMeasured;
-  more.settings[1].descriptor[0] *= 2;
+  more.settings[1].provenance = R"({"name": "another"})";
   merged.add(more);
-  more.settings[1].descriptor[0] *= 2;
+  more.settings[1].provenance = R"({"name": "a third"})";
   merged.add(more);
   const Dataset& whole = merged.dataset();
   CHECK(whole.graphs.size() == 6);

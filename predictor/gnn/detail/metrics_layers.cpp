@@ -29,9 +29,8 @@ Tensor five_parts(const Tensor& x, std::int64_t dilation) {
 
 constexpr double kLeastWidth = 0.004;
 constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
-constexpr auto kBins = static_cast<std::int64_t>(kTimelineBins);
+constexpr auto kBins = static_cast<std::int64_t>(kStepParts);
 constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
-constexpr float kLeastTotal = 1e-3F;
 
 }  // namespace
 
@@ -39,11 +38,9 @@ MetricsLayers::MetricsLayers(const MetricsNetworkOptions& options, std::int64_t 
   using torch::nn::Linear;
   const std::int64_t h = options.hidden, c = options.channels, wide = options.readout;
   const auto columns = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-  kind = register_module("kind", torch::nn::Embedding(columns(FeatureReader::kinds()) + 1, h));  // the last: unknown
-  of_operator = register_module("operator", Linear(columns(kOperatorInputs), h));
-  of_variable = register_module("variable", Linear(columns(kVariableInputs), h));
-  of_server = register_module("server", Linear(columns(kServerInputs), h));
-  of_machine = register_module("machine", Linear(columns(kMachineInputs), h));
+  kind = register_module("kind", torch::nn::Embedding(columns(kStepKinds) + 1, h));  // the last: unknown
+  of_node = register_module("node", Linear(columns(kNodeInputs), h));
+  of_resource = register_module("resource", Linear(columns(kResourceInputs), h));
   for (int i = 0; i < options.message_rounds; ++i) {
     Round round;
     const auto add = [&](const char* name, bool has_bias) {
@@ -55,10 +52,10 @@ MetricsLayers::MetricsLayers(const MetricsNetworkOptions& options, std::int64_t 
   }
   about = register_module("about", Linear(total_inputs, 64));
   shift = register_module("shift", Linear(64, c));
-  enter = register_module("enter", Linear(3 * kLoads + 4 + 3 * h, c));
+  enter = register_module("enter", Linear(3 * kLoads + h, c));
   for (std::size_t i = 0; i < kDilations.size(); ++i)
     along.push_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
-  first = register_module("first", Linear(3 * c + total_inputs + 2 * kLoads + 3 * h, wide));
+  first = register_module("first", Linear(3 * c + total_inputs + kLoads + columns(kStepResources) * h, wide));
   middle = register_module("middle", Linear(wide, wide));
   last = register_module("last", Linear(wide, wide));
   value = register_module("value", Linear(wide, labels));
@@ -73,45 +70,25 @@ MetricsLayers::MetricsLayers(const MetricsNetworkOptions& options, std::int64_t 
 
 MetricsLayers::Output MetricsLayers::forward(const GraphInputs& in) {
   const std::int64_t graphs = in.totals.size(0);
-  Tensor o = torch::silu(kind(in.kinds) + of_operator(in.operators));
-  Tensor v = torch::silu(of_variable(in.variables));
-  Tensor s = torch::silu(of_server(in.servers)), m = torch::silu(of_machine(in.machines));
+  Tensor o = torch::silu(kind(in.kinds) + of_node(in.nodes));
+  Tensor r = torch::silu(of_resource(in.resources));
   for (Round& round : rounds) {
-    const Tensor to_operators = send(round.flow(o), in.flow, o.size(0)) + send(round.reads(v), in.reads, o.size(0));
-    const Tensor to_variables =
-        send(round.writes(o), in.writes, v.size(0)) + send(round.holds(s), in.placed.flip(1), v.size(0));
-    const Tensor to_servers =
-        0.1 * send(round.placed(v), in.placed, s.size(0)) + send(round.hosts(m), in.hosted.flip(1), s.size(0));
-    const Tensor to_machines = send(round.hosted(s), in.hosted, m.size(0));
-    o = o + torch::silu(round.own_operator(o) + to_operators);
-    v = v + torch::silu(round.own_variable(v) + to_variables);
-    s = s + torch::silu(round.own_server(s) + to_servers);
-    m = m + torch::silu(round.own_machine(m) + to_machines);
+    const Tensor to_nodes = send(round.flow(o), in.flow, o.size(0)) +
+                            send(round.awaited(o), in.flow.flip(1), o.size(0)) +
+                            round.serves(r).index_select(0, in.resource);
+    const Tensor to_resources = 0.1 * sum_by(round.uses(o), in.resource, r.size(0));
+    o = o + torch::silu(round.own_node(o) + to_nodes);
+    r = r + torch::silu(round.own_resource(r) + to_resources);
   }
-  const auto drawn = [&](const Tensor& rows, const Tensor& part) {
-    return (sum_by(rows, part, graphs * kBins) / 8).view({graphs, kBins, -1});
-  };
-  const auto counted = [&](const Tensor& part) { return drawn(torch::ones({part.size(0), 1}, o.options()), part); };
+  const Tensor drawn = (sum_by(o, in.part, graphs * kBins) / 8).view({graphs, kBins, -1});
   const Tensor loads = in.timeline.view({graphs, kBins, kLoads});
-  const Tensor before = loads.cumsum(1), after = loads.flip(1).cumsum(1).flip(1);
-  // What a step takes if it first waits for what is needed up to a part, or last for what is ready from there on.
-  const Tensor waits =
-      torch::stack({before.select(2, 0) + after.select(2, 9), before.select(2, 9) + after.select(2, 3)}, 2);
+  const Tensor before = loads.cumsum(1) / kBins, after = loads.flip(1).cumsum(1).flip(1) / kBins;
   const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(1);
-  const Tensor rows =
-      torch::cat({torch::log1p(loads * static_cast<double>(kBins)), before, after, waits, drawn(o, in.part),
-                  drawn(v, in.needed), drawn(v, in.ready), counted(in.part), counted(in.ready)},
-                 2);
+  const Tensor rows = torch::cat({torch::log1p(loads), before, after, drawn}, 2);
   Tensor x = torch::silu(enter(rows) + shifts);  // [graphs, parts, channels]
   for (std::size_t i = 0; i < along.size(); ++i) x = x + torch::silu(along[i](five_parts(x, kDilations[i])));
-  const auto mean_by = [&](const Tensor& of, const Tensor& graph_of) {
-    const Tensor count = sum_by(torch::ones({of.size(0), 1}, of.options()), graph_of, graphs).clamp_min(1);
-    return sum_by(of, graph_of, graphs) / count;
-  };
-  const Tensor longest = torch::cat({loads.sum(1), (before + after).amax(1)}, 1);
-  Tensor z = torch::cat({x.mean(1), x.amax(1), x.std(1), in.totals, torch::log(longest + kLeastTotal),
-                         mean_by(s, in.server_of), mean_by(m, in.machine_of), m.index_select(0, in.chief)},
-                        1);
+  Tensor z = torch::cat(
+      {x.mean(1), x.amax(1), x.std(1), in.totals, torch::log(loads.mean(1) + 1e-3), r.view({graphs, -1})}, 1);
   z = torch::silu(first(z));
   z = z + torch::silu(middle(z));
   z = z + torch::silu(last(z));

@@ -20,42 +20,32 @@ using torch::Tensor;
 
 /// Several graphs as one: the nodes of all of them, one graph after the other.
 struct GraphInputs {
-  Tensor kinds, operators, variables, servers, machines;  // [nodes of a kind, its inputs]; kinds [operators]
-  Tensor flow, reads, writes, placed, hosted;             // [edges, 2] of nodes
-  Tensor part, needed, ready;                             // [operators], [variables] parts of the timelines
-  Tensor timeline;                                        // [graphs * parts, loads]
-  Tensor totals;                                          // [graphs, total inputs]
-  Tensor deviations;                                      // [graphs, total inputs] as Parts::deviations()
-  Tensor server_of, machine_of;                           // [servers], [machines] graph
-  Tensor chief;                                           // [graphs] machine
-  Tensor bases, limits;                                   // [graphs, labels] ln; limits 0 where none
-  Tensor is_limited;                                      // [graphs, labels]
-  Tensor window;                                          // [graphs] ln of steps
+  Tensor kinds, nodes, resources;  // [nodes], [nodes, its inputs], [graphs * resources, its inputs]
+  Tensor flow;                     // [edges, 2] of nodes
+  Tensor part, resource;           // [nodes] parts of the timelines, and resources
+  Tensor timeline;                 // [graphs * parts, loads]
+  Tensor totals;                   // [graphs, total inputs]
+  Tensor deviations;               // [graphs, total inputs] as Parts::deviations()
+  Tensor bases, limits;  // [graphs, labels] ln, of what is limited ln(base / (limit - base)); limits 0 where none
+  Tensor is_limited;     // [graphs, labels]
+  Tensor window;         // [graphs] ln of steps
 };
 
-/// What each sample has of its own, and by what its entries are shifted in a batch: nodes of which kind come before.
-enum class Counts { kNothing, kOperators, kVariables, kServers, kMachines, kParts };
+/// What each sample has of its own, and by what its entries are shifted in a batch: what comes before.
+enum class Counts { kNothing, kNodes, kResources, kParts };
 struct GraphTensor {
   Tensor GraphInputs::*tensor;
   Counts from = Counts::kNothing, to = Counts::kNothing;  // of its columns
 };
 inline constexpr std::array kGraphTensors{GraphTensor{&GraphInputs::kinds},
-                                          GraphTensor{&GraphInputs::operators},
-                                          GraphTensor{&GraphInputs::variables},
-                                          GraphTensor{&GraphInputs::servers},
-                                          GraphTensor{&GraphInputs::machines},
-                                          GraphTensor{&GraphInputs::flow, Counts::kOperators, Counts::kOperators},
-                                          GraphTensor{&GraphInputs::reads, Counts::kVariables, Counts::kOperators},
-                                          GraphTensor{&GraphInputs::writes, Counts::kOperators, Counts::kVariables},
-                                          GraphTensor{&GraphInputs::placed, Counts::kVariables, Counts::kServers},
-                                          GraphTensor{&GraphInputs::hosted, Counts::kServers, Counts::kMachines},
+                                          GraphTensor{&GraphInputs::nodes},
+                                          GraphTensor{&GraphInputs::resources},
+                                          GraphTensor{&GraphInputs::flow, Counts::kNodes, Counts::kNodes},
                                           GraphTensor{&GraphInputs::part, Counts::kParts},
-                                          GraphTensor{&GraphInputs::needed, Counts::kParts},
-                                          GraphTensor{&GraphInputs::ready, Counts::kParts},
+                                          GraphTensor{&GraphInputs::resource, Counts::kResources},
                                           GraphTensor{&GraphInputs::timeline},
                                           GraphTensor{&GraphInputs::totals},
                                           GraphTensor{&GraphInputs::deviations},
-                                          GraphTensor{&GraphInputs::chief, Counts::kMachines},
                                           GraphTensor{&GraphInputs::bases},
                                           GraphTensor{&GraphInputs::limits},
                                           GraphTensor{&GraphInputs::is_limited},
@@ -70,24 +60,18 @@ struct MetricsLayers : torch::nn::Module {
   Output forward(const GraphInputs& in);
 
   struct Round {
-    torch::nn::Linear own_operator{nullptr}, own_variable{nullptr}, own_server{nullptr}, own_machine{nullptr};
-    torch::nn::Linear flow{nullptr}, reads{nullptr}, writes{nullptr}, placed{nullptr}, holds{nullptr}, hosted{nullptr},
-        hosts{nullptr};
+    torch::nn::Linear own_node{nullptr}, own_resource{nullptr}, flow{nullptr}, awaited{nullptr}, uses{nullptr},
+        serves{nullptr};
   };
-  static constexpr std::array<std::pair<const char*, torch::nn::Linear Round::*>, 11> kRoundLayers{
-      {{"own_operator", &Round::own_operator},
-       {"own_variable", &Round::own_variable},
-       {"own_server", &Round::own_server},
-       {"own_machine", &Round::own_machine},
+  static constexpr std::array<std::pair<const char*, torch::nn::Linear Round::*>, 6> kRoundLayers{
+      {{"own_node", &Round::own_node},
+       {"own_resource", &Round::own_resource},
        {"flow", &Round::flow},
-       {"reads", &Round::reads},
-       {"writes", &Round::writes},
-       {"placed", &Round::placed},
-       {"holds", &Round::holds},
-       {"hosted", &Round::hosted},
-       {"hosts", &Round::hosts}}};
+       {"awaited", &Round::awaited},
+       {"uses", &Round::uses},
+       {"serves", &Round::serves}}};
   torch::nn::Embedding kind{nullptr};
-  torch::nn::Linear of_operator{nullptr}, of_variable{nullptr}, of_server{nullptr}, of_machine{nullptr};
+  torch::nn::Linear of_node{nullptr}, of_resource{nullptr};
   std::vector<Round> rounds;
   torch::nn::Linear about{nullptr}, shift{nullptr};
   torch::nn::Linear enter{nullptr};

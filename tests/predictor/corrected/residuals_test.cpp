@@ -50,7 +50,7 @@ std::vector<Residual> measured(const std::string& study, const std::map<std::str
 /// Measured step times of `study`, `factor` times what the engine says.
 void add_rows(Dataset& data, EngineLabels& engine, const std::string& study, int rows, double factor) {
   const auto setting = static_cast<std::int32_t>(data.settings.size());
-  data.settings.push_back({.name = study, .group = study, .provenance = "{}", .descriptor = {}});
+  data.settings.push_back({.name = study, .group = study, .provenance = "{}"});
   for (int i = 0; i < rows; ++i) {
     Sample sample{.graph = 0, .setting = setting, .origin = Origin::kMeasured};
     sample.labels.assign(data.labels.size(), kUnknown);

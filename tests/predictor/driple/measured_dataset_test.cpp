@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "predictor/described_step.hpp"
 #include "predictor/driple/driple_jobs.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/labels.hpp"
@@ -56,15 +57,16 @@ TEST_CASE("a measured profile becomes a sample of the scenario's workload, at th
   const MeasuredDataset made = load(folder, R"("profiles": [ { "scenario": ")" + kScenario +
                                                 R"(", "model": "resnet18", "batch_per_worker": 8, "family": "resnet",
                                                 "series": "series.csv", "weight": 3 } ])");
-  CHECK(made.warnings.empty());
   const Dataset& data = made.dataset;
   REQUIRE(data.samples.size() == 1);
   CHECK(data.graphs[0].name == "resnet18 batch 8");
   CHECK(data.graphs[0].family == "resnet");
   CHECK(parse_json(data.graphs[0].provenance, "p")["batch_per_worker"] == 8);
   CHECK(data.nodes(data.graphs[0]) > 100);
-  const auto period = std::ranges::find(data.descriptors, "sampling_period_s") - data.descriptors.begin();
-  CHECK(data.settings[0].descriptor[static_cast<std::size_t>(period)] == doctest::Approx(0.2));
+  CHECK(parse_json(data.settings[0].provenance, "p")["output"]["sampling_period"] == "0.2s");
+  const DescribedStep step = described_step(data.samples[0].step, "sample");
+  for (std::size_t t = 0; t < step.totals.size(); ++t)
+    if (step_totals()[t].name == std::string{"sampling_period_s"}) CHECK(step.totals[t] == doctest::Approx(0.2));
   CHECK(data.samples[0].origin == Origin::kMeasured);
   CHECK(data.samples[0].weight == 3);
   CHECK(data.samples[0].split == Split::kTrain);  // the only job
@@ -105,25 +107,18 @@ TEST_CASE("Driple's jobs become samples with the twelve labels, from text and bi
                    results_of("V100,cifar,net,sync,b32,j1", 1) + results_of("V100,cifar,net,sync,b32,j2", 21));
   const std::string jobs =
       R"("jobs": [ { "scenario": ")" + kScenario + R"(", "graphs": "graphs", "results": "results.csv" } ])";
-  const MeasuredDataset made = load(folder, jobs);
-  const Dataset& data = made.dataset;
-  REQUIRE(data.samples.size() == 2);
-  CHECK(data.graphs[0].name == "V100_cifar_net_sync_b32_j1");
-  CHECK(data.graphs[0].family == "net");
-  CHECK(data.nodes(data.graphs[0]) == 120);
-  CHECK(data.graphs[0].features[6] == 32 * 4);  // the scenario's batch
-  CHECK(data.nodes(data.graphs[1]) == 1);
-  for (std::size_t l = 0; l < kBurstLabels; ++l) CHECK(data.samples[1].labels[l] == 21.0 + static_cast<double>(l));
-  CHECK(std::isnan(data.samples[1].labels[12]));
-  CHECK(data.samples[0].split == data.samples[1].split);  // of one model
-  CHECK(made.warnings.size() == 2);
-  CHECK(made.warnings[0].find("no optimizer updates a variable") != std::string::npos);
-
-  // In groups; the second graph is too small.
+  CHECK_THROWS_WITH_AS(load(folder, jobs), doctest::Contains("a GraphDef does not say what the kernels of a step cost"),
+                       InputError);
+  // The second graph is too small.
   CHECK_THROWS_WITH_AS(load(folder, jobs, true),
                        doctest::Contains("b32_j2.pb: the operator graph has 0 connected operators"), InputError);
   std::filesystem::remove(folder.path / "graphs/V100_cifar_net_sync_b32_j2.pb");
   const Dataset grouped = load(folder, jobs, true).dataset;
+  REQUIRE(grouped.samples.size() == 1);
+  CHECK(grouped.graphs[0].name == "V100_cifar_net_sync_b32_j1");
+  CHECK(grouped.graphs[0].family == "net");
+  for (std::size_t l = 0; l < kBurstLabels; ++l) CHECK(grouped.samples[0].labels[l] == 1.0 + static_cast<double>(l));
+  CHECK(std::isnan(grouped.samples[0].labels[12]));
   CHECK(grouped.node_features == group_feature_names());
   const GroupedGraph expected =
       group_gpu_operators(load_graph_def(folder.path / "graphs/V100_cifar_net_sync_b32_j1.pbtxt"),
@@ -143,8 +138,6 @@ TEST_CASE("lists of measurements that cannot be used are refused with one line")
                        InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("series": "none.csv" } ])"), doctest::Contains("none.csv"),
                        InputError);
-  CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/training/start_interval": "2s" } } ])"),
-                       doctest::Contains("01-v100-ps1-w2.json: /training/start_interval: "), InputError);
   CHECK_THROWS_WITH_AS(load(folder, profile + R"("set": { "/a/b": 1 } } ])"),
                        doctest::Contains("list.json: /profiles/0/set/~1a~1b: unknown key \"a\""), InputError);
 }

@@ -160,17 +160,12 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
              std::to_string(std::max(0, i - 1)) +
              "\" attr { key: \"_output_shapes\" value { list { shape { dim { size: 99999 } } } } } }\n";
   const std::string graph = folder.write("net.pbtxt", chain).string();
-  for (const std::string& each : {model, published}) {
-    const Outcome outcome = rehearse_with("predict " + each + " " + graph + in_cluster);
-    CAPTURE(outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-    CHECK(outcome.err.empty());
-    CHECK(parse_json(outcome.out, "net")["metrics"].size() == (each == model ? label_names().size() : kBurstLabels));
-  }
-  const Outcome warned = rehearse_with("predict " + model + " " + graph + " --scenario " + kDriple);
-  CHECK(warned.err.find("no optimizer updates a variable") != std::string::npos);
-  CHECK(warned.err.find("unlike anything that the predictor was trained on") != std::string::npos);
-
+  const Outcome outcome = rehearse_with("predict " + published + " " + graph + in_cluster);
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(parse_json(outcome.out, "net")["metrics"].size() == kBurstLabels);
+  check_refused("predict " + model + " " + graph + in_cluster, 2, "net.pbtxt: a GraphDef does not say what");
   check_refused(
       "predict " + published + " " + graph + " --scenario " + kRoot + "/scenarios/driple/07-2080ti-ps2-w2.json", 2,
       "net.pbtxt: the network does not know this cluster: it was taught \"Driple 1: V100");
@@ -265,7 +260,7 @@ TEST_CASE("simulated and measured: put together, trained on each and on both, co
   require_success("import " + data + " --grouped -o " + grouped);
   require_success("train " + grouped + " --epochs 1 --network gcn --iterations 2 --hidden 8 --quiet -o " + gcn);
   require_success("compare " + gcn + " " + grouped + " --quiet");
-  check_refused("compare" + models + " " + grouped, 2, "columns");
+  require_success("compare" + models + " " + grouped + " --quiet");  // groups have the steps of their operators
   check_refused("import " + data + " " + grouped + " -o " + data, 2, grouped + ": the datasets cannot be put together");
   check_refused("import " + list, 2, "--output is required");
   check_refused("import " + (folder / "none").string() + " -o " + data, 2, "none");
@@ -339,7 +334,7 @@ TEST_CASE("train, predict and compare refuse with one line") {
   const std::string strange = (folder / "strange.db").string();
   write_dataset(strange, other);
   other = test::synthetic_dataset(10);
-  other.graphs.back().features[0] = 1e9F;
+  other.graphs.front().features[0] = 1e9F;
   const std::string no_operator = (folder / "no-operator.db").string();
   write_dataset(no_operator, other);
   const std::string text = folder.write("text", "no dataset").string();
@@ -349,13 +344,11 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("train -o " + none, 2, "DATASET is required");
   check_refused("train " + none + " -o " + none, 2, none);
   check_refused("train " + text + " -o " + none, 2, text);
-  check_refused("train " + strange + " --quiet -o " + none, 2, "node features");
+  check_refused("train " + strange + " --quiet --network gcn -o " + none, 2, "node features");
   check_refused("train " + others + " --quiet --network gcn -o " + none, 2, "labels");
-  for (const char* network : {"learnt", "mpnn"}) {
-    check_refused("train " + no_operator + " --quiet --network " + network + " -o " + none, 2,
-                  "/no-operator.db: the dataset's graph \"graph 9\" has a node that is no operator");
-    CHECK(!std::filesystem::exists(none));
-  }
+  check_refused("train " + no_operator + " --quiet --network mpnn -o " + none, 2,
+                "the graph \"graph 0\" has a node that is no operator");
+  CHECK(!std::filesystem::exists(none));
   check_refused("train " + data + " --network resnet -o " + none, 2, "--network");
   check_refused("train " + data + " --setting x -o " + none, 2, "unknown setting \"x\"");
   check_refused("train " + data + " --leave-out-family x -o " + none, 2, "--leave-out-family: unknown family \"x\"");
@@ -375,13 +368,12 @@ TEST_CASE("train, predict and compare refuse with one line") {
   check_refused("predict " + none + " " + data, 2, "none/model.pt");
   check_refused("predict " + model + " " + none, 2, none);
   check_refused("predict " + model + " " + text, 2, text);
-  check_refused("predict " + model + " " + others, 2, "columns");
-  check_refused("predict " + model + " " + strange, 2, "columns");
+  check_refused("predict " + model + " " + others, 2, "labels are not those");
 
   check_refused("compare " + model, 2, "expected a predictor and a dataset");
   check_refused("compare " + model + " " + text, 2, text);
   check_refused("compare " + none + " " + data, 2, "none/model.pt");
-  check_refused("compare " + model + " " + others, 2, "columns");
+  check_refused("compare " + model + " " + others, 2, "labels are not those");
   check_refused("compare " + model + " " + data + " --origin measured", 2, "no sample of that kind");
 
   write_file(folder / "model" / "model.pt", "PK damaged");

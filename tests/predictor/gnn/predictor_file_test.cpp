@@ -161,12 +161,11 @@ TEST_CASE("predictions do not depend on what is predicted beside them, shares st
       }
       if (std::string{network} != "learnt") continue;
       CHECK(together[i].labels[5].value <= 1);
-      CHECK(together[i].labels[8].value <= 1.25e9 * (1 + 1e-6));
     }
   }
 }
 
-TEST_CASE("what has learnt nothing says that a step takes its lower bound, and half of the limits") {
+TEST_CASE("what has learnt nothing says what the step would show") {
   const Dataset data = test::synthetic_dataset(20);
   const FeatureReader reader{data};
   const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 0);
@@ -174,9 +173,8 @@ TEST_CASE("what has learnt nothing says that a step takes its lower bound, and h
     const std::vector<std::size_t> one{s};
     const PredictedMetrics prediction = model->predict(data, one).at(0);
     const SampleFeatures features = reader.read(data, data.samples[s]);
-    CHECK(prediction.labels[12].value == doctest::Approx(features.bounds.all()).epsilon(1e-5));
-    for (const std::size_t l : {2U, 5U, 8U, 11U})
-      CHECK(prediction.labels[l].value == doctest::Approx(features.limits[l] / 2).epsilon(1e-5));
+    for (std::size_t l = 0; l < data.labels.size(); ++l)
+      CHECK(prediction.labels[l].value == doctest::Approx(features.bases[l]).epsilon(1e-4));
   }
 }
 
@@ -184,7 +182,7 @@ TEST_CASE("no idle or active time exceeds the window, and what never rests is sa
   Dataset data = test::synthetic_dataset(20);
   const FeatureReader reader{data};
   for (Sample& sample : data.samples) {  // labels[3], [6]: the gaps of the GPU and of what is received
-    const double bound = reader.read(data, sample).bounds.all();
+    const double bound = reader.read(data, sample).bases[12];
     sample.labels[3] = 0;
     sample.labels[6] = 100 * bound;  // of 20 steps
     sample.labels[12] = bound;
@@ -222,11 +220,13 @@ TEST_CASE("intervals are wider the farther an input is from what was learned, tw
   const std::vector<std::size_t> one{tests_of(data)[0]};
   const auto asked_with = [&](double latency) {
     Dataset other = data;
-    const auto at = std::find(data.descriptors.begin(), data.descriptors.end(), "latency_s") - data.descriptors.begin();
-    for (DatasetSetting& setting : other.settings) setting.descriptor[static_cast<std::size_t>(at)] = latency;
+    DescribedStep step = described_step(other.samples[one[0]].step, "sample");
+    for (std::size_t t = 0; t < step.totals.size(); ++t)
+      if (step_totals()[t].name == std::string{"latency_s"}) step.totals[t] = latency;
+    other.samples[one[0]].step = numbers_of(step);
     return model->predict(other, one).at(0);
   };
-  const PredictedMetrics near = asked_with(0), far = asked_with(10);
+  const PredictedMetrics near = asked_with(1), far = asked_with(1e6);
   REQUIRE(near.distance <= 1.5);
   REQUIRE(far.distance > 2);
   for (const std::size_t l : {1U, 5U, 12U})
@@ -234,20 +234,31 @@ TEST_CASE("intervals are wider the farther an input is from what was learned, tw
           doctest::Approx(2 * near.reaches[l][kShown] / near.widths[l] / std::max(1.0, near.distance)).epsilon(1e-6));
 }
 
-TEST_CASE("operators of kinds that no training sample has are all of one unknown kind") {
+TEST_CASE("operations of kinds that no training sample has are all of one unknown kind") {
   const Dataset data = test::synthetic_dataset(20);
   const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 20);
   const std::vector<std::size_t> one{tests_of(data)[0]};
-  const auto with_activations_as = [&](OperatorKind kind) {
+  const auto with_kernels_as = [&](std::int32_t kind) {
     Dataset other = data;
-    for (DatasetGraph& graph : other.graphs)
-      for (std::size_t i = 0; i < graph.features.size(); i += data.node_features.size())
-        if (graph.features[i] == static_cast<float>(OperatorKind::kActivation))
-          graph.features[i] = static_cast<float>(kind);
+    DescribedStep step = described_step(other.samples[one[0]].step, "sample");
+    for (StepNode& node : step.nodes) node.kind = kind;
+    other.samples[one[0]].step = numbers_of(step);
     return values_of(model->predict(other, one));
   };
-  CHECK(with_activations_as(OperatorKind::kDropout) == with_activations_as(OperatorKind::kLayerNorm));
-  CHECK(with_activations_as(OperatorKind::kDropout) != with_activations_as(OperatorKind::kActivation));
+  CHECK(with_kernels_as(5) == with_kernels_as(17));
+  CHECK(with_kernels_as(5) != with_kernels_as(3));
+}
+
+TEST_CASE("a learnt network says nothing of a graph without a step") {
+  Dataset data = test::synthetic_dataset(5);
+  const std::unique_ptr<Predictor> model = trained(test::small_predictor("learnt"), data, 1);
+  CHECK(model->needs_step());
+  data.samples[0].step.clear();
+  CHECK_THROWS_WITH_AS(model->predict(data, std::vector<std::size_t>{0}),
+                       doctest::Contains("nothing says what its step is"), InputError);
+  SampleChoice choice;
+  choice.needs_step = true;
+  CHECK(choose_samples(data, Split::kTrain, choice).size() + 1 == choose_samples(data, Split::kTrain, {}).size());
 }
 
 TEST_CASE("published networks learn our samples: the twelve burst metrics, and nothing about the others") {
