@@ -130,7 +130,7 @@ void run_driple_dataset(std::string_view input) {
       for (const DripleSample& sample : *part)
         for (const auto& [from, to] : sample.edges)
           require(from < to && to < sample.features.size(), "edges join nodes of their graph");
-    const Dataset whole = dataset_of(dataset, {"input", "input", {}});
+    const Dataset whole = dataset_of(dataset, {"input", "input"});
     require(whole.samples.size() == dataset.train.size() + dataset.val.size() + dataset.test.size(),
             "no graph is lost");
     for (const Sample& sample : whole.samples)
