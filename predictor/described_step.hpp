@@ -1,6 +1,7 @@
 #pragma once
 // A step of a scenario as a predictor is told it: the compiled programs of its workers as a graph of what they cost, what
-// each resource is asked for by all of them, and what idle resources would show. Nothing here simulates.
+// each resource is asked for by all of them, and what resources would show that are idle, or as busy as a pace says. No two workers
+// are laid out against one another: that is what the engine does.
 
 #include <array>
 #include <cstdint>
