@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: seventeen questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: nineteen questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -153,6 +153,20 @@ def energy(swept):
             [(limit, summary["co2_kg"] / 1e3) for limit, summary in by_limit.items()])
 
 
+def loading(swept):
+    bars = [(label, value) for label, value in rows_of(swept)]
+    bound = [str(next(iter(row["parameters"].values()))) for row in swept["rows"] if row["summary"]["bottleneck_resource"] == "input_load"]
+    return (f"With {' or '.join(bound)} loaders for each GPU the input is the bottleneck: {bars[0][0]} feed {bars[0][1]:.0f} images/s, {bars[1][0]} feed {bars[1][1]:.0f}, "
+            f"and {bars[-1][0]}, one for each vCPU, {bars[-1][1]:.0f}, which is as much as the GPUs take.", bars)
+
+
+def slow_machine(swept):
+    bars = rows_of(swept)
+    full = bars[-1][1]
+    lost = {label: 100 * (1 - value / full) for label, value in bars}
+    return (f"One machine of eight at 400 W instead of 700 W slows all of them by {lost['400W']:.0f} %, at 300 W by {lost['300W']:.0f} %: all wait for the slowest.", bars)
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -190,6 +204,11 @@ QUESTIONS = [
               + shlex.quote('/cluster/electricity={"gco2_per_kwh": 400, "pue": 1.2}')], "t CO2", energy),
     Question("faults", "What do faults cost BLOOM's 384 A100, and how often should it have saved?",
              ["sweep scenarios/faults/bloom-176b.json --grid /training/checkpoint/every=10min,30min,1h,2h,3h,6h,12h --runs 100"], "% of the time lost", faults),
+    Question("input", "Is it the input? ResNet-50 in fp16 on the eight V100 of a DGX-1, images of 110 kB that take 8 ms of a vCPU",
+             ["sweep scenarios/dgx.json --set /workload/precision=fp16 --grid /workload/input/loaders=2,4,8,10 --set "
+              + shlex.quote('/workload/input={"sample_size": "110kB", "read_rate": "2GBps", "decode_time": "8ms"}')], "images/s", loading),
+    Question("slow-machine", "What does a slow machine cost?",
+             ["sweep scenarios/slow-machine.json --grid /cluster/groups/1/power_limit=300W,400W,500W,600W,700W"], "sequences/s", slow_machine),
 ]
 
 
@@ -245,7 +264,7 @@ def papers():
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Seventeen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Nineteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

@@ -196,6 +196,9 @@ std::string gpu_text(const Scenario& scenario, const Group& group) {
   text += formatted("one step computes for %.2f ms in %zu kernels; dispatching them takes %.2f ms\n",
                     plan.gpu_time.value() * 1e3, plan.kernels.size(),
                     dispatch.value() * 1e3 * static_cast<double>(plan.kernels.size()));
+  if (plan.load > Seconds{})
+    text += formatted("  its loaders take %.2f ms for a batch, %s\n", plan.load.value() * 1e3,
+                      plan.loads_ahead ? "while the one before computes" : "before it computes");
   if (has_board_power(gpu))
     text +=
         formatted("  board of %.4g W%s: %.3g W at rest; kernels and update of a step draw %.4g J besides (%s, %d nm)\n",

@@ -326,7 +326,9 @@ class LockstepTraining final : public ProgramSession {
   double begin_kernels(RunningWorker& running, Seconds when) override {
     Member& member = *all_[static_cast<std::size_t>(running.index())];
     member.worker.step.last_pull = when;
-    member.worker.step.times.input = when - member.worker.step.span.start - member.worker.plan->step_overhead;
+    StepTimes& times = member.worker.step.times;
+    times.load = running.waited_for_samples();
+    times.input = when - member.worker.step.span.start - member.worker.plan->step_overhead - times.load;
     return workers_.slowdown(member.worker);
   }
 
@@ -364,6 +366,7 @@ class LockstepTraining final : public ProgramSession {
       // Some that share states end before the update of others.
       member->end = has_stages_ ? end_ : std::max(member->end, clock_.now());
       ends.push_back((member->end - clock_.now()).value());
+      ends.push_back(member->running.until_samples().value());
       clock_.schedule(member->end, [this, member] { end_step(*member); });
     }
     job_.updated(done_);
@@ -493,8 +496,8 @@ class LockstepTraining final : public ProgramSession {
       cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
   }
 
-  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [workers] from now. What follows
-  /// depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
+  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [workers], with those of
+  /// what loads their next samples, from now. What follows depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
   /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
   /// the one in which membership changes, to be run.
   void look_for_steady_state(const std::vector<double>& ends) {
@@ -518,6 +521,7 @@ class LockstepTraining final : public ProgramSession {
       member->worker.step.repeats = count + 1;
       member->worker.step.period = Seconds{steady->length};
       member->pause = skipped;
+      member->running.delay_samples(skipped);
     }
   }
 

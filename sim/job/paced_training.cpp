@@ -432,7 +432,9 @@ class PacedTraining final : public ProgramSession {
 
   double begin_kernels(RunningWorker& running, Seconds when) override {
     Worker& worker = worker_of(running).worker;
-    worker.step.times.input = when - worker.step.span.start - worker.step.times.held - worker.plan->step_overhead;
+    StepTimes& times = worker.step.times;
+    times.load = running.waited_for_samples();
+    times.input = when - worker.step.span.start - times.held - worker.plan->step_overhead - times.load;
     return workers_.slowdown(worker);
   }
 
@@ -520,13 +522,14 @@ class PacedTraining final : public ProgramSession {
     if (done_.samples < all_samples_) call_idle();
   }
 
-  /// Called when all have ended a step. Nothing of it is under way any more: what follows depends on nothing but the
-  /// order in which they have come. Where that repeats with a cycle of steps, each of the next cycle stands for all
+  /// Called when all have ended a step. Nothing of it is under way any more but what loads the next samples: what
+  /// follows depends on nothing but the dates of that, and the order in which they have come. Where that repeats with a cycle of steps, each of the next cycle stands for all
   /// that are like it, until the next change and but for the last step. Returns how long those take for which the step
   /// that has ended stood.
   Seconds pass_barrier() {
     if (!reductions_.skips_steady_state) return {};
     const Seconds began = steady_state_.last_end(), length = clock_.now() - began;
+    for (const PacedWorker* present : present_) order_.push_back(present->running->until_samples().value());
     const std::size_t cycle = steady_state_.end_step(clock_.now(), std::exchange(order_, {}));
     Seconds skipped{};
     if (repeats_left_ > 0) {
@@ -535,8 +538,10 @@ class PacedTraining final : public ProgramSession {
       each -= use_before_;
       skip(skips_, each, samples_expected_, skipped);
       steps_.skip(skips_);
-      for (PacedWorker* held : present_)
+      for (PacedWorker* held : present_) {
         if (held->ready_since) *held->ready_since += skipped;
+        held->running->delay_samples(skipped);
+      }
       --repeats_left_;
     } else if (cycle > 0) {
       if (!may_skip()) return {};

@@ -89,6 +89,19 @@ class Remedies {
     }
     if (scenario_.copies_input.value_or(true))
       add("samples copied while the step before them computes", {"/workload/copies_input=false"});
+    if (scenario_.input) add_for_input(*scenario_.input);
+  }
+
+  void add_for_input(const InputPipeline& input) {
+    if (!input.prefetches) add("batches loaded while the step before them computes", {"/workload/input/prefetch=true"});
+    if (const int loaders = input.loaders.value_or(0); loaders > 0)
+      add("twice as many loaders", {"/workload/input/loaders=" + std::to_string(2 * loaders)});
+    if (input.decode_time > Seconds{})
+      add("samples that are decoded in half the time",
+          {"/workload/input/decode_time=" + to_text(input.decode_time / 2)});
+    for (const auto& [key, rate] :
+         {std::pair{"read_rate", input.read_rate}, std::pair{"shared_read_rate", input.shared_read_rate}})
+      if (rate) add("storage twice as fast", {std::string{"/workload/input/"} + key + "=" + to_text(*rate * 2)});
   }
 
   /// Whether so many workers more can have as many batches each of what samples a step was stated to have.

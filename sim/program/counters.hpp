@@ -34,6 +34,8 @@ class Counters {
   /// It advances at `when`, and gates pass that waited for that.
   void advance(int index, const Place& by, Seconds when);
   void wait(int index, const Place& gate);
+  /// It came to its latest count so much later.
+  void delay(int index, Seconds by) { entry(index).counter.date += by; }
 
  private:
   struct List {

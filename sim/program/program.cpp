@@ -76,7 +76,8 @@ class Fusion {
     Program& fused = builder_.program();
     fused.counters = program_.counters;
     fused.common_counters = program_.common_counters;
-    if (program_.has_variables >= 0) fused.has_variables = became_[at(program_.has_variables)];
+    for (OperationIndex Program::*place : {&Program::has_variables, &Program::awaits_samples, &Program::copies_samples})
+      if (program_.*place >= 0) fused.*place = became_[at(program_.*place)];
     fused.labels = program_.labels;
     fused.cycle = program_.cycle;
     fused.counts_waits = program_.counts_waits;

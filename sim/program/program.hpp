@@ -175,6 +175,8 @@ struct Program {
   int counters = 0;                           // of the worker
   int common_counters = 0;                    // that all advance once in a step
   OperationIndex has_variables = -1;          // when it ends the GPU has all variables of the step; -1: from the start
+  OperationIndex awaits_samples = -1;         // that the host has the samples of the step; -1: it has them
+  OperationIndex copies_samples = -1;         // when it begins the host has them
   std::vector<std::string> labels;            // of what is exchanged; of collectives, in each group once a step
   std::optional<Cycle> cycle;                 // of messages that are collected; none: none is
   Seconds kernel_time{};                      // sum over kernels, at no slowdown

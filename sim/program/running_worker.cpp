@@ -88,6 +88,27 @@ Seconds RunningWorker::has_variables_at() const {
   return has_variables == kNone ? Seconds{} : ready_at(has_variables);
 }
 
+Seconds RunningWorker::waited_for_samples() const {
+  const Program& program = *steps_[at(slot_)].program;
+  if (program.awaits_samples == kNone) return {};
+  return ready_at(program.copies_samples) - ready_at(program.awaits_samples);
+}
+
+const Gate* RunningWorker::gate_of_samples() const {
+  const Program* program = steps_[at(slot_)].program;
+  if (program == nullptr || program->awaits_samples == kNone) return nullptr;
+  return std::get_if<Gate>(&program->operation(program->awaits_samples));
+}
+
+Seconds RunningWorker::until_samples() const {
+  const Gate* gate = gate_of_samples();
+  return gate == nullptr ? Seconds{} : std::max(Seconds{}, own_counters_->counter(gate->counter).date - clock_.now());
+}
+
+void RunningWorker::delay_samples(Seconds by) {
+  if (const Gate* gate = gate_of_samples()) own_counters_->delay(gate->counter, by);
+}
+
 bool RunningWorker::waits_in_kernels() const {
   const std::vector<std::vector<Stretch>>& streams = steps_[at(slot_)].program->streams;
   for (std::size_t s = 0; s < streams.size(); ++s)

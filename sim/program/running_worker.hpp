@@ -64,6 +64,12 @@ class RunningWorker : private Pinned {
   Waits waits_before_end(Seconds length) const;
   /// When it had all variables of the step.
   Seconds has_variables_at() const;
+  /// How long it waited, before its kernels began, for the samples of the step to come into the host's memory.
+  Seconds waited_for_samples() const;
+  /// How long from now until the samples of the next step are there, if they are loaded ahead.
+  Seconds until_samples() const;
+  /// They come so much later, as steps are skipped before it.
+  void delay_samples(Seconds by);
   /// Whether kernels of the step wait for something.
   bool waits_in_kernels() const;
   /// When all that the operation of the latest step waits for had ended, valid once it has.
@@ -111,6 +117,8 @@ class RunningWorker : private Pinned {
     StepOperation operation{};
   };
 
+  /// The gate at which steps wait for samples that are loaded ahead; nullptr: none are.
+  const Gate* gate_of_samples() const;
   const Readiness& readiness(StepOperation operation) const {
     return steps_[at(operation.slot)].ready[at(operation.index)];
   }

@@ -102,6 +102,7 @@ struct ServerSpan {
 /// Where the time of a step went; what is left of it besides the optimizer's update is the host's.
 struct StepTimes {
   Seconds held{};     // by the synchronization, before it began
+  Seconds load{};     // until the samples were in the host's memory
   Seconds input{};    // copy of the samples to the GPU
   Seconds kernels{};  // on the GPU
   Seconds stalled{};  // part of the waits below in which kernels waited for variables; the others came after them

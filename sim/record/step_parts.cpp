@@ -79,7 +79,7 @@ class Mean {
     if (sum_.steps > 0)
       for (Seconds* part :
            {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.host_update, &sum_.update_dispatch, &sum_.host,
-            &sum_.overhead, &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
+            &sum_.overhead, &sum_.host_copies, &sum_.beside_fetch, &sum_.load, &sum_.input, &sum_.server, &sum_.network,
             &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
         *part = *part / sum_.steps;
     drop_rounding();
@@ -101,12 +101,12 @@ class Mean {
     const Seconds update_dispatch = std::min(update - host_update, planned.update_dispatch);
     // A fetch that ends after the kernels began before them.
     const bool is_fetch_longer = fetches_models_ && waits > Seconds{};
-    const Seconds beside_fetch = is_fetch_longer ? times.kernels + times.input : Seconds{};
-    if (is_fetch_longer) times.kernels = times.input = {};
+    const Seconds beside_fetch = is_fetch_longer ? times.kernels + times.load + times.input : Seconds{};
+    if (is_fetch_longer) times.kernels = times.load = times.input = {};
     const Seconds hidden = times.kernels * planned.hidden_share;
     const Seconds kernels = times.kernels - hidden, launch = kernels * planned.launch_share;
-    Seconds host = std::max(
-        Seconds{}, length - times.held - times.input - times.kernels - beside_fetch - update - waits - times.bubble);
+    Seconds host = std::max(Seconds{}, length - times.held - times.load - times.input - times.kernels - beside_fetch -
+                                           update - waits - times.bubble);
     const Seconds host_copies = std::min(host, planned.copies);
     host += hidden - host_copies;
 
@@ -127,6 +127,7 @@ class Mean {
     sum_.update_dispatch += update_dispatch * weight;
     sum_.host += host * weight;
     sum_.overhead += std::min(host, planned.overhead - planned.copies) * weight;
+    sum_.load += times.load * weight;
     sum_.input += times.input * weight;
     sum_.server += times.server * kept * weight;
     sum_.network += times.network * kept * weight;
@@ -144,9 +145,10 @@ class Mean {
   void drop_rounding() {
     constexpr double kRounding = 1e-9;
     const Seconds least = sum_.total() * kRounding;
-    for (Seconds* part : {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.host_update, &sum_.update_dispatch,
-                          &sum_.host, &sum_.host_copies, &sum_.beside_fetch, &sum_.input, &sum_.server, &sum_.network,
-                          &sum_.latency, &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
+    for (Seconds* part :
+         {&sum_.kernels, &sum_.launch, &sum_.update, &sum_.host_update, &sum_.update_dispatch, &sum_.host,
+          &sum_.host_copies, &sum_.beside_fetch, &sum_.load, &sum_.input, &sum_.server, &sum_.network, &sum_.latency,
+          &sum_.copies, &sum_.bubble, &sum_.others, &sum_.checkpoint, &sum_.stopped})
       if (*part < least) *part = {};
   }
 

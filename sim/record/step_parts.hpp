@@ -20,6 +20,7 @@ struct StepParts {
   Seconds host{};             // step overhead, and dispatch of kernels up to the last one that the GPU waits for
   Seconds overhead{};         // part of `host`: that of the step
   Seconds host_copies{};      // of variables that lie on the host, to the GPU, and of their gradients back
+  Seconds load{};             // until the samples were in the host's memory
   Seconds input{};            // copy of the samples
   /// Waits that compute does not hide, by what the last message had to wait for (StepTimes). Synchronous workers that
   /// wait for others whose messages came later wait for what those wait for.
@@ -37,8 +38,8 @@ struct StepParts {
   /// Communication that is not hidden: the worker waits for network, servers and other workers.
   Seconds exposed() const { return server + network + latency + copies + bubble + others; }
   Seconds total() const {
-    return kernels + launch + update + host_update + update_dispatch + host + host_copies + input + beside_fetch +
-           exposed() + checkpoint + stopped;
+    return kernels + launch + update + host_update + update_dispatch + host + host_copies + load + input +
+           beside_fetch + exposed() + checkpoint + stopped;
   }
 };
 

@@ -45,7 +45,7 @@ struct Forecast {
 
 /// A part of the mean step of a worker.
 struct StepPart {
-  /// "worker_gpu", "kernel_launch", "worker_update", "host_update", "update_dispatch", "worker_host", "host_copies", "input_copy", "server_cpu", "server_nic", "worker_nic", "link" (of
+  /// "worker_gpu", "kernel_launch", "worker_update", "host_update", "update_dispatch", "worker_host", "host_copies", "input_load", "input_copy", "server_cpu", "server_nic", "worker_nic", "link" (of
   /// the fabric or between GPUs), "connection" (between regions), "network" (any), "latency", "pcie", "slowest_worker",
   /// "checkpoint", "stopped"
   std::string part;

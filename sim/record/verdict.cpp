@@ -159,6 +159,8 @@ class Judge {
     add_host();
     add("host_copies", step_.host_copies, "copying variables that lie on the hosts to the GPUs, and gradients back",
         "variables that stay on the GPUs, or faster PCIe links");
+    add("input_load", step_.load, "waiting for samples that are read and decoded",
+        "more loaders or vCPUs, faster storage, samples that are decoded once and kept, or decoding on the GPUs");
     add("input_copy", step_.input, "copying the samples to the GPUs",
         "copies that overlap compute, smaller samples, or PCIe links that no GPUs share");
     add("server_cpu", step_.server, "waiting for " + cpu_.text(), cpu_.remedy);

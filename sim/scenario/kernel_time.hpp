@@ -70,6 +70,8 @@ struct ComputePlan {
   Seconds step_overhead{};  // of the host, before anything else
   Seconds host_copies{};    // part of it: variables that lie on the host, to the GPU, and their gradients back
   Bytes input{};            // one batch, copied to the GPU before the first kernel
+  Seconds load{};           // of one batch, by the worker's loaders (input_pipeline.hpp)
+  bool loads_ahead = true;  // while the step before computes
   Seconds gpu_time{};       // sum over kernels
   Seconds memory_time{};
   Seconds launch_time{};

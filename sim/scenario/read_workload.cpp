@@ -116,6 +116,32 @@ void read_adapters(const JsonReader& json, Scenario& scenario) {
                         ": adapters of it are not modelled");
 }
 
+constexpr int kMostLoaders = 4096;
+
+void read_input(const JsonReader& json, Scenario& scenario) {
+  constexpr const char* kKey = "input";
+  if (!json.has(kKey)) return;
+  const JsonReader stated = json.child(kKey);
+  InputPipeline& input = scenario.input.emplace();
+  input.sample_size = stated.optional<Bytes>("sample_size", Bytes{});
+  input.read_rate = stated.maybe<BytesPerSecond>("read_rate");
+  input.shared_read_rate = stated.maybe<BytesPerSecond>("shared_read_rate");
+  input.decode_time = stated.optional<Seconds>("decode_time", Seconds{});
+  for (const auto& [key, rate] :
+       {std::pair{"read_rate", input.read_rate}, std::pair{"shared_read_rate", input.shared_read_rate}}) {
+    stated.expect(!rate || rate->value() > 0, key, "a rate above 0");
+    stated.expect(!rate || input.sample_size > Bytes{}, key, "\"sample_size\" beside it");
+  }
+  if (input.sample_size > Bytes{} && !input.read_rate && !input.shared_read_rate)
+    stated.fail("sample_size", "expected \"read_rate\", \"shared_read_rate\" or both beside it");
+  stated.expect(input.sample_size > Bytes{} || input.decode_time > Seconds{}, "decode_time",
+                "a time above 0s, or \"sample_size\" and a rate at which samples are read");
+  input.loaders = stated.maybe<int>("loaders");
+  stated.expect(!input.loaders || (*input.loaders >= 1 && *input.loaders <= kMostLoaders), "loaders", "1 to 4096");
+  input.prefetches = stated.optional<bool>("prefetch", true);
+  stated.reject_unknown_keys();
+}
+
 }  // namespace
 
 std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog& catalog, Scenario& scenario,
@@ -158,6 +184,7 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
               "false beside \"fused_loss\": true");
   scenario.framework = json.optional<std::string>("framework", "");
   if (json.has("copies_input")) scenario.copies_input = json.required<bool>("copies_input");
+  read_input(json, scenario);
   std::optional<std::int64_t> samples_per_epoch;
   if (json.has("samples_per_epoch")) {
     samples_per_epoch = json.required<std::int64_t>("samples_per_epoch");

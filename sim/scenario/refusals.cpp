@@ -97,6 +97,11 @@ const auto kRefusals = std::to_array<Refusal>({
      },
      "another recipe for GPUs that are none of Blackwell's",
      "matrix units with a scale for each 32 numbers of a sum are Blackwell's"},
+    {"samples of workers that hold a model together",
+     [](const Subject& s) {
+       return place_if(s.scenario->input && workers_per_model(*s.scenario) > 1, "/workload/input");
+     },
+     "none with a pipeline, or layers that workers compute together", "which of them load samples, and pass them on, is not modelled"},
 
     // Machines that come and go
     {"prices of no date",

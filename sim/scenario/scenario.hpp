@@ -29,6 +29,7 @@
 #include "sim/base/named.hpp"
 #include "sim/base/units.hpp"
 #include "sim/scenario/electricity.hpp"
+#include "sim/scenario/input_pipeline.hpp"
 #include "sim/scenario/states.hpp"
 #include "sim/scenario/strategy.hpp"
 #include "workloads/convergence.hpp"
@@ -295,6 +296,7 @@ struct Scenario {
   /// Whether the samples of a step are copied from host memory to the GPU before its first kernel; by default unless
   /// its time is a measured one.
   std::optional<bool> copies_input;
+  std::optional<InputPipeline> input;      // of its own; none: samples are always there
   Workload workload;                       // built from the model, batch and precision
   std::optional<Convergence> convergence;  // of this workload
   std::vector<Group> groups;

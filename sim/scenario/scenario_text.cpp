@@ -51,6 +51,14 @@ constexpr std::string_view kProperties = R"json({
         "fused_loss": { "type": "boolean", "default": false, "description": "whether the loss is computed of 16-bit logits as they are (FlashAttention's cross-entropy, Liger, Megatron-LM's --cross-entropy-loss-fusion), or of a copy in fp32, as by PyTorch's" },
         "composed_loss": { "type": "boolean", "default": false, "description": "whether the loss is composed of kernels with outputs in fp32, as PyTorch's cross_entropy of a copy in fp32 unless it is compiled: 12 bytes of a logit at the most instead of 8" },
         "copies_input": { "type": "boolean", "description": "whether the samples of a step are copied to the GPU before its first kernel, over PCIe that GPUs may share; by default unless the profile has a measured step time, of which the copy is then a part" },
+        "input": { "type": "object", "additionalProperties": false, "description": "how samples come into the memory of the worker's machine: its loaders each read one, decode it, and take the next; by default they are always there. A batch takes the longest of (decode_time + sample_size / read_rate) / loaders, decode_time / vCPUs of the worker, and what all workers read at either rate",
+          "properties": {
+            "sample_size": { "$ref": "#/$defs/size", "default": "0B", "description": "of a sample as it is stored" },
+            "read_rate": { "$ref": "#/$defs/rate", "description": "of the storage that the workers of a machine read from: a disk, its share of a file server" },
+            "shared_read_rate": { "$ref": "#/$defs/rate", "description": "of the storage that all workers read from" },
+            "decode_time": { "$ref": "#/$defs/time", "default": "0s", "description": "of one vCPU for a sample: decompression and augmentation" },
+            "loaders": { "type": "integer", "minimum": 1, "maximum": 4096, "description": "processes or threads of each worker (num_workers of PyTorch, num_parallel_calls of TensorFlow); default: as many as it has vCPUs, and 1 without prefetch" },
+            "prefetch": { "type": "boolean", "default": true, "description": "whether the next batch is loaded while the GPUs compute; false: num_workers=0 of PyTorch" } } },
         "samples_per_epoch": { "type": "integer", "minimum": 1, "description": "samples of the training set, for epochs" },
         "convergence": {}
       }

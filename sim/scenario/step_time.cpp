@@ -182,6 +182,7 @@ void change(ComputePlan& plan, const StepChange& by) {
   if (by == StepChange{}) return;
   const Seconds overhead = plan.step_overhead - plan.host_copies;
   plan.step_overhead = plan.host_copies + overhead * by.host + by.delay;
+  plan.load = plan.load * by.host;
   const Seconds on_gpu = plan.update - plan.update_dispatch;
   plan.update_dispatch = plan.update_dispatch * by.host;
   plan.update = on_gpu * by.gpu + plan.update_dispatch;
@@ -269,6 +270,8 @@ ComputePlan plan_step(const Scenario& scenario, const Group& group) {
   const auto factor = step_time_factor(scenario, group);
   if (!scenario.copies_input.value_or(!factor)) plan.input = {};
   if (factor) stretch(plan, *factor);
+  plan.load = load_time_of_sample(scenario, group) * group.batch;
+  plan.loads_ahead = scenario.input && scenario.input->prefetches;
   change(plan, scenario.step_change);
   draw_power(plan, scenario, group);
   slow_exchanges(plan, scenario);

@@ -72,6 +72,8 @@ constexpr auto kKeys = std::to_array<Unmodelled>({
      R"("wide_layers" are the last ones)"},
     {"gradient_compression compression sparsification top_k powersgd",
      "compression of gradients but by their precision", "gradient_precision says in how many bits they are sent"},
+    {"num_workers dataloader_num_workers num_parallel_calls data_loader dataloader prefetch_factor num_loaders",
+     "what loads samples", R"("input": { "decode_time": "8ms", "loaders": 8 } in the workload says it)", true},
     {"sequence_length seq_len seq_length max_seq_len max_seq_length context_length n_ctx", "the length of sequences",
      R"("sequence_length" in the structure of "/workload/model" says it)", true},
     {"micro_batch_size mbs per_device_train_batch_size train_micro_batch_size_per_gpu", "the batch of each worker",

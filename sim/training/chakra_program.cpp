@@ -426,6 +426,8 @@ class WorkerTrace : TraceBuilder {
     add_file_attribute("counters", std::int64_t{program_.counters});
     add_file_attribute("common_counters", std::int64_t{program_.common_counters});
     add_file_attribute("has_variables", std::int64_t{program_.has_variables});
+    add_file_attribute("awaits_samples", std::int64_t{program_.awaits_samples});
+    add_file_attribute("copies_samples", std::int64_t{program_.copies_samples});
     std::vector<std::int64_t> stretches;
     for (std::size_t stream = 0; stream < program_.streams.size(); ++stream)
       for (const Stretch& stretch : program_.streams[stream])

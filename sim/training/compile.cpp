@@ -107,6 +107,28 @@ std::vector<std::string> exchange_labels(const ComputePlan& plan, const Operator
   return labels;
 }
 
+OperationIndex add_samples(ProgramBuilder& builder, const ComputePlan& plan, int passes, OperationIndex begin,
+                           int priority) {
+  const OperationIndex copy = builder.add(Copy{.label = Copy::kSamples, .priority = priority, .bytes = plan.input});
+  if (plan.load == Seconds{}) {
+    builder.order(begin, copy);
+    return copy;
+  }
+  const OperationIndex load = builder.add(Delay{.time = plan.load * static_cast<double>(passes)});
+  OperationIndex await = load;
+  if (plan.loads_ahead) {
+    const int loaded = builder.new_counter();
+    builder.signal(load, {.counter = loaded});
+    await = builder.add(Gate{.counter = loaded, .lag = 1});
+    builder.order(await, load);
+  }
+  builder.order(begin, await);
+  builder.order(await, copy);
+  builder.program().awaits_samples = await;
+  builder.program().copies_samples = copy;
+  return copy;
+}
+
 Bytes partial_gradients(const Scenario& scenario, const std::vector<bool>& chosen) {
   std::int64_t scalars = 0;
   for (std::size_t v = 0; v < chosen.size(); ++v) {

@@ -53,6 +53,11 @@ std::vector<std::vector<OperationIndex>> compile_in_turns(ProgramBuilder& builde
                                                           const std::vector<PassKernels>& passes, int stream,
                                                           const GroupNumbers& groups, std::int64_t repeat = 1);
 
+/// Adds what brings the samples of a step, `passes` batches, to the GPU behind `begin`, and returns the copy. Loaders that work
+/// ahead begin with the next batches once the step has taken its own; those of the first step are there.
+OperationIndex add_samples(ProgramBuilder& builder, const ComputePlan& plan, int passes, OperationIndex begin,
+                           int priority = 0);
+
 /// Exchanges of a pass.
 int count_exchanges(const ComputePlan& plan);
 /// Labels of those of so many passes, in the order of compile_kernels().

@@ -90,9 +90,8 @@ Program compile_all_reduce(const ComputePlan& plan, int passes, const GradientUn
                                     .sharing_workers = sharing_workers,
                                     .of_experts = split.groups.of_experts}}};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
-  const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
+  const OperationIndex input = add_samples(builder, plan, passes, host);
   const OperationIndex begin = builder.add(BeginKernels{});
-  builder.order(host, input);
   builder.order(input, begin);
   OperationIndex last = begin;
   std::vector<OperationIndex> reduced, of_pass;

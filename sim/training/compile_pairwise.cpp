@@ -20,7 +20,7 @@ Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int g
   builder.program().labels = {"model", "gradients"};
   const OperationIndex host = builder.add(Delay{.time = plan.step_overhead});
   const OperationIndex fetch = builder.add(Fetch{.bytes = model});
-  const OperationIndex input = builder.add(Copy{.label = Copy::kSamples, .bytes = plan.input});
+  const OperationIndex input = add_samples(builder, plan, passes, host);
   const OperationIndex begin = builder.add(BeginKernels{});
   const OperationIndex update = builder.add(Delay{.time = plan.update});
   const OperationIndex fence = builder.add(Fence{});
@@ -28,7 +28,6 @@ Program compile_pairwise(const ComputePlan& plan, int passes, Bytes model, int g
   const CompiledKernels kernels = compile_kernels(builder, plan, passes, 0);
   builder.program().has_variables = update;
   builder.order(host, fetch);
-  builder.order(host, input);
   builder.order(input, begin);
   if (!kernels.first.empty()) builder.order(begin, kernels.first.front());
   builder.order(kernels.last.empty() ? begin : kernels.last.back(), update);

@@ -83,13 +83,13 @@ class Compiler {
         pushed_(units_.size(), kNone),
         applied_(servers_) {
     for (const GradientUnit& unit : units_) builder_.program().labels.push_back(unit.name);
+    builder_.program().counters = static_cast<int>(units_.size());  // of values that came for the next step
     if (exchange_.cycle_time) builder_.program().cycle = {*exchange_.cycle_time, exchange_.bucket_size};
   }
 
   Program compile() {
     host_ = builder_.add(Delay{.time = plan_.step_overhead});
-    const OperationIndex input = then(host_, Copy{.label = Copy::kSamples, .priority = -1, .bytes = plan_.input});
-    const OperationIndex begin = then(input, BeginKernels{});
+    const OperationIndex begin = then(add_samples(builder_, plan_, passes_, host_, -1), BeginKernels{});
     if (pulls_)
       pull();
     else

@@ -114,6 +114,8 @@ inline Program read_program(const ChakraTrace& trace) {
   program.counters = whole("counters");
   program.common_counters = whole("common_counters");
   program.has_variables = whole("has_variables");
+  program.awaits_samples = whole("awaits_samples");
+  program.copies_samples = whole("copies_samples");
   program.labels = *own_value<std::vector<std::string>>(trace.own, "labels");
   return program;
 }

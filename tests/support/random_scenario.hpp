@@ -53,6 +53,7 @@ class ScenarioGenerator {
     offload(seed_);
     forward_overlap(seed_);
     repeat_steps(seed_);
+    load_samples(seed_);
     return scenario_;
   }
 
@@ -342,6 +343,17 @@ class ScenarioGenerator {
         random.below(2) == 0 || group["count"].get<int>() * group["instance"]["accelerators"].get<int>() > 8)
       return;
     scenario_["training"]["steps"] = 40 + random.below(80);
+  }
+
+  /// Of a quarter of those whose workers hold whole models.
+  void load_samples(std::uint64_t seed) {
+    Rng random{seed, "input"};
+    if (random.below(4) > 0 || scenario_["training"]["strategy"].contains("pipeline")) return;
+    Json& input = scenario_["workload"]["input"] = {{"decode_time", std::to_string(1 + random.below(40)) + "ms"},
+                                                    {"loaders", 1 + random.below(8)},
+                                                    {"prefetch", random.below(3) > 0}};
+    if (random.below(2) == 0)
+      input.update({{"sample_size", "100kB"}, {"read_rate", std::to_string(1 + random.below(99)) + "MBps"}});
   }
 
   /// Pieces of a multiple are equal to the byte: SimGrid takes what ends within a nanosecond as ending together, and a

@@ -23,11 +23,14 @@ constexpr double kNamed = 0.1;  // shares that the verdict's text names
 /// What makes a part's resource twice as fast (made_worse()); none of parts that are no resource.
 std::vector<std::string> mechanisms_of(const std::string& part) {
   static const std::map<std::string, std::vector<std::string>> all{
-      {"worker_gpu", {"gpu"}},       {"kernel_launch", {"launch"}},  {"worker_update", {"gpu"}},
-      {"update_dispatch", {"host"}}, {"host_update", {"host"}},      {"worker_host", {"host"}},
-      {"host_copies", {"links"}},    {"input_copy", {"links"}},      {"pcie", {"links"}},
-      {"server_cpu", {"servers"}},   {"server_nic", {"network"}},    {"worker_nic", {"network"}},
-      {"connection", {"network"}},   {"link", {"links", "network"}}, {"network", {"network", "links"}},
+      {"worker_gpu", {"gpu"}},        {"kernel_launch", {"launch"}},
+      {"worker_update", {"gpu"}},     {"update_dispatch", {"host"}},
+      {"host_update", {"host"}},      {"worker_host", {"host"}},
+      {"host_copies", {"links"}},     {"input_copy", {"links"}},
+      {"input_load", {"host"}},       {"pcie", {"links"}},
+      {"server_cpu", {"servers"}},    {"server_nic", {"network"}},
+      {"worker_nic", {"network"}},    {"connection", {"network"}},
+      {"link", {"links", "network"}}, {"network", {"network", "links"}},
       {"latency", {"latency"}}};
   const auto found = all.find(part);
   return found == all.end() ? std::vector<std::string>{} : found->second;

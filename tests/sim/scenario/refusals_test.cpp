@@ -210,6 +210,7 @@ std::map<std::string, Json> examples() {
       {"products in fp4 on a GPU without units for it",
        in_fp8("nvfp4", Json::object({{"peak_fp8", "4Tflops"}, {"architecture", "Blackwell"}}))},
       {"scales of 32 numbers on a GPU whose units know none", in_fp8("mxfp8", Json::object({{"peak_fp8", "4Tflops"}}))},
+      {"samples of workers that hold a model together", pipeline({{"/workload/input", Json{{"decode_time", "1ms"}}}})},
       {"prices of no date", all_reduce({{"/cluster/prices", "aws-2019-12"}})},
       {"machines of a pool that are not revoked", all_reduce({{first + "spot_pool", kPool}})},
       {"machines whose provider and user both say when they go",

@@ -32,7 +32,7 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
         "\"precision\", \"states\", \"recompute\", \"fp8\", \"wide_layers\", \"lora\", \"fused_loss\", "
         "\"composed_loss\", \"framework\", "
-        "\"copies_input\", "
+        "\"copies_input\", \"input\", "
         "\"samples_per_epoch\", "
         "\"convergence\"");
   CHECK(refusal({{"/workload/batch_per_worker", "0"}}) ==

@@ -70,6 +70,8 @@ void check_equal(const Program& a, const Program& b) {
   CHECK(a.counters == b.counters);
   CHECK(a.common_counters == b.common_counters);
   CHECK(a.has_variables == b.has_variables);
+  CHECK(a.awaits_samples == b.awaits_samples);
+  CHECK(a.copies_samples == b.copies_samples);
   REQUIRE(a.streams.size() == b.streams.size());
   for (std::size_t s = 0; s < a.streams.size(); ++s) {
     REQUIRE(a.streams[s].size() == b.streams[s].size());
