@@ -270,13 +270,13 @@ class Describer {
       }
     const auto most = [](float& value, double other) { value = std::max(value, static_cast<float>(other)); };
     for (const auto& [link, bytes] : teams_.all().links) {
-      const double seconds = bytes.all() / teams_.rate_of(link);
+      const double seconds = of_all(bytes) / teams_.rate_of(link);
       if (teams_.enters(link)) most(load(StepResource::kReceive).seconds[1], seconds);
       if (teams_.leaves(link)) most(load(StepResource::kTransmit).seconds[1], seconds);
       most(load(StepResource::kBusiestLink).seconds[1], seconds);
       if (const auto own = team.asked.links.find(link); own != team.asked.links.end())
-        most(load(StepResource::kBusiestLink).seconds[0], own->second.all() / teams_.rate_of(link));
-      most(load(StepResource::kCopies).seconds[1], bytes.copies / teams_.rate_of(link));
+        most(load(StepResource::kBusiestLink).seconds[0], of_all(own->second) / teams_.rate_of(link));
+      most(load(StepResource::kCopies).seconds[1], (bytes[2] + bytes[3]) / teams_.rate_of(link));
     }
     for (const auto& [pool, seconds] : teams_.all().pools)
       most(load(StepResource::kServers).seconds[1], seconds / teams_.cores_of(pool));

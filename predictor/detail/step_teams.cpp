@@ -126,20 +126,23 @@ template <class Add>
 void StepTeams::each_load(int worker, const Add& add) {
   const ProgramSums& its = sums(worker);
   for (const auto& [connection, bytes] : its.connections)
-    add(paths_[at(worker)][at(connection)], &Asked::OfLink::messages, bytes);
+    add(paths_[at(worker)][at(connection)], is_received(worker, connection) ? Purpose::kReceive : Purpose::kSend,
+        bytes);
   for (const Endpoint gpu : site_.workers[at(worker)])
     for (const CopyDirection direction : {CopyDirection::kToGpu, CopyDirection::kFromGpu}) {
       const double bytes = its.copies[at(direction)];
-      if (bytes > 0) add(copy_path(gpu, direction), &Asked::OfLink::copies, bytes);
+      if (bytes > 0)
+        add(copy_path(gpu, direction), direction == CopyDirection::kToGpu ? Purpose::kCopyIn : Purpose::kCopyOut,
+            bytes);
     }
   if (its.fetched > 0)
-    if (const auto path = fetch_path(worker)) add(*path, &Asked::OfLink::messages, its.fetched);
+    if (const auto path = fetch_path(worker)) add(*path, Purpose::kReceive, its.fetched);
 }
 
 void StepTeams::ask(int worker, Asked& asked) {
-  each_load(worker, [&](PathIndex path, double Asked::OfLink::*what, double bytes) {
+  each_load(worker, [&](PathIndex path, Purpose purpose, double bytes) {
     for (const int link : network_.path(path).links)
-      if (binds(link)) asked.links[link].*what += bytes;
+      if (binds(link)) asked.links[link][at(purpose)] += bytes;
   });
   const ProgramSums& its = sums(worker);
   for (const auto& [server, seconds] : its.servers) asked.pools[pool_of(server)] += seconds;
@@ -237,26 +240,32 @@ void StepTeams::find_teams() {
 
 double StepTeams::bound() const {
   double longest = 0;
-  for (const auto& [link, bytes] : all_.links) longest = std::max(longest, bytes.all() / rate_of(link));
+  for (const auto& [link, bytes] : all_.links) longest = std::max(longest, of_all(bytes) / rate_of(link));
   for (const auto& [pool, seconds] : all_.pools) longest = std::max(longest, seconds / cores_of(pool));
   return longest;
 }
 
-double StepTeams::slowdown(double own, double all, Pace pace, double period) const {
-  if (pace == Pace::kAlone || own <= 0 || all <= own) return 1;
-  const double at_once = all / own;
-  if (pace == Pace::kAtOnce) return at_once;
+double StepTeams::slowdown(double own, double at_once, double all, Pace pace, double period) const {
+  if (pace == Pace::kAlone || own <= 0 || at_once <= own) return 1;
+  if (pace == Pace::kAtOnce) return at_once / own;
   const double others = (all - own) / std::max(period, kTiny);
-  return others >= 1 ? at_once : std::min(at_once, 1 / (1 - others));
+  return others >= 1 ? at_once / own : std::min(at_once / own, 1 / (1 - others));
 }
 
 StepSchedule StepTeams::schedule(Team& team, Pace pace, double period, int steps) {
   Slowdowns& slowdowns = team.scheduled.slowdowns;
-  for (const auto& [link, own] : team.asked.links)
-    slowdowns.links[link] =
-        slowdown(own.all() / rate_of(link), all_.links.at(link).all() / rate_of(link), pace, period);
-  for (const auto& [pool, own] : team.asked.pools)
-    slowdowns.pools[pool] = slowdown(own / cores_of(pool), all_.pools.at(pool) / cores_of(pool), pace, period);
+  for (const auto& [link, own] : team.asked.links) {
+    const ByPurpose& all = all_.links.at(link);
+    double at_once = 0;
+    for (std::size_t p = 0; p < own.size(); ++p)
+      if (own[p] > 0) at_once += all[p];
+    const double rate = rate_of(link);
+    slowdowns.links[link] = slowdown(of_all(own) / rate, at_once / rate, of_all(all) / rate, pace, period);
+  }
+  for (const auto& [pool, own] : team.asked.pools) {
+    const double all = all_.pools.at(pool) / cores_of(pool);
+    slowdowns.pools[pool] = slowdown(own / cores_of(pool), all, all, pace, period);
+  }
   return schedule_steps(compiler_, step_, team.scheduled, steps, network_);
 }
 

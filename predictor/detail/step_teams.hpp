@@ -19,15 +19,17 @@ namespace rehearse {
 
 inline constexpr double kTiny = 1e-12;  // seconds
 
+/// Why messages cross links: others of the same purpose do so at the same time.
+enum class Purpose { kReceive, kSend, kCopyIn, kCopyOut };
+using ByPurpose = std::array<double, 4>;
+
 /// What a team, or all of them, ask of links and cores in a step.
 struct Asked {
-  struct OfLink {
-    double messages = 0, copies = 0;  // bytes
-    double all() const { return messages + copies; }
-  };
-  std::map<int, OfLink> links;
-  std::map<int, double> pools;  // seconds of cores
+  std::map<int, ByPurpose> links;  // bytes
+  std::map<int, double> pools;     // seconds of cores
 };
+
+inline double of_all(const ByPurpose& bytes) { return bytes[0] + bytes[1] + bytes[2] + bytes[3]; }
 
 /// What a worker's program asks for, by connection and so on.
 struct ProgramSums {
@@ -104,8 +106,9 @@ class StepTeams {
   void find_teams();
   std::array<double, 2> crossing(PathIndex path) const;
   void add_crossings(Team& team, const std::vector<int>& members);
-  /// How many times as long a resource takes that is asked for `own` seconds by the team, and for `all` by all.
-  double slowdown(double own, double all, Pace pace, double period) const;
+  /// How many times as long a resource takes that is asked for `own` seconds by the team, for `at_once` by all for the purposes that it
+  /// has there, and for `all` by all.
+  double slowdown(double own, double at_once, double all, Pace pace, double period) const;
   template <class Add>
   void each_load(int worker, const Add& add);
 
