@@ -47,8 +47,7 @@ class Describer {
     double slowest = 0;
     windows_.clear();
     for (Team& team : teams_.teams()) {
-      teams_.set_pace(team, pace, period_);
-      StepSchedule schedule = schedule_steps(team.paced, steps_);
+      StepSchedule schedule = teams_.schedule(team, pace, period_, steps_);
       double from = 0, to = 0;
       for (const std::vector<double>& ends : schedule.ends) {
         if (ends.size() < at(steps_)) continue;
@@ -86,7 +85,7 @@ class Describer {
       const double start = (std::max(one.start, from) - from) * scale, end = (std::min(one.end, to) - from) * scale;
       const double share = (end - start) / ((one.end - one.start) * scale);
       const auto w = at(one.worker);
-      const Operation& operation = team.paced.workers[w].program->operation(one.operation);
+      const Operation& operation = team.operation(one);
       const auto carry = [&](const std::array<double, 2>& crossings, double bytes, double begin, double stop) {
         if (crossings[0] > 0) shown_.received.push_back({begin, stop, crossings[0] * bytes});
         if (crossings[1] > 0) shown_.transmitted.push_back({begin, stop, crossings[1] * bytes});
@@ -99,8 +98,8 @@ class Describer {
             const auto* kernel = std::get_if<Compute>(&operation);
             const double memory = kernel != nullptr
                                       ? kernel->memory.value()
-                                      : time * teams_.step_of(team.workers[w]).plan->memory_time.value() /
-                                            std::max(kTiny, teams_.step_of(team.workers[w]).plan->gpu_time.value());
+                                      : time * teams_.step_of(team.workers()[w]).plan->memory_time.value() /
+                                            std::max(kTiny, teams_.step_of(team.workers()[w]).plan->gpu_time.value());
             shown_.gpu.push_back({start, end, time * share * team.like / members});
             shown_.memory.push_back({start, end, memory * share * team.like / members});
           },
@@ -109,18 +108,29 @@ class Describer {
                   start, end);
           },
           [&](const Send& send) {
-            const double latency = team.paced.workers[w].connections[at(send.connection)].latency * scale;
-            carry(team.crossings[w][at(send.connection)], as_double(teams_.wire_bytes(team.workers[w], send)) * share,
+            const double latency = teams_.latency(team.workers()[w], send.connection) * scale;
+            carry(team.crossings[w][at(send.connection)], as_double(teams_.wire_bytes(team.workers()[w], send)) * share,
                   start, std::max(start + kTiny, end - latency));
           },
           [&](const Fetch& fetch) { carry(team.own_crossings[w][2], as_double(fetch.bytes) * share, start, end); },
-          [&](const Collective&) {
-            if (t > 0) return;  // the chief's is the same
-            carry({1, 0}, one.cost.received * share, start, end);
-            carry({0, 1}, one.cost.transmitted * share, start, end);
+          [&](const Collective& collective) {
+            if (t > 0 || !is_first_of_group(team, w, collective)) return;  // it is the same of others
+            const auto [received, transmitted] = teams_.crossing(team.workers()[w], collective);
+            carry({1, 0}, received * share, start, end);
+            carry({0, 1}, transmitted * share, start, end);
           },
           [](const auto&) {});
     }
+  }
+
+  /// Of the team's workers that meet in it.
+  bool is_first_of_group(const Team& team, std::size_t w, const Collective& collective) const {
+    const int group = teams_.step_of(team.workers()[w]).groups[at(collective.group)];
+    return std::none_of(team.workers().begin(), team.workers().begin() + static_cast<std::ptrdiff_t>(w),
+                        [&](int other) {
+                          const std::vector<int>& its = teams_.step_of(other).groups;
+                          return std::find(its.begin(), its.end(), group) != its.end();
+                        });
   }
 
   void keep(Pace pace, DescribedStep& described) {
@@ -162,12 +172,12 @@ class Describer {
   std::optional<StepResource> resource_of(const Team& team, const Scheduled& one) const {
     std::optional<StepResource> resource;
     match(
-        team.paced.workers[at(one.worker)].program->operation(one.operation),
-        [&](const Delay&) { resource = StepResource::kHost; }, [&](const Copy&) { resource = StepResource::kCopies; },
+        team.operation(one), [&](const Delay&) { resource = StepResource::kHost; },
+        [&](const Copy&) { resource = StepResource::kCopies; },
         [&](const OneOf<Compute, Chain> auto&) { resource = StepResource::kGpu; },
         [&](const Send& send) {
-          resource = teams_.is_received(team.workers[at(one.worker)], send.connection) ? StepResource::kReceive
-                                                                                       : StepResource::kTransmit;
+          resource = teams_.is_received(team.workers()[at(one.worker)], send.connection) ? StepResource::kReceive
+                                                                                         : StepResource::kTransmit;
         },
         [&](const Fetch&) { resource = StepResource::kReceive; },
         [&](const OneOf<ReadVariable, ApplyGradient, AddGradient> auto&) { resource = StepResource::kServers; },
@@ -185,7 +195,7 @@ class Describer {
   double bytes_of(const Team& team, const Scheduled& one) const {
     double bytes = 0;
     match(
-        team.paced.workers[at(one.worker)].program->operation(one.operation),
+        team.operation(one),
         [&](const OneOf<Copy, Send, Fetch, Collective> auto& carried) { bytes = as_double(carried.bytes); },
         [](const auto&) {});
     return bytes;
@@ -200,7 +210,7 @@ class Describer {
       for (const Scheduled& one : schedules_[t].operations) {
         const std::optional<StepResource> resource = resource_of(team, one);
         if (!resource || one.start < from - kTiny || one.start >= to) continue;
-        const Operation& operation = team.paced.workers[at(one.worker)].program->operation(one.operation);
+        const Operation& operation = team.operation(one);
         const std::size_t kind = kind_of(operation, resource == StepResource::kReceive);
         const auto part = static_cast<std::int32_t>(std::clamp<double>(
             std::floor((one.end - from) / std::max(period_, kTiny) * kStepParts / 2) * 2, 0, kStepParts - 2));
@@ -211,7 +221,7 @@ class Describer {
                .part = part,
                .resource = static_cast<std::int32_t>(*resource),
                .costs = {0, 0, 0, 0, 0, static_cast<float>(one.start - from), 0,
-                         static_cast<float>(team.like * static_cast<double>(team.workers.size()))}});
+                         static_cast<float>(team.like * static_cast<double>(team.workers().size()))}});
         node_of[{one.worker, one.step, one.operation}] = entry->second;
         auto& costs = described.nodes[at(entry->second)].costs;
         const auto seconds = static_cast<float>(one.end - one.start);
@@ -233,7 +243,7 @@ class Describer {
     std::set<std::array<std::int32_t, 2>> edges;
     for (const auto& [place, node] : node_of) {
       const auto [worker, step, operation] = place;
-      const Program& program = *team.paced.workers[at(worker)].program;
+      const Program& program = *team.programs[at(worker)];
       const Node& its = program.nodes[at(operation)];
       for (OperationIndex e = its.first_after; e < its.last_after; ++e) {
         const auto later = node_of.find({worker, step, program.after[at(e)]});
@@ -252,7 +262,6 @@ class Describer {
     const auto load = [&](StepResource resource) -> StepLoad& {
       return described.loads[static_cast<std::size_t>(resource)];
     };
-    const auto [from, to] = windows_.front();
     for (const Scheduled& one : schedules_.front().operations)
       if (const auto resource = resource_of(team, one); resource && one.step == steps_ - 1) {
         const auto seconds = static_cast<float>(one.end - one.start);
@@ -272,7 +281,7 @@ class Describer {
     for (const auto& [pool, seconds] : teams_.all().pools)
       most(load(StepResource::kServers).seconds[1], seconds / teams_.cores_of(pool));
     for (const Team& other : teams_.teams())
-      for (const int member : other.workers) {
+      for (const int member : other.workers()) {
         most(load(StepResource::kGpu).seconds[1], teams_.sums(member).kernels);
         most(load(StepResource::kHost).seconds[1],
              teams_.sums(member).host + teams_.step_of(member).plan->step_overhead.value());

@@ -1,7 +1,7 @@
 #pragma once
 // A step of a scenario as a predictor is told it: the compiled programs of its workers as a graph of what they cost, what
-// each resource is asked for by all of them, and what resources would show that are idle, or as busy as a pace says. No two workers
-// are laid out against one another: that is what the engine does.
+// each resource is asked for by all of them, and what resources would show that are idle, or as busy as a pace says. Only workers that wait
+// for one another share a run of it: how all of them meet is what a simulation says.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rehearse {
 
-/// How busy resources are with the work of other workers while the steps of one are laid out (step_schedule.hpp).
+/// How busy resources are with the work of other workers while the steps of one are run (step_schedule.hpp).
 enum class Pace {
   kAlone,   // not at all
   kAtOnce,  // all workers do the same at the same time

@@ -106,16 +106,20 @@ PathIndex StepTeams::copy_path(Endpoint gpu, CopyDirection direction) {
   return direction == CopyDirection::kToGpu ? network_.path(host, gpu) : network_.path(gpu, host);
 }
 
-std::optional<PathIndex> StepTeams::fetch_path(int worker) {
-  const Endpoint own = site_.workers[at(worker)].front();
+std::optional<Endpoint> StepTeams::partner(int worker) const {
   const int count = compiler_.workers();
-  std::optional<PathIndex> near;
+  std::optional<Endpoint> near;
   for (int other = 1; other < count; ++other) {
     const Endpoint from = site_.workers[at((worker + other) % count)].front();
-    if (from.machine != own.machine) return network_.path(from, own);
-    if (!near) near = network_.path(from, own);
+    if (from.machine != site_.workers[at(worker)].front().machine) return from;
+    if (!near) near = from;
   }
   return near;
+}
+
+std::optional<PathIndex> StepTeams::fetch_path(int worker) {
+  const auto from = partner(worker);
+  return from ? std::optional{network_.path(*from, site_.workers[at(worker)].front())} : std::nullopt;
 }
 
 template <class Add>
@@ -126,9 +130,10 @@ void StepTeams::each_load(int worker, const Add& add) {
         bytes);
   for (const Endpoint gpu : site_.workers[at(worker)])
     for (const CopyDirection direction : {CopyDirection::kToGpu, CopyDirection::kFromGpu}) {
-      const bool is_in = direction == CopyDirection::kToGpu;
-      if (its.copies[is_in ? 0 : 1] > 0)
-        add(copy_path(gpu, direction), is_in ? Purpose::kCopyIn : Purpose::kCopyOut, its.copies[is_in ? 0 : 1]);
+      const double bytes = its.copies[at(direction)];
+      if (bytes > 0)
+        add(copy_path(gpu, direction), direction == CopyDirection::kToGpu ? Purpose::kCopyIn : Purpose::kCopyOut,
+            bytes);
     }
   if (its.fetched > 0)
     if (const auto path = fetch_path(worker)) add(*path, Purpose::kReceive, its.fetched);
@@ -137,7 +142,7 @@ void StepTeams::each_load(int worker, const Add& add) {
 void StepTeams::ask(int worker, Asked& asked) {
   each_load(worker, [&](PathIndex path, Purpose purpose, double bytes) {
     for (const int link : network_.path(path).links)
-      if (binds(link)) asked.links[link][static_cast<std::size_t>(purpose)] += bytes;
+      if (binds(link)) asked.links[link][at(purpose)] += bytes;
   });
   const ProgramSums& its = sums(worker);
   for (const auto& [server, seconds] : its.servers) asked.pools[pool_of(server)] += seconds;
@@ -209,7 +214,7 @@ void StepTeams::find_teams() {
       const std::size_t like = found != known.end() ? found->second : teams_.size();
       if (like < teams_.size() || teams_.size() == kMostClasses) {
         Team& team = teams_[std::min(like, teams_.size() - 1)];
-        if (like < teams_.size() || team.workers.size() == members.size()) {
+        if (like < teams_.size() || team.workers().size() == members.size()) {
           team.like += 1;
           add_crossings(team, members);
           continue;
@@ -219,10 +224,12 @@ void StepTeams::find_teams() {
       known.emplace(std::move(key), teams_.size());
     }
     Team& team = teams_.emplace_back();
-    team.workers = members;
+    team.scheduled.workers = members;
     team.crossings.resize(members.size());
     team.own_crossings.resize(members.size());
     for (std::size_t m = 0; m < members.size(); ++m) {
+      team.programs.push_back(&program(members[m]));
+      if (const auto from = partner(members[m])) team.scheduled.partners.push_back(*from);
       team.crossings[m].resize(paths_[at(members[m])].size());
       team.is_chiefs.push_back(site_.workers[at(members[m])].front().machine == chief_);
       ask(members[m], team.asked);
@@ -238,94 +245,50 @@ double StepTeams::bound() const {
   return longest;
 }
 
-double StepTeams::slowdown(double own, double all, double all_purposes, Pace pace, double period) const {
-  if (pace == Pace::kAlone || own <= 0 || all <= own) return 1;
-  const double at_once = all / own;
-  if (pace == Pace::kAtOnce) return at_once;
-  const double others = std::max(0.0, all_purposes - own) / std::max(period, kTiny);
-  return others >= 1 ? at_once : std::min(at_once, 1 / (1 - others));
+double StepTeams::slowdown(double own, double at_once, double all, Pace pace, double period) const {
+  if (pace == Pace::kAlone || own <= 0 || at_once <= own) return 1;
+  if (pace == Pace::kAtOnce) return at_once / own;
+  const double others = (all - own) / std::max(period, kTiny);
+  return others >= 1 ? at_once / own : std::min(at_once / own, 1 / (1 - others));
 }
 
-PacedPath StepTeams::paced(const Team& team, PathIndex index, Purpose purpose, Pace pace, double period) {
-  const Path& path = network_.path(index);
-  PacedPath paced{.links = {}, .latency = path.latency.value()};
-  const auto p = static_cast<std::size_t>(purpose);
-  for (const int link : path.links) {
+StepSchedule StepTeams::schedule(Team& team, Pace pace, double period, int steps) {
+  Slowdowns& slowdowns = team.scheduled.slowdowns;
+  for (const auto& [link, own] : team.asked.links) {
+    const ByPurpose& all = all_.links.at(link);
+    double at_once = 0;
+    for (std::size_t p = 0; p < own.size(); ++p)
+      if (own[p] > 0) at_once += all[p];
     const double rate = rate_of(link);
-    paced.seconds_per_byte = std::max(paced.seconds_per_byte, 1 / rate);
-    if (!binds(link)) continue;
-    const auto own = team.asked.links.find(link);
-    const auto all = all_.links.find(link);
-    double slower = 1;
-    if (own != team.asked.links.end() && all != all_.links.end())
-      slower = slowdown(own->second[p] / rate, all->second[p] / rate, of_all(all->second) / rate, pace, period);
-    paced.links.push_back({link, slower / rate});
+    slowdowns.links[link] = slowdown(of_all(own) / rate, at_once / rate, of_all(all) / rate, pace, period);
   }
-  if (path.per_flow_rate) paced.seconds_per_byte = std::max(paced.seconds_per_byte, 1 / path.per_flow_rate->value());
-  return paced;
-}
-
-PacedCores StepTeams::paced_pool(const Team& team, int pool, Pace pace, double period) const {
-  const double cores = cores_of(pool);
-  const auto own = team.asked.pools.find(pool);
-  const auto all = all_.pools.find(pool);
-  const double slower = own != team.asked.pools.end() && all != all_.pools.end()
-                            ? slowdown(own->second / cores, all->second / cores, all->second / cores, pace, period)
-                            : 1;
-  return {pool, static_cast<int>(cores), slower};
-}
-
-void StepTeams::set_pace(Team& team, Pace pace, double period) {
-  const Strategy& strategy = scenario_.training.strategy;
-  PacedTeam& paced_team = team.paced;
-  paced_team.workers.clear();
-  paced_team.servers.clear();
-  for (const int member : team.workers) {
-    const WorkerStep& step = step_.of(member);
-    PacedWorker worker{.program = &program(member), .groups = step.groups};
-    for (std::size_t c = 0; c < paths_[at(member)].size(); ++c) {
-      const bool is_in = is_received(member, static_cast<int>(c));
-      PacedPath path = paced(team, paths_[at(member)][c], is_in ? Purpose::kReceive : Purpose::kSend, pace, period);
-      worker.connections.push_back(std::move(path));
-    }
-    const Endpoint gpu = site_.workers[at(member)].front();
-    worker.copies = {paced(team, copy_path(gpu, CopyDirection::kToGpu), Purpose::kCopyIn, pace, period),
-                     paced(team, copy_path(gpu, CopyDirection::kFromGpu), Purpose::kCopyOut, pace, period)};
-    if (sums(member).fetched > 0)
-      if (const auto path = fetch_path(member)) worker.fetch = paced(team, *path, Purpose::kReceive, pace, period);
-    worker.host = paced_pool(team, gpu.machine, pace, period);
-    paced_team.workers.push_back(std::move(worker));
+  for (const auto& [pool, own] : team.asked.pools) {
+    const double all = all_.pools.at(pool) / cores_of(pool);
+    slowdowns.pools[pool] = slowdown(own / cores_of(pool), all, all, pace, period);
   }
-  for (std::size_t s = 0; s < site_.servers.size(); ++s)
-    paced_team.servers.push_back(paced_pool(team, pool_of(static_cast<int>(s)), pace, period));
-  paced_team.cost = [this](int group, const Collective& what, Bytes bytes) { return cost(group, what, bytes); };
-  paced_team.is_in_lockstep = strategy.kind->is_in_lockstep();
-  paced_team.is_by_priority = strategy.exchange.order == Order::kPriority;
-  paced_team.cycle =
-      strategy.kind->collectives() != nullptr ? strategy.exchange.cycle_time.value_or(Seconds{}).value() : 0;
-  paced_team.largest = strategy.exchange.bucket_size.value_or(Bytes{});
+  return schedule_steps(compiler_, step_, team.scheduled, steps, network_);
 }
 
-CollectiveCost StepTeams::cost(int group, const Collective& what, Bytes bytes) {
-  const auto [known, is_new] = costs_.try_emplace({group, static_cast<int>(what.kind), bytes});
-  if (!is_new) return known->second;
+std::array<double, 2> StepTeams::crossing(int worker, const Collective& what) {
+  const int group = step_.of(worker).groups[at(what.group)];
+  const auto [known, is_new] =
+      crossings_.try_emplace({group, static_cast<int>(what.kind), what.bytes}, std::array<double, 2>{});
+  std::array<double, 2>& crossing = known->second;
+  if (!is_new) return crossing;
   auto& collective = collectives_[{group, static_cast<int>(what.kind)}];
   const std::vector<Endpoint> gpus = site_.gpus_of(step_.groups[at(group)].workers);
   if (collective == nullptr)
     collective = std::make_unique<FastestCollective>(collective_methods(site_, gpus, network_, what.kind), network_);
-  const std::size_t chosen = collective->choose(bytes);
-  const CollectiveMethod& method = collective->methods()[chosen];
-  CollectiveCost& cost = known->second;
-  cost.seconds = collective->duration(chosen, bytes).value();
+  const CollectiveMethod& method = collective->methods()[collective->choose(what.bytes)];
   for (const CollectivePhase& phase : method.plan) {
-    const double size = as_double(message_size(phase, method.on_wire(bytes))) * static_cast<double>(phase.repeat);
+    const double size = as_double(message_size(phase, method.on_wire(what.bytes))) * static_cast<double>(phase.repeat);
     for (std::size_t e = 0; e < phase.edges.size(); ++e) {
-      const std::array<double, 2> ways = crossing(phase.edges[e]);
-      cost.received += ways[0] * size * times_of(phase, e);
-      cost.transmitted += ways[1] * size * times_of(phase, e);
+      const std::array<double, 2> ways = this->crossing(phase.edges[e]);
+      crossing[0] += ways[0] * size * times_of(phase, e);
+      crossing[1] += ways[1] * size * times_of(phase, e);
     }
   }
-  return cost;
+  return crossing;
 }
 
 }  // namespace rehearse

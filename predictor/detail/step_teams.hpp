@@ -21,8 +21,7 @@ inline constexpr double kTiny = 1e-12;  // seconds
 
 /// Why messages cross links: others of the same purpose do so at the same time.
 enum class Purpose { kReceive, kSend, kCopyIn, kCopyOut };
-inline constexpr std::size_t kPurposes = 4;
-using ByPurpose = std::array<double, kPurposes>;
+using ByPurpose = std::array<double, 4>;
 
 /// What a team, or all of them, ask of links and cores in a step.
 struct Asked {
@@ -47,15 +46,18 @@ std::size_t kind_of(const Operation& operation, bool is_received);
 
 /// Workers that wait for one another, one of several such teams that do the same.
 struct Team {
-  std::vector<int> workers;
-  double like = 1;  // teams that it stands for
-  PacedTeam paced;
+  ScheduledTeam scheduled;
+  std::vector<const Program*> programs;  // [workers]
+  double like = 1;                       // teams that it stands for
   Asked asked;
   /// [workers][connections], [workers] of copies and of what is fetched: links of the chief's machine that what they carry
   /// enters or leaves it by, over all teams that it stands for.
   std::vector<std::vector<std::array<double, 2>>> crossings;
   std::vector<std::array<std::array<double, 2>, 3>> own_crossings;  // copies in, copies out, fetched
   std::vector<bool> is_chiefs;                                      // [workers] on the chief's machine
+
+  const std::vector<int>& workers() const { return scheduled.workers; }
+  const Operation& operation(const Scheduled& one) const { return programs[at(one.worker)]->operation(one.operation); }
 };
 
 class StepTeams {
@@ -75,6 +77,9 @@ class StepTeams {
   bool leaves(int link) const { return out_.contains(link); }
   double rate_of(int link) const { return network_.topology().links()[at(link)].rate.value(); }
   double longest_latency(int worker) const;
+  double latency(int worker, int connection) const {
+    return network_.path(paths_[at(worker)][at(connection)]).latency.value();
+  }
   const Program& program(int worker);
   const ProgramSums& sums(int worker);
   bool is_received(int worker, int connection) const;
@@ -82,14 +87,17 @@ class StepTeams {
   double cores_of(int pool) const;
   /// Seconds that no step can be shorter than, as all workers together ask for so much.
   double bound() const;
-  /// How busy resources are for the team, in steps of `period` seconds.
-  void set_pace(Team& team, Pace pace, double period);
+  /// So many steps of the team, with resources as busy as in steps of `period` seconds.
+  StepSchedule schedule(Team& team, Pace pace, double period, int steps);
+  /// Bytes of the collective that enter and leave the chief's machine.
+  std::array<double, 2> crossing(int worker, const Collective& collective);
 
  private:
   bool binds(int link) const { return !network_.topology().links()[at(link)].never_binds; }
   /// Each distinct path of the copies of a worker's GPUs.
   PathIndex copy_path(Endpoint gpu, CopyDirection direction);
   /// From a worker on another machine, if there is one.
+  std::optional<Endpoint> partner(int worker) const;
   std::optional<PathIndex> fetch_path(int worker);
   void ask(int worker, Asked& asked);
   /// Servers of a machine share its cores, unless their threads are told apart.
@@ -98,11 +106,9 @@ class StepTeams {
   void find_teams();
   std::array<double, 2> crossing(PathIndex path) const;
   void add_crossings(Team& team, const std::vector<int>& members);
-  /// How many times as long a resource takes that is asked for `own` seconds by the team, and for `all` by all.
-  double slowdown(double own, double all, double all_purposes, Pace pace, double period) const;
-  PacedPath paced(const Team& team, PathIndex index, Purpose purpose, Pace pace, double period);
-  PacedCores paced_pool(const Team& team, int pool, Pace pace, double period) const;
-  CollectiveCost cost(int group, const Collective& what, Bytes bytes);
+  /// How many times as long a resource takes that is asked for `own` seconds by the team, for `at_once` by all for the purposes that it
+  /// has there, and for `all` by all.
+  double slowdown(double own, double at_once, double all, Pace pace, double period) const;
   template <class Add>
   void each_load(int worker, const Add& add);
 
@@ -121,7 +127,7 @@ class StepTeams {
   std::vector<Team> teams_;  // the chief's first
   Asked all_;
   std::map<std::pair<int, int>, std::unique_ptr<FastestCollective>> collectives_;  // by group and kind
-  std::map<std::tuple<int, int, Bytes>, CollectiveCost> costs_;                    // by group, kind and payload
+  std::map<std::tuple<int, int, Bytes>, std::array<double, 2>> crossings_;         // by group, kind and payload
 };
 
 }  // namespace rehearse

@@ -162,10 +162,10 @@ std::vector<double> totals_of(StepTeams& teams, double period) {
   double members = 0, slowest = 0, count = 0;
   for (const Team& team : teams.teams()) {
     count += team.like;
-    members = std::max<double>(members, static_cast<double>(team.workers.size()));
-    for (const int member : team.workers) slowest = std::max(slowest, teams.sums(member).kernels);
+    members = std::max<double>(members, static_cast<double>(team.workers().size()));
+    for (const int member : team.workers()) slowest = std::max(slowest, teams.sums(member).kernels);
   }
-  const int chief = teams.teams().front().workers.front();
+  const int chief = teams.teams().front().workers().front();
   const TotalsOf of{.scenario = teams.scenario(),
                     .site = teams.site(),
                     .chief = teams.sums(chief),

@@ -38,6 +38,16 @@ class Executor : private Pinned {
     virtual const RunningWorker* choose_partner(RunningWorker&) { return nullptr; }
   };
 
+  /// Who is told of every operation that has ended, or is known to at `when`; of kernels that are repeated, each time. It is still
+  /// under way for RunningWorker::ready_at() and its like.
+  class Watcher {
+   public:
+    virtual void ended(const RunningWorker& worker, StepOperation operation, Seconds when) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+
   /// `first`: the number of the first step. `steps`: who may begin one; without it everybody may.
   Executor(Cluster& cluster, OwnedClock clock, Client& client, std::int64_t first = 0, StepGate* steps = nullptr)
       : cluster_{cluster}, clock_{clock}, client_{client}, first_{first}, steps_{steps} {}
@@ -63,10 +73,16 @@ class Executor : private Pinned {
   /// Whoever fetches from the worker goes on without.
   void cut_fetches_from(const RunningWorker& worker);
 
+  /// From now on. It outlives the executor.
+  void watch(Watcher& watcher) { watcher_ = &watcher; }
+
   // For operations that run.
   Cluster& cluster() { return cluster_; }
   OwnedClock clock() const { return clock_; }
   Client& client() { return client_; }
+  void tell_watcher(const RunningWorker& worker, StepOperation operation, Seconds when) const {
+    if (watcher_ != nullptr) watcher_->ended(worker, operation, when);
+  }
   Counters& common_counters() { return common_; }
   std::int64_t first_step() const { return first_; }
   bool may_begin(std::int64_t step) const { return steps_ == nullptr || steps_->may_begin(step); }
@@ -99,6 +115,7 @@ class Executor : private Pinned {
   Client& client_;
   std::int64_t first_;
   StepGate* steps_;
+  Watcher* watcher_ = nullptr;
   std::deque<RunningWorker> all_;
   Counters common_;
   std::vector<RunningWorker*> held_;  // by the gate, in the order in which they came

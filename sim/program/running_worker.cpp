@@ -232,6 +232,7 @@ void RunningWorker::end(StepOperation operation, Seconds when) {
   const Node& ended = program.nodes[at(operation.index)];
   --step.left;
   latest_ = std::max(latest_, when);
+  executor_.tell_watcher(*this, operation, when);
   if (const std::optional<Signal>& signal = ended.signal) {
     if (signal->scope == CounterScope::kAll)
       executor_.complete(step.number, signal->counter, {this, operation}, when);
@@ -413,7 +414,10 @@ void RunningWorker::advance(int slot, int index) {
         if (++stream.stretch < stretches.size()) stream.next = stretches[stream.stretch].begin;
       }
     }
-    if (is_last_time) end(operation, stream.gpu);
+    if (is_last_time)
+      end(operation, stream.gpu);
+    else
+      executor_.tell_watcher(*this, operation, stream.gpu);
   }
   stream.is_advancing = false;
 }

@@ -4,7 +4,8 @@
 
 namespace rehearse {
 
-CorePool::Slot CorePool::run(Seconds now, Seconds duration) {
+CorePool::Slot CorePool::run(Seconds now, Seconds alone) {
+  const Seconds duration = alone * slowdown_;
   const std::size_t core = free_at_.index();
   const Seconds start = std::max(now, Seconds{free_at_.date()});
   const Seconds end = start + duration;

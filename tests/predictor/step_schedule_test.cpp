@@ -1,86 +1,120 @@
-// Operations take their turn at what they need: by hand, for small programs.
+// Steps of a few workers by themselves, laid out by the engine's own executor: links and cores that others use are slower.
 
 #include "predictor/step_schedule.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/resources/paths_only.hpp"
+#include "tests/support/simulated.hpp"
+
 namespace rehearse {
 
 namespace {
 
-/// The worker pulls two variables from a server, computes a kernel that reads both, and ends its step.
-Program pulling() {
-  ProgramBuilder builder;
-  const OperationIndex host = builder.add(Delay{.time = Seconds{1}});
-  const OperationIndex first = builder.add(Send{.connection = 0, .label = 0, .bytes = Bytes{100}});
-  const OperationIndex second = builder.add(Send{.connection = 0, .label = 1, .bytes = Bytes{300}});
-  const OperationIndex begin = builder.add(BeginKernels{});
-  const OperationIndex kernel = builder.next();
-  builder.add(Compute{.host = Seconds{0.5}, .time = Seconds{2}});
-  builder.add_stretch(0, kernel);
-  const OperationIndex fence = builder.add(Fence{});
-  builder.program().labels = {"a", "b"};
-  for (const OperationIndex message : {first, second}) {
-    builder.order(host, message);
-    builder.order(message, kernel);
+/// The chief's team of a scenario.
+class Bench {
+ public:
+  explicit Bench(const Json& json)
+      : scenario_{test::resolved(json)},
+        site_{scenario_},
+        idle_{site_.topology},
+        compiler_{site_},
+        step_{compiler_.step()} {
+    team.workers = compiler_.strategy().team(0);
   }
-  builder.order(host, begin);
-  builder.order(begin, kernel);
-  builder.order(kernel, fence);
-  return builder.finish();
-}
 
-/// One worker, whose connection has a link that takes so long for a byte.
-PacedTeam team_of(const Program& program, double seconds_per_byte) {
-  PacedTeam team;
-  team.workers.push_back(
-      {.program = &program,
-       .connections = {{.links = {{0, seconds_per_byte}}, .latency = 0.25, .seconds_per_byte = 0.01}}});
-  return team;
-}
+  StepSchedule run(int steps = 2) { return schedule_steps(compiler_, step_, team, steps, idle_); }
+  const Operation& operation(const Scheduled& one) {
+    return compiler_.program(step_.of(team.workers[at(one.worker)])).operation(one.operation);
+  }
+  /// Mean of the operations of a kind.
+  template <class Kind>
+  double mean_length(const StepSchedule& schedule) {
+    double sum = 0, count = 0;
+    for (const Scheduled& one : schedule.operations) {
+      if (!std::holds_alternative<Kind>(operation(one))) continue;
+      sum += one.end - one.start;
+      ++count;
+    }
+    return sum / count;
+  }
+  const Site& site() const { return site_; }
+  bool has_threads() const { return scenario_.profile.servers.threads.has_value(); }
+
+  ScheduledTeam team;
+
+ private:
+  Scenario scenario_;
+  Site site_;
+  PathsOnly idle_;
+  StepCompiler compiler_;
+  ClusterStep step_;
+};
 
 }  // namespace
 
-TEST_CASE("messages follow one another on a connection, and the kernel waits for the last") {
-  const Program program = pulling();
-  // 1 s of the host, 4 s of messages, 0.25 s of latency, 0.5 s of dispatch, 2 s of the kernel.
-  const StepSchedule schedule = schedule_steps(team_of(program, 0.01), 2);
+TEST_CASE("operations of a connection, a stream and a direction of copies take their turns") {
+  Bench bench{test::shipped_scenario()};
+  const StepSchedule schedule = bench.run();
   REQUIRE(schedule.ends.size() == 1);
   REQUIRE(schedule.ends[0].size() == 2);
-  CHECK(schedule.ends[0][0] == doctest::Approx(7.75));
-  CHECK(schedule.ends[0][1] == doctest::Approx(15.5));
+  std::map<std::tuple<std::size_t, int>, double> starts;
+  for (const Scheduled& one : schedule.operations) {
+    CHECK(one.ready <= one.start + 1e-12);
+    CHECK(one.start <= one.end);
+    const Operation& operation = bench.operation(one);
+    int line = 0;
+    if (const auto* send = std::get_if<Send>(&operation))
+      line = send->connection;
+    else if (!is_kernels(operation))
+      continue;
+    double& last = starts[{std::get_if<Send>(&operation) != nullptr ? 0U : 1U, line}];
+    CHECK(last <= one.start + 1e-12);
+    last = one.start;
+  }
+  CHECK(starts.size() > 1);
 }
 
-TEST_CASE("a link that others use as much as this worker takes twice as long") {
-  const Program program = pulling();
-  CHECK(schedule_steps(team_of(program, 0.02), 1).ends[0][0] == doctest::Approx(11.75));
+TEST_CASE("links that others use as much as this worker make its messages take twice as long, and nothing else") {
+  Bench bench{test::shipped_scenario()};
+  const StepSchedule alone = bench.run();
+  for (int link = 0; link < static_cast<int>(bench.site().topology.links().size()); ++link)
+    bench.team.slowdowns.links[link] = 2;
+  const StepSchedule slowed = bench.run();
+  CHECK(bench.mean_length<Send>(slowed) == doctest::Approx(2 * bench.mean_length<Send>(alone)).epsilon(0.05));
+  CHECK(bench.mean_length<Compute>(slowed) == doctest::Approx(bench.mean_length<Compute>(alone)).epsilon(0.01));
+  CHECK(slowed.ends[0].back() > alone.ends[0].back());
 }
 
-TEST_CASE("workers in lockstep begin a step together, behind the collective that all have come to") {
-  ProgramBuilder builder;
-  const OperationIndex host = builder.add(Delay{.time = Seconds{1}});
-  const OperationIndex added = builder.add(Collective{.bytes = Bytes{8}});
-  const OperationIndex fence = builder.add(Fence{});
-  builder.program().labels = {"gradients"};
-  builder.order(host, added);
-  builder.order(added, fence);
-  const Program program = builder.finish();
-  PacedTeam team;
-  for (int worker = 0; worker < 2; ++worker) team.workers.push_back({.program = &program, .groups = {7}});
-  team.is_in_lockstep = true;
-  int asked = 0;
-  team.cost = [&](int group, const Collective&, Bytes bytes) {
-    ++asked;
-    CHECK(group == 7);
-    CHECK(bytes == Bytes{8});
-    return CollectiveCost{.seconds = 3, .received = 8, .transmitted = 8};
-  };
-  const StepSchedule schedule = schedule_steps(team, 2);
-  CHECK(asked == 2);
-  for (const std::vector<double>& ends : schedule.ends) CHECK(ends == std::vector<double>{4, 8});
-  double received = 0;
-  for (const Scheduled& one : schedule.operations) received += one.cost.received;
-  CHECK(received == 16);
+TEST_CASE("of cores that others keep busy a share is left, at least one at a part of its time") {
+  Bench bench{test::shipped_scenario()};
+  const double alone = bench.mean_length<ApplyGradient>(bench.run());
+  const auto machines = static_cast<int>(bench.site().machines.size());
+  const int pools = machines + static_cast<int>(bench.has_threads() ? bench.site().servers.size() : 0);
+  for (int pool = 0; pool < pools; ++pool) {
+    const MachineIndex machine = pool < machines ? pool : bench.site().servers[at(pool - machines)];
+    bench.team.slowdowns.pools[pool] = 4.0 * std::max(1, bench.site().machine(machine).cores);  // a quarter of a core
+  }
+  CHECK(bench.mean_length<ApplyGradient>(bench.run()) >= 4 * alone * (1 - 1e-9));
+}
+
+TEST_CASE("stages of a pipeline end their steps together; workers of an all-reduce are by themselves") {
+  Json json = load_json_file(source_folder() + "/scenarios/tum/tensorflow-ring.json");
+  const StepSchedule ring = Bench{json}.run(3);
+  REQUIRE(ring.ends.size() == 1);
+  CHECK(ring.ends[0].size() == 3);
+  CHECK(ring.ends[0][2] - ring.ends[0][1] == doctest::Approx(ring.ends[0][1] - ring.ends[0][0]).epsilon(1e-6));
+  json["workload"]["model"] = "gpt2";
+  json["workload"]["batch_per_worker"] = 4;
+  json["training"]["strategy"]["pipeline"] = {{"stages", 2}, {"microbatches", 4}};
+  Bench stages{json};
+  const StepSchedule schedule = stages.run();
+  REQUIRE(schedule.ends.size() == 2);
+  for (const std::vector<double>& ends : schedule.ends) CHECK(ends.size() == 2);
 }
 
 }  // namespace rehearse

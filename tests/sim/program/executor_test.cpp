@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "sim/resources/plain_loop.hpp"
@@ -33,6 +35,7 @@ class Bench final : public Executor::Client {
   }
   void begin(RunningWorker& worker, const Program& program) { executor_.begin_step(worker, program, {}, 0); }
   void run() { loop_.run(); }
+  void watch(Executor::Watcher& watcher) { executor_.watch(watcher); }
   OwnedClock clock() { return OwnedClock{loop_.clock(), 0}; }
   Network& network() { return loop_.network(); }
 
@@ -105,6 +108,41 @@ TEST_CASE("kernels that wait for something are dispatched behind it, or ahead of
     CHECK(ends(1.0_ms, false, is_fused) == test::exactly(1e-3 + 3e-3 + 20e-3 + 1e-3 + 2 * 3e-3));
     CHECK(ends(30.0_ms, true, is_fused) == test::exactly(3 * 30e-3 + 3e-3));
     CHECK(ends(30.0_ms, false, is_fused) == test::exactly(30e-3 + 3e-3 + 20e-3 + 2 * 30e-3 + 3e-3));
+  }
+}
+
+TEST_CASE("a watcher is told of every operation with its end, and of kernels that are repeated each time") {
+  class Log final : public Executor::Watcher {
+   public:
+    void ended(const RunningWorker& worker, StepOperation operation, Seconds when) override {
+      CHECK(worker.ready_at(operation) <= when);
+      ends.emplace_back(operation.index, when.value());
+    }
+    std::vector<std::pair<OperationIndex, double>> ends;
+  };
+  ProgramBuilder builder;
+  const OperationIndex begin = builder.add(BeginKernels{});
+  const OperationIndex first = builder.add(Compute{.host = 1.0_ms, .time = 2.0_ms});
+  builder.order(begin, first);
+  builder.add_stretch(0, first);
+  const OperationIndex repeated = builder.add(Compute{.host = 1.0_ms, .time = 3.0_ms});
+  builder.add_stretch(0, repeated, 3);
+  const OperationIndex last = builder.add(Compute{.host = 1.0_ms, .time = 4.0_ms});
+  builder.add_stretch(0, last);
+  builder.order(last, builder.add(Fence{}));
+  const Program program = builder.finish();
+  Log log;
+  Bench bench;
+  bench.watch(log);
+  bench.begin(bench.add_worker(0), program);
+  bench.run();
+  const std::vector<std::pair<OperationIndex, double>> expected{{begin, 0},       {first, 3e-3},     {repeated, 6e-3},
+                                                                {repeated, 9e-3}, {repeated, 12e-3}, {last, 16e-3}};
+  REQUIRE(log.ends.size() >= expected.size());
+  std::ranges::sort(log.ends, {}, &std::pair<OperationIndex, double>::second);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(log.ends[i].first == expected[i].first);
+    CHECK(log.ends[i].second == doctest::Approx(expected[i].second).epsilon(1e-12));
   }
 }
 

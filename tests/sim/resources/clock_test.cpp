@@ -76,6 +76,13 @@ TEST_CASE("jobs go to the core that is free first: c cores finish n equal jobs a
   CHECK(pool.run(100.0_s, 1.0_s).start == 100.0_s);  // an idle core starts at once
 }
 
+TEST_CASE("cores that have other work, too, take so many times as long for each job") {
+  CorePool pool{2, 1.5};
+  CHECK(pool.run(1.0_s, 2.0_s).end == 4.0_s);
+  CHECK(pool.run(1.0_s, 2.0_s).end == 4.0_s);
+  CHECK(pool.run(1.0_s, 2.0_s).start == 4.0_s);
+}
+
 TEST_CASE("time ends at 1e9 s") {
   Clock clock;
   clock.schedule(Clock::kLatest, [] {});
