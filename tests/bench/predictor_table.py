@@ -3,6 +3,7 @@ the worst metric, R2, the seconds of training, and the epochs in each setting, w
 import csv
 import json
 import pathlib
+import re
 import sys
 
 folder, settings = pathlib.Path(sys.argv[1]), sys.argv[2:]
@@ -17,14 +18,19 @@ for file in folder.glob("*.s"):
     seconds[kind] = seconds.get(kind, 0) + int(file.read_text())
 
 
-
 def epochs(kind):
     """Of each setting: how many a network has had, and the one with the least validation loss."""
     texts = []
     for i, _ in enumerate(settings):
-        file = folder / (kind if kind == "profile" else f"{kind}-{i}") / "curves.csv"
-        if not file.exists():
+        trained = folder / (kind if kind == "profile" else f"{kind}-{i}")
+        if not trained.exists():
             return ""
+        file = trained / "curves.csv"
+        if not file.exists():  # the minutes were over
+            log = folder / f"{kind}-{i}.log"
+            after = re.search(r"after epoch (\d+)", log.read_text() if log.exists() else "")
+            texts.append(f"{after[1]} (stopped)" if after else "stopped within one")
+            continue
         rows = list(csv.DictReader(file.open()))
         best = min(rows, key=lambda row: float(row["validation_loss"]))
         texts.append(f"{len(rows)} (best {best['epoch']})")

@@ -22,7 +22,8 @@ train() {  # NAME OPTIONS...: the seconds that it took go to NAME.s, what it cam
   local name=$1 start=$SECONDS status=0
   shift
   [ -e "$folder/$name.s" ] && return
-  "$program" train "$folder/data.db" -o "$folder/$name" --quiet --json "$@" >"$folder/$name.json" || status=$?
+  "$program" train "$folder/data.db" -o "$folder/$name" --quiet --json "$@" >"$folder/$name.json" 2>"$folder/$name.log" || status=$?
+  cat "$folder/$name.log" >&2
   [ $status = 0 ] || { [ $status = 3 ] && [ -e "$folder/$name/model.pt" ]; }  # 3: the minutes are over
   echo $((SECONDS - start)) >"$folder/$name.s"
 }
