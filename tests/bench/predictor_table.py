@@ -29,7 +29,7 @@ def epochs(kind):
         if not file.exists():  # the minutes were over
             log = folder / f"{kind}-{i}.log"
             after = re.search(r"after epoch (\d+)", log.read_text() if log.exists() else "")
-            texts.append(f"{after[1]} (stopped)" if after else "stopped within one")
+            texts.append(f"{after[1]} (stopped)" if after else "stopped within an epoch")
             continue
         rows = list(csv.DictReader(file.open()))
         best = min(rows, key=lambda row: float(row["validation_loss"]))

@@ -2,6 +2,7 @@
 """gallery_test.py PROGRAM: the gallery's answers are those that its commands print today, and each has a picture."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,9 +26,9 @@ class Gallery(unittest.TestCase):
                 self.assertGreaterEqual(len(bars), 2, name)
                 self.assertTrue(all(float(bar.get("width")) > 0 for bar in bars), name)
                 self.assertIn(f"]({name})", printed)
-        self.assertEqual(len(pictures), 17)
         with open(f"{GALLERY}/README.md", encoding="utf-8") as page:
             shipped = page.read()
+        self.assertEqual(len(pictures), len(re.findall(r"^## \d+\.", shipped, re.MULTILINE)))
         self.assertEqual([line for line in printed.splitlines() if line and not line.startswith("![")], [line for line in shipped.splitlines() if line],
                          "python3 scenarios/gallery/gallery.py build/rehearse build/gallery --refresh takes over what is printed now")
 
