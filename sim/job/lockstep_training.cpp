@@ -496,10 +496,10 @@ class LockstepTraining final : public ProgramSession {
       cluster_.clock.schedule_in({}, [&job = job_] { job.deserted(); });
   }
 
-  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [workers], with those of
-  /// what loads their next samples, from now. What follows depends on nothing else, so if they are what they were a step before, all others will be as long as this one; and
-  /// if they are what they were in a steady state of the same membership, as long as that. Leaves the last step, and
-  /// the one in which membership changes, to be run.
+  /// Called when a step is reduced and the ends of all workers' steps are known: `ends` [workers], with those of what
+  /// loads their next samples, from now. What follows depends on nothing else, so if they are what they were a step
+  /// before, all others will be as long as this one; and if they are what they were in a steady state of the same
+  /// membership, as long as that. Leaves the last step, and the one in which membership changes, to be run.
   void look_for_steady_state(const std::vector<double>& ends) {
     const bool repeats_last = steady_state_.end_step(clock_.now(), ends) == 1;
     settle();

@@ -523,9 +523,9 @@ class PacedTraining final : public ProgramSession {
   }
 
   /// Called when all have ended a step. Nothing of it is under way any more but what loads the next samples: what
-  /// follows depends on nothing but the dates of that, and the order in which they have come. Where that repeats with a cycle of steps, each of the next cycle stands for all
-  /// that are like it, until the next change and but for the last step. Returns how long those take for which the step
-  /// that has ended stood.
+  /// follows depends on nothing but the dates of that, and the order in which they have come. Where that repeats with a
+  /// cycle of steps, each of the next cycle stands for all that are like it, until the next change and but for the last
+  /// step. Returns how long those take for which the step that has ended stood.
   Seconds pass_barrier() {
     if (!reductions_.skips_steady_state) return {};
     const Seconds began = steady_state_.last_end(), length = clock_.now() - began;

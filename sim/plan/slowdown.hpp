@@ -22,7 +22,7 @@ struct Mechanism {
 std::vector<Mechanism> list_mechanisms(const Scenario& scenario);
 
 /// The scenario with one mechanism at work, which strengths below 1 turn round. input: every step lasts (strength - 1)
-/// `step` longer on its host. host: its work takes `strength` times as long; servers: that of their cores; gpu: kernels;
+/// `step` longer on its host. host: its work, loading samples included, takes `strength` times as long; servers: that of their cores; gpu: kernels;
 /// launch: their start. network: NICs and connections have 1 / strength of their rate; links: those of the fabric and
 /// between GPUs. latency: `strength` times as long.
 Scenario made_worse(Scenario scenario, const std::string& mechanism, double strength, Seconds step);

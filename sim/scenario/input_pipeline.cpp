@@ -6,14 +6,10 @@
 
 namespace rehearse {
 
-double vcpus_of_worker(const Group& group) {
-  return std::max(1.0, static_cast<double>(group.instance.vcpus) / group.workers_per_machine());
-}
-
 Seconds load_time_of_sample(const Scenario& scenario, const Group& group) {
   if (!scenario.input) return {};
   const InputPipeline& input = *scenario.input;
-  const double vcpus = vcpus_of_worker(group);
+  const double vcpus = std::max(1.0, static_cast<double>(group.instance.vcpus) / group.workers_per_machine());
   const auto read = [&](const std::optional<BytesPerSecond>& rate, int workers) {
     return rate ? input.sample_size / (*rate / workers) : Seconds{};
   };

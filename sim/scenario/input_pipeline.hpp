@@ -20,12 +20,9 @@ struct InputPipeline {
   bool prefetches = true;                          // the next batch is loaded while the GPUs compute
 };
 
-/// vCPUs of a machine that each of its workers has, 1 at least.
-double vcpus_of_worker(const Group& group);
-
 /// What a worker's loaders take for a sample while all workers load:
 ///   max((decode_time + sample_size / read_rate) / loaders,   a loader waits for what it reads
-///       decode_time / vCPUs of the worker,
+///       decode_time / vCPUs of the worker,                 its share of the machine's, 1 at least
 ///       sample_size * workers of the machine / read_rate,
 ///       sample_size * workers / shared_read_rate)
 /// 0 without a pipeline. Bytes that are read do not take part in what the network carries, nor decoding in what servers and

@@ -67,12 +67,12 @@ struct HostUpdate {
 /// The kernels that a worker runs in one step: all but the optimizer's updates, which run where the variables live.
 struct ComputePlan {
   std::vector<PlannedKernel> kernels;
-  Seconds step_overhead{};  // of the host, before anything else
-  Seconds host_copies{};    // part of it: variables that lie on the host, to the GPU, and their gradients back
-  Bytes input{};            // one batch, copied to the GPU before the first kernel
-  Seconds load{};           // of one batch, by the worker's loaders (input_pipeline.hpp)
-  bool loads_ahead = true;  // while the step before computes
-  Seconds gpu_time{};       // sum over kernels
+  Seconds step_overhead{};   // of the host, before anything else
+  Seconds host_copies{};     // part of it: variables that lie on the host, to the GPU, and their gradients back
+  Bytes input{};             // one batch, copied to the GPU before the first kernel
+  Seconds load{};            // of one batch, by the worker's loaders (input_pipeline.hpp)
+  bool loads_ahead = false;  // while the step before computes
+  Seconds gpu_time{};        // sum over kernels
   Seconds memory_time{};
   Seconds launch_time{};
   Seconds update{};  // of all variables, on a worker that does it itself when the gradients are reduced

@@ -2,6 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "platforms/read_rate.hpp"
 #include "sim/base/names.hpp"
 #include "sim/scenario/find_model.hpp"
 #include "sim/scenario/scenario_readers.hpp"
@@ -124,13 +125,12 @@ void read_input(const JsonReader& json, Scenario& scenario) {
   const JsonReader stated = json.child(kKey);
   InputPipeline& input = scenario.input.emplace();
   input.sample_size = stated.optional<Bytes>("sample_size", Bytes{});
-  input.read_rate = stated.maybe<BytesPerSecond>("read_rate");
-  input.shared_read_rate = stated.maybe<BytesPerSecond>("shared_read_rate");
   input.decode_time = stated.optional<Seconds>("decode_time", Seconds{});
   for (const auto& [key, rate] :
-       {std::pair{"read_rate", input.read_rate}, std::pair{"shared_read_rate", input.shared_read_rate}}) {
-    stated.expect(!rate || rate->value() > 0, key, "a rate above 0");
-    stated.expect(!rate || input.sample_size > Bytes{}, key, "\"sample_size\" beside it");
+       {std::pair{"read_rate", &input.read_rate}, std::pair{"shared_read_rate", &input.shared_read_rate}}) {
+    if (!stated.has(key)) continue;
+    *rate = read_rate(stated, key);
+    stated.expect(input.sample_size > Bytes{}, key, "\"sample_size\" beside it");
   }
   if (input.sample_size > Bytes{} && !input.read_rate && !input.shared_read_rate)
     stated.fail("sample_size", "expected \"read_rate\", \"shared_read_rate\" or both beside it");

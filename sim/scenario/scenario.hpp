@@ -277,7 +277,7 @@ struct OutputOptions {
 struct StepChange {
   double gpu = 1;     // of kernels and updates on the GPUs
   double launch = 1;  // of kernels before their work begins
-  double host = 1;    // of overheads of steps and of dispatch
+  double host = 1;    // of overheads of steps, of dispatch, and of loading samples
   Seconds delay{};    // of the host, before anything else; besides
 
   bool operator==(const StepChange&) const = default;
