@@ -2,7 +2,7 @@
 """Tables of READMEs, as commands print their figures.
 
   cmake/readme_tables.py PROGRAM TABLE     prints a table; TABLE: kernels (2 min), transformers (1 min), frameworks, unseen, large (5 min), nccl, lifetimes, peers,
-                                           prediction-models, -clusters, -testbed, -measured, -studies, -choices
+                                           prediction-models, -clusters, -testbed, -measured, -studies, -choices, -published
   cmake/readme_tables.py PROGRAM --check [TABLE...]
                                            compares the rows in the READMEs with what the program says now (default: all but
                                            the rows of kernels that take half a minute and more), and the names of timings
@@ -260,23 +260,17 @@ def peers(program, is_quick=False):
     return header(peers_benchmark.HEADER[:4]) + list(peers_benchmark.simulated_rows(program))
 
 
-def accuracy():
-    """What tests/bench/prediction.py has measured."""
-    with open(os.path.join(ROOT, "predictor/accuracy.json")) as file:
-        return json.load(file)
-
-
 def prediction(table):
     """A table of it."""
     def make(program, is_quick=False):
         del program, is_quick
-        return prediction_tables.TABLES[table](accuracy())
+        return prediction_tables.TABLES[table](prediction_tables.load(ROOT))
     return make
 
 
 TABLES = {"kernels": (kernels, README), "transformers": (transformers, README), "frameworks": (frameworks, README),
           "unseen": (unseen, README), "large": (large, README), "nccl": (nccl, README), "lifetimes": (lifetimes, README), "peers": (peers, f"{BENCH}/README.md")}
-TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.present(accuracy())}
+TABLES |= {table: (prediction(table), "predictor/README.md") for table in prediction_tables.present(prediction_tables.load(ROOT))}
 IN_PARTS = ("kernels", "transformers", "large")  # of which a check computes some rows
 
 

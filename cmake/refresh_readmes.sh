@@ -15,6 +15,7 @@
 #   docs                docs/: what the commands of its pages print, and its pictures; 1 min
 #   prediction          predictor/README.md: the errors of predictors, from predictor/accuracy.json
 #   prediction=FOLDER   the same, from what tests/bench/prediction.py build/rehearse FOLDER has measured, which becomes that file
+#   published=FOLDER    predictor/README.md: the published networks, from what tests/bench/predictor_table.sh FOLDER has measured
 #   accuracy=FOLDER     accuracy from what `rehearse validate scenarios/studies/all.json --baselines --computation predicted -o FOLDER` has written
 #   intervals=FOLDER    calibration/README.md: what intervals hold, from what calibration/prediction_errors.py FOLDER has measured
 #   auto=FOLDER         calibration/README.md: studies by "auto", from the same folder; what it lacks is simulated
@@ -73,9 +74,11 @@ for part in "$@"; do
     docs)
       cmake/docs.py build/rehearse --refresh
       ;;
-    prediction | prediction-* | prediction=*)
-      [ "${part#*=}" = "$part" ] || cp "${part#*=}/accuracy.json" predictor/accuracy.json
-      for table in models clusters testbed measured studies choices; do
+    prediction | prediction=* | published=*)
+      measured=accuracy.json
+      [ "${part%%=*}" = prediction ] || measured=published_networks.json
+      [ "${part#*=}" = "$part" ] || cp "${part#*=}/${measured/published_networks/table}" predictor/$measured
+      for table in models clusters testbed measured studies choices published; do
         grep -q "prediction-$table, written" predictor/README.md || continue
         cmake/readme_tables.py build/rehearse "prediction-$table" > "$scratch/table"
         replace_part predictor/README.md "prediction-$table" "$scratch/table"
@@ -88,7 +91,7 @@ for part in "$@"; do
       replace_part calibration/README.md "${part%%=*}" "$scratch/$option"
       ;;
     *)
-      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, large, nccl, lifetimes, peers, docs, prediction, prediction=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
+      echo "refresh_readmes.sh: unknown part \"$part\"; known: keys, kernels, transformers, frameworks, unseen, large, nccl, lifetimes, peers, docs, prediction, prediction=FOLDER, published=FOLDER, accuracy, intervals=FOLDER, auto=FOLDER" >&2
       exit 2
       ;;
   esac

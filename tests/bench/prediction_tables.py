@@ -1,5 +1,7 @@
 """Tables of predictor/README.md, from predictor/accuracy.json, which prediction.py has measured."""
 
+import json
+import os
 import statistics
 import textwrap
 
@@ -7,6 +9,16 @@ NAMES = {"simulated": "engine", "closed form": "closed form (what steps would sh
          "neighbours": "five nearest neighbours", "median": "median of the setting", "taught": "learnt, and taught the other splits",
          "corrected": "corrected, told the other splits"}
 KINDS = {"family": "a family of models", "strategy": "a strategy or kind of cluster", "GPU": "a GPU", "network": "a range of links"}
+
+PUBLISHED = "predictor/published_networks.json"
+
+
+def load(root):
+    """What prediction.py has measured, and as "published" what predictor_table.sh has of the published networks."""
+    def read(path):
+        with open(os.path.join(root, path)) as file:
+            return json.load(file)
+    return read("predictor/accuracy.json") | {"published": read(PUBLISHED)}
 
 
 def row(cells):
@@ -146,8 +158,19 @@ def choices(accuracy):
     return lines
 
 
+def published(accuracy):
+    """The published networks on one of the settings that they were made for, beside others that learnt as little."""
+    of = accuracy["published"]
+    lines = header(["predictor", "bursts", "epochs", "minutes of training"])
+    for name, each in of["predictors"].items():
+        name = {"profile": "learnt"}.get(name, NAMES.get(name, name.upper() if name in ("gcn", "gin", "gat", "mpnn") else name))
+        minutes = "" if each["seconds"] is None else percent(each["seconds"] / 60)
+        lines.append(row([name, percent(each["median_ape"]), each["epochs"] or "", minutes]))
+    return lines
+
+
 TABLES = {"prediction-models": models, "prediction-clusters": clusters, "prediction-testbed": testbed, "prediction-measured": measured,
-          "prediction-studies": studies, "prediction-choices": choices}
+          "prediction-studies": studies, "prediction-choices": choices, "prediction-published": published}
 
 
 def present(accuracy):

@@ -1,5 +1,6 @@
 """The table of predictor_table.sh: for each predictor the median error over the twelve metrics in each setting, that of
-the worst metric, R2, the seconds of training, and the epochs in each setting, with the best one."""
+the worst metric, R2, the seconds of training, and the epochs in each setting, with the best one. table.json has the first
+setting's, which predictor/README.md states."""
 import csv
 import json
 import pathlib
@@ -49,3 +50,7 @@ for kind, of_settings in scores.items():
         + "".join(f"{score['median_ape']:>8.1f}%" for score in of_settings)
         + f"{mean('worst_median_ape'):>8.1f}%{mean('r2'):>9.3f}{seconds.get(kind, ''):>10}  {epochs(kind)}"
     )
+
+first = {kind: {"median_ape": of_settings[0]["median_ape"], "seconds": seconds.get(kind), "epochs": epochs(kind).split(",")[0] or None}
+         for kind, of_settings in scores.items()}
+(folder / "table.json").write_text(json.dumps({"setting": settings[0], "predictors": first}, indent=1) + "\n")

@@ -39,7 +39,7 @@ def numbers(value):
 class Accuracy(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.accuracy = load("predictor/accuracy.json")
+        cls.accuracy = prediction_tables.load(ROOT)
         cls.space = load("scenarios/spaces/strategies.json")
 
     def left_out(self, space, kind):
