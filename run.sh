@@ -8,9 +8,12 @@ caller=$PWD
 cd "$root"
 source cmake/setup.sh
 case "${1:-}" in
-  train | compare | predict)
+  train | compare)
     need predictor
     build rehearse rehearse-predictor ;;
+  predict)  # our own network and the corrected engine without it; it was built to train a published one
+    need
+    if [ -e build/rehearse-predictor ]; then build rehearse rehearse-predictor; else build rehearse; fi ;;
   microbench)
     need predictor
     build rehearse rehearse-microbench ;;

@@ -46,7 +46,7 @@ Tells how fast a cluster trains a network, what that costs, what it waits for,
 and what would help: GPUs, parameter servers, collectives, pipelines and the
 network between them, event by event.")
 set(CPACK_DEBIAN_PREDICTOR_DESCRIPTION "networks that predict what Rehearse simulates
-The verbs train, predict and compare of rehearse, which need LibTorch, and
+The verbs train and compare of rehearse, which need LibTorch, and
 datasets for them.")
 set(CPACK_DEBIAN_PREDICTOR_PACKAGE_NAME rehearse-predictor)
 set(CPACK_DEBIAN_PREDICTOR_PACKAGE_DEPENDS "rehearse (= ${PROJECT_VERSION}), libopenblas0-pthread")

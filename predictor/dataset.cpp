@@ -30,7 +30,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "blobs are written as they are in memory");
 
 constexpr int kApplicationId = 0x52656864;  // "Rehd": tells our files from other SQLite databases
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr const char *kKind = "dataset", *kWriting = "write this dataset";
 constexpr std::size_t kMostNames = 1000;
 
@@ -271,7 +271,8 @@ class Loader {
   SqliteStatement select(const std::string& sql) const { return database_->prepare(sql); }
 
   void check_file() const {
-    if (database_->version_of(kApplicationId, 1, kVersion) < kVersion) refuse_old();
+    const int version = database_->version_of(kApplicationId, 1, kVersion);
+    if (version < kVersion) refuse_old(version);
     std::size_t found = 0;
     SqliteStatement tables = select("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'");
     for (; tables.step(); ++found) {
@@ -282,8 +283,9 @@ class Loader {
     if (found != kTables.size()) fail("a table of this dataset is missing");
   }
 
-  /// A dataset without steps (Sample::step), with the command that makes it anew.
-  [[noreturn]] void refuse_old() const {
+  /// A dataset without steps (Sample::step, 1), or whose bursts are of what monitors do not show (BurstThresholds, 2), with
+  /// the command that makes it anew.
+  [[noreturn]] void refuse_old(int version) const {
     const Json none = Json::object();
     SqliteStatement meta = select("SELECT value FROM meta WHERE key = 'provenance'");
     const Json provenance = meta.step() ? parse_json(meta.text(0), shown_ + ": provenance") : none;
@@ -299,8 +301,8 @@ class Loader {
             " --seed " + shortened(text("seed"), 20) + " -o " + shown_;
     else if (text("source") == "measured rows of studies")
       how = "make it anew: rehearse generate scenarios/studies/measured.json -o " + shown_;
-    fail("expected a dataset of version " + std::to_string(kVersion) +
-         "; found version 1, which does not say what steps are: " + how);
+    fail("expected a dataset of version " + std::to_string(kVersion) + "; found version " + std::to_string(version) +
+         ", whose " + (version == 1 ? "steps" : "bursts") + " are not those of this program: " + how);
   }
 
   std::string json(const std::string& text, const std::string& place) const {

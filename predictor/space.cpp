@@ -199,8 +199,8 @@ std::vector<WorkloadFamily> read_families(const JsonReader& space) {
 }
 
 /// A cluster of the space, of which there are `count` settings with what is drawn.
-struct Cluster {
-  explicit Cluster(const JsonReader& json)
+struct SpaceCluster {
+  explicit SpaceCluster(const JsonReader& json)
       : name{json.required<std::string>("name")},
         file{json.resolve(json.required<std::string>("scenario")).string()},
         place{json.place()},
@@ -250,12 +250,12 @@ void read_settings(const JsonReader& root, Space& space) {
       variants.push_back({json.required<std::string>("name"), read_changes(json)});
       json.reject_unknown_keys();
     }
-  std::vector<Cluster> clusters;
+  std::vector<SpaceCluster> clusters;
   const std::vector<JsonReader> stated = root.children("clusters");
   root.expect(stated.size() <= kMostSettings, "clusters", "1 to 1000 of them");
   for (const JsonReader& json : stated) clusters.emplace_back(json);
   std::size_t count = 0;
-  for (const Cluster& cluster : clusters) count += static_cast<std::size_t>(std::max(1, cluster.count));
+  for (const SpaceCluster& cluster : clusters) count += static_cast<std::size_t>(std::max(1, cluster.count));
   root.expect(!clusters.empty() && count * std::max<std::size_t>(1, variants.size()) <= kMostSettings, "clusters",
               "1 to 1000 settings: clusters, each as often as its count, times variants");
   std::set<std::string> names;
@@ -271,7 +271,7 @@ void read_settings(const JsonReader& root, Space& space) {
     }
     space.settings.push_back(std::move(added));
   };
-  for (const Cluster& cluster : clusters)
+  for (const SpaceCluster& cluster : clusters)
     for (int i = std::min(1, cluster.count); i <= cluster.count; ++i) {
       const SpaceSetting setting = cluster.setting(i, space);
       if (variants.empty()) add(setting);

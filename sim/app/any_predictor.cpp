@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "predictor/gnn/predictor_file.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
@@ -35,7 +34,7 @@ AnyPredictor::AnyPredictor(const std::filesystem::path& folder) {
   if (state.at("network", file).text(file) == "corrected")
     corrected_.emplace(state, file);
   else
-    network_ = load_predictor(state, file);
+    network_ = load_network(state, file);
 }
 
 std::vector<PredictedMetrics> AnyPredictor::predict(const Dataset& dataset, std::span<const std::size_t> samples,

@@ -12,7 +12,8 @@
 
 #include "platforms/catalog.hpp"
 #include "predictor/corrected/corrected.hpp"
-#include "predictor/gnn/predictor.hpp"
+#include "predictor/metrics_predictor.hpp"
+#include "predictor/torch_file.hpp"
 #include "sim/app/verb.hpp"
 #include "sim/base/csv.hpp"
 
@@ -35,24 +36,28 @@ class EngineOnDemand {
   std::optional<EngineLabels> found_;
 };
 
+/// The network of the `state` that a file has: in rehearse our own, of another one the process becomes rehearse-predictor,
+/// which has them all. Each program has its own definition. Throws InputError, "where: ...".
+std::unique_ptr<MetricsPredictor> load_network(const TorchValue& state, const std::string& where);
+
 class AnyPredictor {
  public:
   /// Throws InputError that names the file.
   explicit AnyPredictor(const std::filesystem::path& folder);
 
   /// Of a network; null: it is the corrected engine.
-  Predictor* network() { return network_.get(); }
+  MetricsPredictor* network() { return network_.get(); }
   /// What it says of `samples`, of which `engine` is. All is NaN where nothing says what a network has to know
-  /// (Predictor::needs_step()), and where the engine has no result.
+  /// (MetricsPredictor::needs_step()), and where the engine has no result.
   std::vector<PredictedMetrics> predict(const Dataset& dataset, std::span<const std::size_t> samples,
                                         EngineOnDemand& engine);
 
  private:
-  std::unique_ptr<Predictor> network_;
+  std::unique_ptr<MetricsPredictor> network_;
   std::optional<CorrectedEngine> corrected_;
 };
 
-/// Throws InputError if a network has no units for its labels (Predictor::has_units()): nothing to compare labels with.
+/// Throws InputError if a network has no units for its labels (MetricsPredictor::has_units()): nothing to compare labels with.
 void require_units(AnyPredictor& predictor, const std::filesystem::path& folder);
 
 /// Adds what is to be said of the settings of predictions (PredictedMetrics::caution), each once, with how many it is of.

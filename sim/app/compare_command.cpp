@@ -14,6 +14,7 @@
 #include "predictor/scoring.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/compare_document.hpp"
+#include "sim/app/predictor_commands.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"

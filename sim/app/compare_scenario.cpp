@@ -11,6 +11,7 @@
 #include "predictor/measured_series.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/predictor_commands.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/csv.hpp"

@@ -12,6 +12,7 @@
 #include "predictor/gnn/torch_threads.hpp"
 #include "predictor/merge.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/predictor_commands.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/app/verb.hpp"

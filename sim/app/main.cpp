@@ -13,7 +13,7 @@
 #define REHEARSE_VERBS(verb)                                                                                        \
   verb(init) verb(simulate) verb(validate) verb(calibrate) verb(fit) verb(sweep) verb(provision) verb(queue)        \
       verb(diff) verb(remaining) verb(replay) verb(export) verb(traffic) verb(diagnose) verb(import) verb(generate) \
-          verb(list) verb(schema) verb(merge) verb(jobs)
+          verb(list) verb(schema) verb(merge) verb(jobs) verb(predict)
 
 namespace rehearse {
 
@@ -33,8 +33,6 @@ CommandVerb verb(const char* name, const char* help) { return {.name = name, .he
 /// The verbs of rehearse-predictor, and what it says of them.
 std::vector<CommandVerb> predictor_verbs() {
   return {verb("train", "Train a graph neural network on a dataset\n\nExample: rehearse train dataset.db -o model"),
-          verb("predict",
-               "Resource profile of a scenario without simulation\n\nExample: rehearse predict model scenario.json"),
           verb("compare",
                "Predictions beside labels: errors per metric, family and setting\n\nExample: rehearse compare model "
                "dataset.db")};

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "predictor/driple_export.hpp"
-#include "predictor/gnn/torch_threads.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
 #include "sim/app/predictor_inputs.hpp"
@@ -164,8 +163,6 @@ Document prediction_document(const PredictCommand& command, const Told& told,
 }
 
 Answer run(const PredictCommand& command) {
-  use_torch_threads(1);
-  keep_freed_memory();
   AnyPredictor predictor{command.predictor};
   const std::optional<TypeFrequencies> frequencies = frequencies_of(predictor);
   const bool has_units = predictor.network() == nullptr || predictor.network()->has_units();

@@ -12,14 +12,6 @@
 
 namespace rehearse {
 
-struct PredictCommand {
-  CommonOptions common;
-  std::filesystem::path predictor, input;
-  std::optional<std::filesystem::path> scenario;  // of the cluster, for an input that is none
-  std::optional<std::string> study;               // of a scenario, for corrections
-  std::vector<std::string> overrides;
-};
-
 struct CompareCommand {
   CommonOptions common;
   std::vector<std::filesystem::path> predictors;
@@ -39,8 +31,6 @@ struct CompareCommand {
 /// Runs `compare` with a scenario.
 Answer compare_scenario(const CompareCommand& command, std::optional<Seconds> step_time);
 
-/// The help of --catalog.
-inline constexpr const char* kOwnCatalogs = "Folder with the user's own catalogs; repeatable";
 /// The options that choose samples of a dataset; --origin is read into `origin`, for set_origin().
 void add_choice(Options options, SampleChoice& choice, std::string& origin);
 void set_origin(SampleChoice& choice, const std::string& origin);

@@ -12,7 +12,6 @@
 #include "predictor/engine_labels.hpp"
 #include "predictor/grouped_graphs.hpp"
 #include "predictor/labels.hpp"
-#include "sim/app/program.hpp"
 #include "sim/app/setup.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/files.hpp"
@@ -177,23 +176,6 @@ PredictionInput load_prediction_input(const PredictCommand& command, bool is_for
   load_cluster();
   scenario->profile.step_times.clear();  // of the scenario's own model
   return alone(dataset_of(load_graph_def_graph(command.input, frequencies), *scenario, frequencies.has_value()));
-}
-
-void add_choice(Options options, SampleChoice& choice, std::string& origin) {
-  options.add_repeatable("--setting", choice.settings, "NAME",
-                         "Only samples of this setting, or group of settings; repeatable");
-  options.add_repeatable("--leave-out-setting", choice.left_out_settings, "NAME",
-                         "No samples of this setting, or group of settings; repeatable");
-  options.add_repeatable("--leave-out-family", choice.left_out_families, "NAME",
-                         "No samples of this family; repeatable");
-  options.add_option("--family", choice.family, "NAME", "Only samples of this family");
-  options.add_option("--origin", origin, "WORD", "Only samples that are simulated, or measured (default: both)")
-      .check(is_one_of({"simulated", "measured", "both"}));
-}
-
-void set_origin(SampleChoice& choice, const std::string& origin) {
-  if (origin == "simulated") choice.origin = Origin::kSimulated;
-  if (origin == "measured") choice.origin = Origin::kMeasured;
 }
 
 }  // namespace rehearse

@@ -8,9 +8,20 @@
 
 #include "predictor/dataset.hpp"
 #include "predictor/operator_types.hpp"
-#include "sim/app/predictor_commands.hpp"
+#include "sim/app/verb.hpp"
 
 namespace rehearse {
+
+/// The help of --catalog.
+inline constexpr const char* kOwnCatalogs = "Folder with the user's own catalogs; repeatable";
+
+struct PredictCommand {
+  CommonOptions common;
+  std::filesystem::path predictor, input;
+  std::optional<std::filesystem::path> scenario;  // of the cluster, for an input that is none
+  std::optional<std::string> study;               // of a scenario, for corrections
+  std::vector<std::string> overrides;
+};
 
 /// Whether a file is an SQLite database, as our datasets are.
 bool is_dataset(const std::filesystem::path& file);

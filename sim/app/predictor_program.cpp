@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "sim/base/errors.hpp"
 
@@ -24,8 +26,15 @@ void start_program(std::string_view name, std::vector<std::string> arguments) {
       : name == kViewProgram
           ? "it was not built: it needs the Debian package libcpp-httplib-dev; ./run.sh view installs "
             "that and builds it"
-          : "it was not built: ./run.sh " + arguments.at(1) + " builds it";
+          : "it was not built: ./run.sh " + (arguments.at(1) == "predict" ? "train" : arguments.at(1)) + " builds it";
   throw InputError{program + ": cannot be started: " + reason};
+}
+
+void continue_in(std::string_view program) {
+  std::ifstream file{"/proc/self/cmdline"};
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  start_program(program, std::move(arguments));
 }
 
 }  // namespace rehearse

@@ -15,4 +15,7 @@ inline constexpr std::string_view kViewProgram = "rehearse-view";
 /// name of the program and the verb. Throws InputError.
 [[noreturn]] void start_program(std::string_view program, std::vector<std::string> arguments);
 
+/// The same with the command line of this process, of which nothing may have been printed yet.
+[[noreturn]] void continue_in(std::string_view program);
+
 }  // namespace rehearse

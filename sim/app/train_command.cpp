@@ -14,6 +14,7 @@
 #include "predictor/taught_settings.hpp"
 #include "sim/app/any_predictor.hpp"
 #include "sim/app/output/document.hpp"
+#include "sim/app/predictor_commands.hpp"
 #include "sim/app/predictor_inputs.hpp"
 #include "sim/app/program.hpp"
 #include "sim/app/progress.hpp"
@@ -223,17 +224,22 @@ TrainingState state_of(const TorchValue& file, const std::string& where) {
   return state;
 }
 
+std::string curves_of(const TrainingState& state) {
+  std::string csv = "epoch,train_loss,validation_loss\n";
+  for (std::size_t i = 0; i < state.epochs.size(); ++i)
+    csv += std::to_string(i + 1) + "," + Json(state.epochs[i].train_loss).dump() + "," +
+           Json(state.epochs[i].validation_loss).dump() + "\n";
+  return csv;
+}
+
 void write_report(const fs::path& folder, const TrainCommand& command, const TrainingState& state,
                   std::int64_t parameters) {
   Series train{.name = "training"}, validation{.name = "validation"};
-  std::string csv = "epoch,train_loss,validation_loss\n";
   for (std::size_t i = 0; i < state.epochs.size(); ++i) {
     train.x.push_back(static_cast<double>(i + 1));
     validation.x.push_back(static_cast<double>(i + 1));
     train.y.push_back(state.epochs[i].train_loss);
     validation.y.push_back(state.epochs[i].validation_loss);
-    csv += std::to_string(i + 1) + "," + Json(state.epochs[i].train_loss).dump() + "," +
-           Json(state.epochs[i].validation_loss).dump() + "\n";
   }
   const Document document{
       .title = "Training of a " + command.network + " network",
@@ -252,7 +258,7 @@ void write_report(const fs::path& folder, const TrainCommand& command, const Tra
                      : "The loss of what it has not seen was lowest in epoch " + std::to_string(state.best + 1) +
                            " of " + std::to_string(state.epochs.size()) + ", whose network is kept."};
   OutputFolder files{folder};
-  files.write("curves.csv", csv);
+  files.write("curves.csv", curves_of(state));
   files.write("report.html", render_html(document));
   files.commit();
 }
@@ -440,7 +446,7 @@ Answer train_network(const TrainCommand& command) {
   }
 
   warn_of_several_settings(command, dataset, samples.training);
-  const FolderInParts parts{folder};  // model.pt is the best so far, the curves come at the end
+  const FolderInParts parts{folder};  // model.pt is the best so far, the report comes at the end
   Progress progress{"samples", command.common.is_quiet};
   const auto resumed = static_cast<double>(state.epochs.size());
   const auto count = static_cast<double>(samples.training.size());
@@ -452,6 +458,7 @@ Answer train_network(const TrainCommand& command) {
                  write_torch_file(best, predictor->state());
                }
                write_torch_file(checkpoint, to_value(now, identity, *predictor));
+               write_file(folder / "curves.csv", curves_of(now));
                progress.note(", epoch " + std::to_string(now.epochs.size()) + ", loss " +
                              display(now.epochs.back().train_loss) + ", validation " +
                              display(now.epochs.back().validation_loss));

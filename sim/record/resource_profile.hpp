@@ -31,7 +31,8 @@ void spread(std::vector<double>& sums, Seconds period, Span span, double amount)
 
 /// When a sample belongs to a burst: its value is above the threshold.
 struct BurstThresholds {
-  double utilization = 1e-9;       // of gpu and memory: any activity, beyond rounding
+  /// Of gpu and memory: monitors show whole percents (nvmlUtilization_t), of which less than half of one is 0.
+  double utilization = 0.005;
   double share_of_maximum = 0.01;  // of receive and transmit: relative to the largest sample of the covered time
 };
 

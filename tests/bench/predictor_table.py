@@ -4,7 +4,6 @@ setting's, which predictor/README.md states."""
 import csv
 import json
 import pathlib
-import re
 import sys
 
 folder, settings = pathlib.Path(sys.argv[1]), sys.argv[2:]
@@ -26,15 +25,10 @@ def epochs(kind):
         trained = folder / (kind if kind == "profile" else f"{kind}-{i}")
         if not trained.exists():
             return ""
-        file = trained / "curves.csv"
-        if not file.exists():  # the minutes were over
-            log = folder / f"{kind}-{i}.log"
-            after = re.search(r"after epoch (\d+)", log.read_text() if log.exists() else "")
-            texts.append(f"{after[1]} (stopped)" if after else "stopped within an epoch")
-            continue
-        rows = list(csv.DictReader(file.open()))
+        rows = list(csv.DictReader((trained / "curves.csv").open()))
         best = min(rows, key=lambda row: float(row["validation_loss"]))
-        texts.append(f"{len(rows)} (best {best['epoch']})")
+        is_over = (trained / "report.html").exists()  # else its minutes were
+        texts.append(f"{len(rows)}{'' if is_over else ', not to the end'} (best {best['epoch']})")
     return ", ".join(texts[:1] if kind == "profile" else texts)
 
 
@@ -51,6 +45,6 @@ for kind, of_settings in scores.items():
         + f"{mean('worst_median_ape'):>8.1f}%{mean('r2'):>9.3f}{seconds.get(kind, ''):>10}  {epochs(kind)}"
     )
 
-first = {kind: {"median_ape": of_settings[0]["median_ape"], "seconds": seconds.get(kind), "epochs": epochs(kind).split(",")[0] or None}
+first = {kind: {"median_ape": of_settings[0]["median_ape"], "seconds": seconds.get(kind), "epochs": epochs(kind).split("), ")[0].rstrip(")").replace(" (", ", ") or None}
          for kind, of_settings in scores.items()}
 (folder / "table.json").write_text(json.dumps({"setting": settings[0], "predictors": first}, indent=1) + "\n")

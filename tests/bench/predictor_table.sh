@@ -23,7 +23,7 @@ train() {  # NAME SECONDS OPTIONS...: the seconds that all calls took go to NAME
   local name=$1 most=$2 start=$SECONDS status=0 spent=0 budget=()
   shift 2
   [ ! -e "$folder/$name.s" ] || spent=$(<"$folder/$name.s")
-  [ ! -e "$folder/$name/curves.csv" ] || return 0  # it is done
+  [ ! -e "$folder/$name/report.html" ] || return 0  # it is done
   if [ -n "$most" ]; then
     [ $((most - spent)) -ge 60 ] || return 0  # it had its minutes
     budget=(--max-wall-time $((most - spent))s)

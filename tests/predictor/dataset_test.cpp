@@ -105,8 +105,9 @@ TEST_CASE("a dataset that is not finished leaves what was there") {
   CHECK(std::distance(std::filesystem::directory_iterator{folder.path}, {}) == 1);
 }
 
-TEST_CASE("a dataset of the version before steps is refused with the command that makes it anew") {
-  const std::string old = ": expected a dataset of version 2; found version 1, which does not say what steps are: ";
+TEST_CASE("a dataset of an older version is refused with the command that makes it anew") {
+  const std::string old =
+      ": expected a dataset of version 3; found version 1, whose steps are not those of this program: ";
   const std::string version = "PRAGMA user_version = 1; UPDATE meta SET value = ";
   CHECK(refusal_after((version + R"('{"space":"small","seed":7}')").c_str())
             .starts_with(old + "make it anew: rehearse generate scenarios/spaces/small.json --count 3 --seed 7 -o "));
@@ -114,13 +115,15 @@ TEST_CASE("a dataset of the version before steps is refused with the command tha
             .starts_with(old + "make it anew: rehearse generate scenarios/studies/measured.json -o "));
   CHECK(refusal_after((version + "'{}'").c_str()).starts_with(old + "import again what it is made of: "));
   CHECK(refusal_after((version + "'[1]'").c_str()).starts_with(old + "import again what it is made of: "));
+  CHECK(refusal_after("PRAGMA user_version = 2").find("found version 2, whose bursts are not those") !=
+        std::string::npos);
 }
 
 TEST_CASE("a dataset that is not sound is refused with the row that is wrong") {
   CHECK(refusal_after("SELECT 1") == "accepted");
   CHECK(refusal_after("PRAGMA application_id = 7") ==
         ": expected a dataset of rehearse; found another SQLite database");
-  CHECK(refusal_after("PRAGMA user_version = 3") == ": expected a dataset of version 2; found version 3");
+  CHECK(refusal_after("PRAGMA user_version = 4") == ": expected a dataset of version 3; found version 4");
   CHECK(refusal_after("DROP TABLE meta") == ": a table of this dataset is missing");
   CHECK(refusal_after("DROP TABLE graphs; CREATE VIEW graphs AS SELECT 1 AS id") ==
         ": expected the tables of a dataset; found \"graphs\"");

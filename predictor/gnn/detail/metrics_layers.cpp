@@ -16,8 +16,6 @@ Tensor send(const Tensor& rows, const Tensor& edges, std::int64_t nodes) {
   return sum_by(rows.index_select(0, edges.select(1, 0)), edges.select(1, 1), nodes);
 }
 
-constexpr std::array<std::int64_t, 4> kDilations{1, 2, 4, 1};
-
 /// Each part of `x` [graphs, parts, channels] beside its neighbours that are `dilation` and twice that away, 0 beyond the
 /// ends: [graphs, parts, 5 channels]. A product with it is a convolution, as one large product.
 Tensor five_parts(const Tensor& x, std::int64_t dilation) {
@@ -27,8 +25,6 @@ Tensor five_parts(const Tensor& x, std::int64_t dilation) {
   return torch::cat(shifted, 2);
 }
 
-constexpr double kLeastWidth = 0.004;
-constexpr double kTrust = 2;  // logit, before anything is learnt, that a state occurs
 constexpr auto kBins = static_cast<std::int64_t>(kStepParts);
 constexpr auto kLoads = static_cast<std::int64_t>(kTimelineInputs);
 
@@ -50,11 +46,11 @@ MetricsLayers::MetricsLayers(const MetricsNetworkOptions& options, std::int64_t 
     for (const auto& [name, layer] : kRoundLayers) round.*layer = add(name, std::string{name}.starts_with("own"));
     rounds.push_back(round);
   }
-  about = register_module("about", Linear(total_inputs, 64));
-  shift = register_module("shift", Linear(64, c));
+  about = register_module("about", Linear(total_inputs, kAboutTotals));
+  shift = register_module("shift", Linear(kAboutTotals, c));
   enter = register_module("enter", Linear(3 * kLoads + h, c));
   for (std::size_t i = 0; i < kDilations.size(); ++i)
-    along.push_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
+    along.emplace_back(register_module("along" + std::to_string(i), Linear(5 * c, c)));
   first = register_module("first", Linear(3 * c + total_inputs + kLoads + columns(kStepResources) * h, wide));
   middle = register_module("middle", Linear(wide, wide));
   last = register_module("last", Linear(wide, wide));
@@ -76,11 +72,11 @@ MetricsLayers::Output MetricsLayers::forward(const GraphInputs& in) {
     const Tensor to_nodes = send(round.flow(o), in.flow, o.size(0)) +
                             send(round.awaited(o), in.flow.flip(1), o.size(0)) +
                             round.serves(r).index_select(0, in.resource);
-    const Tensor to_resources = 0.1 * sum_by(round.uses(o), in.resource, r.size(0));
+    const Tensor to_resources = kUsesScale * sum_by(round.uses(o), in.resource, r.size(0));
     o = o + torch::silu(round.own_node(o) + to_nodes);
     r = r + torch::silu(round.own_resource(r) + to_resources);
   }
-  const Tensor drawn = (sum_by(o, in.part, graphs * kBins) / 8).view({graphs, kBins, -1});
+  const Tensor drawn = (sum_by(o, in.part, graphs * kBins) / kDrawnScale).view({graphs, kBins, -1});
   const Tensor loads = in.timeline.view({graphs, kBins, kLoads});
   const Tensor before = loads.cumsum(1) / kBins, after = loads.flip(1).cumsum(1).flip(1) / kBins;
   const Tensor shifts = shift(torch::silu(about(in.totals))).unsqueeze(1);

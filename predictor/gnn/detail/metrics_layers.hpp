@@ -1,5 +1,5 @@
 #pragma once
-// The layers of MetricsNetwork, whose formula is in its header, and what they read of several graphs at once.
+// The layers of MetricsNetwork, whose formula is in predictor/metrics_model.hpp, and what they read of several graphs at once.
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "predictor/features.hpp"
-#include "predictor/gnn/metrics_network.hpp"
+#include "predictor/detail/metrics_forward.hpp"
 
 namespace rehearse::detail {
 
@@ -25,10 +24,8 @@ struct GraphInputs {
   Tensor part, resource;           // [nodes] parts of the timelines, and resources
   Tensor timeline;                 // [graphs * parts, loads]
   Tensor totals;                   // [graphs, total inputs]
-  Tensor deviations;               // [graphs, total inputs] as Parts::deviations()
   Tensor bases, limits;  // [graphs, labels] ln, of what is limited ln(base / (limit - base)); limits 0 where none
   Tensor is_limited;     // [graphs, labels]
-  Tensor window;         // [graphs] ln of steps
 };
 
 /// What each sample has of its own, and by what its entries are shifted in a batch: what comes before.
@@ -45,11 +42,9 @@ inline constexpr std::array kGraphTensors{GraphTensor{&GraphInputs::kinds},
                                           GraphTensor{&GraphInputs::resource, Counts::kResources},
                                           GraphTensor{&GraphInputs::timeline},
                                           GraphTensor{&GraphInputs::totals},
-                                          GraphTensor{&GraphInputs::deviations},
                                           GraphTensor{&GraphInputs::bases},
                                           GraphTensor{&GraphInputs::limits},
-                                          GraphTensor{&GraphInputs::is_limited},
-                                          GraphTensor{&GraphInputs::window}};
+                                          GraphTensor{&GraphInputs::is_limited}};
 
 struct MetricsLayers : torch::nn::Module {
   MetricsLayers(const MetricsNetworkOptions& options, std::int64_t total_inputs, std::int64_t labels);

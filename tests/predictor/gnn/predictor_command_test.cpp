@@ -154,6 +154,23 @@ TEST_CASE("a model file and a GraphDef are predicted in the cluster of a scenari
     CHECK(parse_json(file.out, "file")["metrics"] == parse_json(scenario.out, "scenario")["metrics"]);
     CHECK(parse_json(file.out, "file")["graph"] == "resnet18");
   }
+  {  // our own network without the program that has LibTorch, which a published one needs
+    namespace fs = std::filesystem;
+    fs::create_directories(folder / "alone/bin");
+    fs::create_directories(folder / "alone/share");
+    fs::copy(build_folder() + "/rehearse", folder / "alone/bin/rehearse");
+    fs::create_directory_symlink(kRoot, folder / "alone/share/rehearse");
+    const auto alone = [&](const std::string& predictor) {
+      const std::string command = (folder / "alone/bin/rehearse").string() + " predict " + predictor + " " + kDriple +
+                                  " --quiet --json >" + (folder / "out").string() + " 2>" + (folder / "err").string();
+      return std::system(command.c_str());
+    };
+    CHECK(alone(model) == 0);
+    CHECK(bytes(folder / "out") == rehearse_with("predict " + model + " " + kDriple + " --quiet --json").out);
+    CHECK(alone(published) == 2 << 8);
+    CHECK(bytes(folder / "err")
+              .ends_with("rehearse-predictor: cannot be started: it was not built: ./run.sh train builds it\n"));
+  }
   std::string chain;
   for (int i = 0; i < 120; ++i)
     chain += "node { name: \"n" + std::to_string(i) + "\" op: \"Relu\" device: \"/device:GPU:0\" input: \"n" +

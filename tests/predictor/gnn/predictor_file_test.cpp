@@ -79,6 +79,34 @@ TEST_CASE("a saved model predicts the same") {
   }
 }
 
+TEST_CASE("what predicts without LibTorch computes the layers that LibTorch has trained") {
+  const Dataset data = test::synthetic_dataset(10);
+  const std::unique_ptr<Predictor> network = trained(test::small_predictor("learnt"), data, 40);
+  const TorchValue state = network->state();
+  const MetricsModel model{state, "model"};
+  MetricsModel predicting{state, "model"};
+  for (const std::size_t s : tests_of(data)) {
+    CAPTURE(s);
+    // The loss by the formula of MetricsNetwork, which LibTorch computes from its own layers.
+    const MetricsInputs in = model.inputs(data, s);
+    const MetricsOutputs out = model.outputs(in);
+    const std::vector<double>& labels = data.samples[s].labels;
+    double loss = 0, known = 0;
+    for (std::size_t l = 0; l < labels.size(); ++l) {
+      if (std::isnan(labels[l])) continue;
+      const double corrected = double{in.bases[l]} + out.value[l], logit = out.presence[l];
+      const double log = in.is_limited[l] > 0 ? in.limits[l] - std::log1p(std::exp(-corrected)) : corrected;
+      const bool is_positive = labels[l] > 0;
+      if (is_positive) loss += std::abs(std::log(labels[l]) - log) / out.width[l] + std::log(out.width[l]);
+      loss += 0.5 * std::log1p(std::exp(is_positive ? -logit : logit));
+      known += 1;
+    }
+    const std::vector<std::size_t> one{s};
+    CHECK(network->loss(data, one) == doctest::Approx(loss / known).epsilon(1e-5));
+    CHECK(values_of(network->predict(data, one)) == values_of(predicting.predict(data, one)));
+  }
+}
+
 TEST_CASE("degrees are scaled by their mean over the training graphs' nodes") {
   const Dataset data = test::synthetic_dataset(10);
   double nodes = 0, ends = 0;

@@ -19,6 +19,15 @@ TEST_CASE("bursts and gaps of a known series") {
   CHECK(bursts.peak == doctest::Approx(4.0).epsilon(1e-12));
 }
 
+TEST_CASE("bursts are what a monitor of whole percents shows: memory's are not those of the GPU") {
+  const std::vector<double> gpu{0, 0.004, 0.9, 0.006, 0}, memory{0, 0.0001, 0.3, 0.002, 0};
+  const Bursts of_gpu = find_bursts_of_utilization(gpu, Seconds{0.01}, {}),
+               of_memory = find_bursts_of_utilization(memory, Seconds{0.01}, {});
+  CHECK(of_gpu.active == Seconds{0.02});
+  CHECK(of_memory.active == Seconds{0.01});
+  CHECK(find_bursts_of_utilization(std::vector<double>(3, 0.0049), Seconds{0.01}, {}).bursts == 0);
+}
+
 TEST_CASE("the sum of a series times the period is the work that was done") {
   const Json sums = test::in_child([] {
     const Scenario scenario = test::resolved(test::shipped_scenario({{"/training/steps", "80"}}));

@@ -1,4 +1,4 @@
-#include "predictor/gnn/detail/column_scale.hpp"
+#include "predictor/detail/column_scale.hpp"
 
 #include <cmath>
 #include <cstdint>
