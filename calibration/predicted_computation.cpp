@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/catalog.hpp"
 
@@ -64,6 +65,12 @@ Study without_unmapped_rows(Study study) {
   }
   std::erase_if(study.rows, [](const StudyRow& row) { return row.scenario.empty(); });
   return study;
+}
+
+Study without_own_profiles(Study study, const Catalog& catalog) {
+  if (profile_of(study, catalog).contains("step_times"))
+    study = without_unmapped_rows(without_step_times(study, catalog));
+  return with_calibration(std::move(study), kAutomaticProfile);
 }
 
 Study with_predicted_computation(const Study& study, const Catalog& catalog) {

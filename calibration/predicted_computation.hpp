@@ -12,6 +12,10 @@ namespace rehearse {
 /// step times have it.
 Study without_step_times(const Study& study, const Catalog& catalog);
 
+/// The study as a user of another cluster sees it, in a catalog that withholds its own profiles (profiles_fitted_on()): each
+/// row by the profile that it is given, and none that only step times of the study tell of.
+Study without_own_profiles(Study study, const Catalog& catalog);
+
 /// The study without the rows that have no scenario but a problem: they are excluded for it.
 Study without_unmapped_rows(Study study);
 

@@ -300,7 +300,8 @@ class Loader {
       how = "make it anew: rehearse generate scenarios/spaces/" + shortened(space, 100) + ".json --count " + count +
             " --seed " + shortened(text("seed"), 20) + " -o " + shown_;
     else if (text("source") == "measured rows of studies")
-      how = "make it anew: rehearse generate scenarios/studies/measured.json -o " + shown_;
+      how = "make it anew: rehearse generate scenarios/studies/measured.json " +
+            (text("options").empty() ? "" : shortened(text("options"), 100) + " ") + "-o " + shown_;
     fail("expected a dataset of version " + std::to_string(kVersion) + "; found version " + std::to_string(version) +
          ", whose " + (version == 1 ? "steps" : "bursts") + " are not those of this program: " + how);
   }

@@ -282,19 +282,26 @@ std::optional<StepTraffic> step_traffic(const Scenario& scenario) {
   return {};
 }
 
-MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies,
+                                      const std::function<const Catalog&(const Study&)>& catalog_of,
                                       const std::function<void(std::size_t, std::size_t)>& on_row,
                                       const Budget& budget) {
   Collector collector;
   std::size_t done = 0, total = 0;
   for (const Study& study : studies) total += study.rows.size();
-  for (const Study& study : studies)
+  for (const Study& study : studies) {
+    const Catalog& catalog = catalog_of(study);
     for (const StudyRow& row : study.rows) {
       budget.check();
       collector.add(study, row, catalog);
       if (on_row) on_row(++done, total);
     }
+  }
   return collector.finish(studies);
+}
+
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog) {
+  return read_measured_studies(studies, [&catalog](const Study&) -> const Catalog& { return catalog; });
 }
 
 }  // namespace rehearse

@@ -55,9 +55,13 @@ struct MeasuredStudies {
 /// one cluster a setting; a model of a study is in one split (deal_splits()). A row that an earlier study has, too, is no
 /// second sample: the same line of a table, or one of another table of its folder with the same model, samples of a step,
 /// workers and time of a step in four digits. The dataset's provenance lists file and line of each sample. Throws InputError if no row becomes a sample, or the catalog lacks what a scenario names. `on_row(done,
-/// total)` is called after each row; once `budget` is over, its stop() ends the call.
-MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog,
+/// total)` is called after each row; once `budget` is over, its stop() ends the call. `catalog_of` gives the catalog of a
+/// study's rows.
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies,
+                                      const std::function<const Catalog&(const Study&)>& catalog_of,
                                       const std::function<void(std::size_t, std::size_t)>& on_row = {},
                                       const Budget& budget = {});
+/// The same with one catalog.
+MeasuredStudies read_measured_studies(const std::vector<Study>& studies, const Catalog& catalog);
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calibration/predicted_computation.hpp"
 #include "predictor/driple_export.hpp"
 #include "predictor/generate.hpp"
 #include "predictor/measured_studies.hpp"
@@ -30,8 +31,9 @@ struct GenerateCommand {
   std::filesystem::path space;  // or study
   std::int64_t count = 0;       // samples of a space
   std::uint64_t seed = 1;
-  std::vector<std::string> settings;  // of the space, or clusters; empty: all
-  std::string format = "rehearse";    // or "driple"
+  std::vector<std::string> settings;    // of the space, or clusters; empty: all
+  std::string format = "rehearse";      // or "driple"
+  bool withholds_own_profiles = false;  // of studies
   bool is_dry_run = false;
 };
 
@@ -50,6 +52,8 @@ void add_options(Options options, GenerateCommand& command) {
                   "splits of dataset.db without their incomplete last batch")
       .check(is_one_of({"rehearse", "driple"}))
       .shows_default();
+  options.add_flag("--without-own-profiles", command.withholds_own_profiles,
+                   "Of studies: without the profiles that were fitted on their rows, and their step times");
   options.add_flag("--dry-run", command.is_dry_run, "Draw the graphs; print how many, and their size");
   options.add_flag("--json", command.common.prints_json, "Print a summary as JSON instead of tables");
   add_catalogs(options, command.common);
@@ -145,9 +149,24 @@ Answer run_studies(const GenerateCommand& command) {
   if (command.count > 0 || command.format != "rehearse" || !command.settings.empty())
     throw InputError{"generate: a study's samples are its measured rows: no --count, --setting or other --format"};
   Progress progress{"measured rows", command.common.is_quiet};
-  const MeasuredStudies measured = read_measured_studies(load_studies(command.space), load_catalog(command.common),
-                                                         progress.counter(), command.common.budget);
+  Catalog catalog = load_catalog(command.common);
+  std::vector<Study> studies = load_studies(command.space);
+  if (command.withholds_own_profiles)
+    for (Study& study : studies) study = without_own_profiles(std::move(study), catalog);
+  const auto catalog_of = [&](const Study& study) -> const Catalog& {
+    if (command.withholds_own_profiles) {
+      catalog = load_catalog(command.common);
+      catalog.withhold_profiles(profiles_fitted_on(study, catalog));
+    }
+    return catalog;
+  };
+  MeasuredStudies measured = read_measured_studies(studies, catalog_of, progress.counter(), command.common.budget);
   progress.clear();
+  if (command.withholds_own_profiles) {
+    Json provenance = parse_json(measured.dataset.provenance, "provenance");
+    provenance["options"] = "--without-own-profiles";
+    measured.dataset.provenance = provenance.dump();
+  }
   if (!command.is_dry_run) {
     const auto made = make_folder_of(command.common.output);
     write_dataset(*command.common.output, measured.dataset);
@@ -166,6 +185,8 @@ Answer run(const GenerateCommand& command) {
   if (!command.common.output && !command.is_dry_run)
     throw InputError{"generate: expected -o DATASET, or --dry-run; see rehearse generate --help"};
   if (is_study(command.space)) return run_studies(command);
+  if (command.withholds_own_profiles)
+    throw InputError{"--without-own-profiles: expected a study, or a set of studies; found a space"};
   if (command.count == 0)
     throw InputError{"generate: expected --count, the samples of a space; see rehearse generate --help"};
   const bool is_driple = command.format == "driple";

@@ -394,10 +394,8 @@ ValidatedStudy validate_study(const Study& study, const std::vector<Prediction>&
 /// By the profile that is asked for. Who has none of the study's own has no step times of its workloads either.
 Study as_asked(Study study, const ValidateCommand& command, const Catalog& catalog) {
   if (command.exchange == "predicted") return with_predicted_exchange(study, catalog);
-  if (command.withholds_own_profiles && profile_of(study, catalog).contains("step_times"))
-    study = without_unmapped_rows(without_step_times(study, catalog));
-  if (command.calibration || command.withholds_own_profiles)
-    study = with_calibration(study, command.calibration.value_or(kAutomaticProfile));
+  if (command.withholds_own_profiles) study = without_own_profiles(std::move(study), catalog);
+  if (command.calibration) study = with_calibration(study, *command.calibration);
   if (study.rows.empty())
     throw NoResultError{study.file_name + ": no row can be predicted without step times of the study's own"};
   return study;

@@ -130,10 +130,10 @@ def measure(options, data, kind, name, train, ask):
 
 
 def measure_studies(options, learnt):
-    """Measured rows of the test split, choices among them, and studies left out whole."""
+    """Measured rows of the test split, choices among them, and studies left out whole. No profile was fitted on their rows."""
     data, taught, corrected = options.folder / "measured.db", options.folder / "taught", options.folder / "corrected"
     if not data.exists():
-        run(options.program, "generate", ROOT / "scenarios/studies/measured.json", "-j", 2, "--quiet", "-o", data)
+        run(options.program, "generate", ROOT / "scenarios/studies/measured.json", "--without-own-profiles", "--quiet", "-o", data)
     if not (taught / "report.html").exists():
         run(options.program, "train", data, "--transfer-from", learnt, "--epochs", options.epochs, "--seed", 1, "--quiet", "-o", taught)
     if not (corrected / "left_out.json").exists():

@@ -30,7 +30,7 @@ train() {  # NAME SECONDS OPTIONS...: the seconds that all calls took go to NAME
   fi
   "$program" train "$folder/data.db" -o "$folder/$name" --quiet --json "$@" "${budget[@]}" >"$folder/$name.json" 2>"$folder/$name.log" || status=$?
   cat "$folder/$name.log" >&2
-  [ $status = 0 ] || { [ $status = 3 ] && [ -e "$folder/$name/model.pt" ]; }  # 3: the minutes are over
+  [ $status = 0 ] || { [ $status = 3 ] && [ -e "$folder/$name/model.pt" ]; } || exit $status  # 3: the minutes are over
   echo $((spent + SECONDS - start)) >"$folder/$name.s"
 }
 train profile "" --epochs 30

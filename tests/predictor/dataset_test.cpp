@@ -113,6 +113,10 @@ TEST_CASE("a dataset of an older version is refused with the command that makes 
             .starts_with(old + "make it anew: rehearse generate scenarios/spaces/small.json --count 3 --seed 7 -o "));
   CHECK(refusal_after((version + R"('{"source":"measured rows of studies"}')").c_str())
             .starts_with(old + "make it anew: rehearse generate scenarios/studies/measured.json -o "));
+  CHECK(
+      refusal_after((version + R"('{"source":"measured rows of studies","options":"--without-own-profiles"}')").c_str())
+          .starts_with(old +
+                       "make it anew: rehearse generate scenarios/studies/measured.json --without-own-profiles -o "));
   CHECK(refusal_after((version + "'{}'").c_str()).starts_with(old + "import again what it is made of: "));
   CHECK(refusal_after((version + "'[1]'").c_str()).starts_with(old + "import again what it is made of: "));
   CHECK(refusal_after("PRAGMA user_version = 2").find("found version 2, whose bursts are not those") !=

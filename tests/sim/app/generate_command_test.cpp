@@ -85,6 +85,18 @@ TEST_CASE("generate takes the measured rows of a study") {
   CHECK(summary["studies"][0] == Json{{"study", "cm-dare-single-worker"}, {"rows", 42}, {"left_out_because", nullptr}});
   CHECK(load_dataset(file).samples.front().origin == Origin::kMeasured);
   CHECK(rehearse_with(study + "--dry-run").out.starts_with("42 measured samples of 16 graphs in 3 settings"));
+  {  // as a user of another cluster has them
+    const Outcome blind = rehearse_with(study + "--without-own-profiles --json --quiet -o " + file);
+    CHECK(parse_json(blind.out, "summary")["samples"] == 42);
+    const auto profile_of = [](const std::string& data) {
+      return parse_json(load_dataset(data).settings.front().provenance, "setting")["calibration"];
+    };
+    const Json profile = profile_of(file);
+    CHECK(profile["name"].get<std::string>().find("cm-dare") == std::string::npos);
+    CHECK(!profile.contains("step_times"));
+    CHECK(load_dataset(file).provenance.find("--without-own-profiles") != std::string::npos);
+  }
+  check_refused("generate " + kSpace + "--count 4 --without-own-profiles -o x", 2, "expected a study");
   check_refused(study + "--count 4 -o x", 2, "no --count");
   check_refused(study + "--setting x -o x", 2, "no --count");
 }
