@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gallery.py PROGRAM FOLDER [--refresh]: nineteen questions, each with its commands, its answer and a picture.
+"""gallery.py PROGRAM FOLDER [--refresh]: twenty questions, each with its commands, its answer and a picture.
 
 Runs the commands, writes FOLDER/NAME.svg and FOLDER/README.md; --refresh also takes the answers over into README.md beside this script.
 """
@@ -167,6 +167,12 @@ def slow_machine(swept):
     return (f"One machine of eight at 400 W instead of 700 W slows all of them by {lost['400W']:.0f} %, at 300 W by {lost['300W']:.0f} %: all wait for the slowest.", bars)
 
 
+def optimizer(swept):
+    bars = rows_of(swept)
+    speed = dict(bars)
+    return (f"A kernel for many variables at once makes steps {speed['foreach'] / speed['loop']:.2f} times as fast as one for each, a fused one {speed['fused'] / speed['loop']:.2f} times.", bars)
+
+
 QUESTIONS = [
     Question("bottleneck", "How fast do four K80 train ResNet-32, and what do they wait for?", ["simulate scenarios/cm-dare.json"], "ms", waits),
     Question("workers", "How many workers pay off?", ["sweep scenarios/cm-dare.json --grid /cluster/groups/1/count=4..24+4"], "steps/s", workers),
@@ -209,6 +215,9 @@ QUESTIONS = [
               + shlex.quote('/workload/input={"sample_size": "110kB", "read_rate": "2GBps", "decode_time": "8ms"}')], "images/s", loading),
     Question("slow-machine", "What does a slow machine cost?",
              ["sweep scenarios/slow-machine.json --grid /cluster/groups/1/power_limit=300W,400W,500W,600W,700W"], "sequences/s", slow_machine),
+    Question("optimizer", "What does an optimizer that updates variables one by one cost? ResNet-50 with 16 images in fp16 and Adam on a V100",
+             ["sweep scenarios/data-sheet.json --set /workload/precision=fp16 --set /workload/batch_per_worker=16 --set /workload/optimizer=adam --set "
+              "/workload/framework=PyTorch --grid /workload/optimizer_implementation=loop,foreach,fused"], "images/s", optimizer),
 ]
 
 
@@ -264,7 +273,7 @@ def papers():
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     os.makedirs(folder, exist_ok=True)
-    parts = ["# Nineteen questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
+    parts = ["# Twenty questions\n\n`gallery.py PROGRAM FOLDER` runs the commands and makes this page with a picture of each answer; "
              "`--refresh` takes the answers over.\n"]
     pages = list(parts)
     for number, question in enumerate(QUESTIONS, 1):

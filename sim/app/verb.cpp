@@ -192,6 +192,14 @@ std::string command_line_of(int argc, char** argv) {
   return line;
 }
 
+/// The word in the place of a verb; empty if there is none. The options of others are not declared: that takes longer than
+/// most of what a brief command does.
+std::string verb_of(int argc, char** argv) {
+  char** const end = argv + argc;
+  char** const word = std::find_if(std::min(argv + 1, end), end, [](const char* argument) { return *argument != '-'; });
+  return word == end ? "" : *word;
+}
+
 std::set<std::string> given_options(const CLI::App& verb) {
   std::set<std::string> names;
   for (const CLI::Option* option : verb.get_options())
@@ -208,9 +216,10 @@ int run_verb(const std::string& name, const std::string& description, const std:
   app.set_version_flag("--version", [] { return version_text(); });
   app.require_subcommand(1);
   if (!name.empty()) app.name(name);
+  const std::string wanted = verb_of(argc, argv);
   for (const CommandVerb& verb : verbs) {
     CLI::App* declared = app.add_subcommand(verb.name, verb.help);
-    if (verb.add_options) verb.add_options(Options{*declared});
+    if (verb.add_options && verb.name == wanted) verb.add_options(Options{*declared});
   }
   refuse_empty_values(app);
   try {

@@ -7,6 +7,7 @@
 #include "sim/base/names.hpp"
 #include "sim/base/parse_quantity.hpp"
 #include "sim/record/cost.hpp"
+#include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -90,6 +91,7 @@ class Remedies {
     if (scenario_.copies_input.value_or(true))
       add("samples copied while the step before them computes", {"/workload/copies_input=false"});
     if (scenario_.input) add_for_input(*scenario_.input);
+    add_update_at_once();
   }
 
   void add_for_input(const InputPipeline& input) {
@@ -152,24 +154,18 @@ class Remedies {
     add_part("host", "hosts that dispatch kernels and begin steps twice as fast");
     add_part("launch", "kernels that start in half the time, as captured ones do");
     if (scenario_.count(Role::kWorker) > 1) add_part("latency", "half the latency between machines");
-    add_update_at_once();
   }
 
-  /// A dispatch for each variable becomes the one of a fused optimizer: profile "kernels", framework "Megatron".
   void add_update_at_once() {
-    constexpr const char* kFused = "6us";
-    Json changed = effective_;
-    Json& profile = changed["calibration"];
-    if (!scenario_.profile.kernels || !profile.is_object() || !profile.contains("frameworks") ||
-        scenario_.profile.framework(scenario_.framework).update_dispatch <= parse_quantity<Seconds>(kFused))
+    if (!scenario_.profile.kernels || scenario_.optimizer_implementation == OptimizerImplementation::kFused ||
+        !scenario_.training.strategy.kind->updates_on_workers())
       return;
-    for (auto& [name, framework] : profile["frameworks"].items()) framework["update_dispatch"] = kFused;
-    variants_.push_back({{.kind = RemedyKind::kHypothetical,
-                          .change = "an optimizer that updates many variables at once (fused, multi-tensor)",
-                          .settings = {},
-                          .result = {},
-                          .error = {}},
-                         std::move(changed)});
+    KernelSetting setting{.framework = scenario_.profile.framework(scenario_.framework),
+                          .optimizer_implementation = scenario_.optimizer_implementation};
+    const Seconds now = update_kernels(scenario_.optimizer, setting).dispatch;
+    setting.optimizer_implementation = OptimizerImplementation::kFused;
+    if (update_kernels(scenario_.optimizer, setting).dispatch < now)
+      add("an optimizer that updates many variables at once (fused)", {"/workload/optimizer_implementation=fused"});
   }
 
   void add_one_region() {

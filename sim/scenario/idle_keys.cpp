@@ -9,6 +9,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/scenario/gpu_memory.hpp"
 #include "sim/scenario/site.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/training_facts.hpp"
 #include "sim/scenario/work.hpp"
 
@@ -42,6 +43,24 @@ std::string idle_framework(const Scenario& scenario) {
   return "profile " + in_quotes(profile.name) + " has no values of framework " + in_quotes(scenario.framework) +
          ", which changes nothing: as of all frameworks that it does not name" +
          (known.empty() ? "" : "; it names " + list_in_quotes(known));
+}
+
+/// An update is computed of kernels on workers' GPUs, and is a part of a step whose time was measured.
+std::string idle_implementation(const Scenario& scenario) {
+  if (!scenario.optimizer_implementation) return {};
+  const StrategyKind& kind = *scenario.training.strategy.kind;
+  std::string reason;
+  if (!kind.updates_on_workers())
+    reason = "servers update the variables";
+  else if (kind.offload().optimizer == 1)
+    reason = "the host updates the variables";
+  else if (!scenario.profile.kernels || scenario.workload.is_whole_step)
+    reason = "updates are not computed of kernels with profile " + in_quotes(scenario.profile.name);
+  else if (std::ranges::all_of(scenario.groups, [&](const Group& group) {
+             return group.role != Role::kWorker || step_source(scenario, group) == StepSource::kMeasured;
+           }))
+    reason = "the update is a part of the measured step time";
+  return reason.empty() ? "" : "\"optimizer_implementation\" in the workload changes nothing: " + reason;
 }
 
 std::vector<std::string> idle_rules(const JsonReader& root, const Scenario& scenario) {
@@ -142,8 +161,8 @@ std::vector<std::string> idle_keys(const JsonReader& root, const Scenario& scena
   std::vector<std::string> said = idle_rules(root, scenario);
   for (std::string& sentence : idle_prices(scenario)) said.push_back(std::move(sentence));
   for (std::string& sentence : idle_zones(scenario)) said.push_back(std::move(sentence));
-  for (const std::string& sentence :
-       {idle_framework(scenario), idle_start(root, scenario), idle_epoch(root), idle_electricity(root, scenario)})
+  for (const std::string& sentence : {idle_framework(scenario), idle_implementation(scenario),
+                                      idle_start(root, scenario), idle_epoch(root), idle_electricity(root, scenario)})
     if (!sentence.empty()) said.push_back(sentence);
   return said;
 }

@@ -1,6 +1,7 @@
 #include "sim/scenario/kernel_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -345,8 +346,31 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
   return plan;
 }
 
+UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting) {
+  const Framework& framework = setting.framework;
+  if (!setting.optimizer_implementation) return {.dispatch = framework.update_dispatch};
+  struct Law {
+    int operations;
+    double traffic, foreach_us, fused_us;
+  };
+  constexpr std::array kLaws{Law{1, 1, 1.5, 1.5}, Law{3, 8.0 / 5, 3.1, 3.1}, Law{7, 18.0 / 7, 11, 3.4}};  // by slots
+  constexpr double kOperationUs = 9.3, kOfDispatchUs = 6;
+  const Law& law = kLaws[static_cast<std::size_t>(optimizer_slots(optimizer))];
+  const auto host = [&](double us) { return framework.dispatch * (us / kOfDispatchUs); };
+  switch (*setting.optimizer_implementation) {
+    case OptimizerImplementation::kFused:
+      return {.dispatch = host(law.fused_us)};
+    case OptimizerImplementation::kForeach:
+      return {.launches = law.operations, .traffic = law.traffic, .dispatch = host(law.foreach_us)};
+    case OptimizerImplementation::kLoop:
+      break;
+  }
+  return {.launches = law.operations, .traffic = law.traffic, .dispatch = host(law.operations * kOperationUs)};
+}
+
 UpdateTime update_time(const Workload& workload, Optimizer optimizer, const States& states,
                        const KernelSetting& setting) {
+  const UpdateKernels update = update_kernels(optimizer, setting);
   // The kernel is of numbers of 4 bytes, 7 of them for Adam; it takes the time of its bytes.
   const int slots = optimizer_slots(optimizer), bytes = update_bytes(states, slots), own = update_bytes({}, slots);
   UpdateTime sum;
@@ -356,19 +380,21 @@ UpdateTime update_time(const Workload& workload, Optimizer optimizer, const Stat
     const auto scalars = std::llround(static_cast<double>(variable.scalars()) * used);
     const Seconds time =
         kernels::time(kernels::Streaming{.kind = kind_of(optimizer), .rows = 1, .columns = scalars * bytes / own},
-                      setting.gpu, setting.values);
+                      setting.gpu, setting.values) *
+        update.traffic;
     const Framework& framework = setting.framework;
     if (setting.gpu.is_processor()) {
-      sum.total += time + framework.dispatch;
-      sum.dispatch += framework.dispatch;
+      const Seconds dispatch = framework.dispatch * update.launches;
+      sum.total += time + dispatch;
+      sum.dispatch += dispatch;
     } else {
-      sum.total += std::max(time, framework.update_dispatch);
+      sum.total += std::max(time, update.dispatch);
       sum.loop += framework.update_loop;
       sum.gather_copies += framework.gather_copy;
       if (framework.update_traffic > 0)
         sum.traffic += kernels::memory_time(static_cast<double>(scalars) * framework.update_traffic, setting.gpu,
                                             setting.values.elementwise);
-      if (framework.update_dispatch > time) sum.dispatch += framework.update_dispatch;
+      if (update.dispatch > time) sum.dispatch += update.dispatch;
     }
   }
   return sum;

@@ -18,6 +18,7 @@ struct KernelSetting {
   Framework framework;
   kernels::Precision products = kernels::Precision::kFp32;  // of products and convolutions
   kernels::Precision scalars = kernels::Precision::kFp32;   // of activations
+  std::optional<OptimizerImplementation> optimizer_implementation{};
 };
 
 /// Precision of kernels of that of a scenario.
@@ -58,9 +59,28 @@ struct UpdateTime {
   Seconds traffic{};        // of the GPU, besides: Framework::update_traffic
 };
 
-/// Of all trained variables a kernel for each, which reads and writes update_bytes() of the states:
-///   sum over variables of max(update_dispatch, kernel of the optimizer)
-/// on a processor of dispatch + kernel.
+/// What the update of one variable takes besides the bytes that a fused kernel reads and writes.
+struct UpdateKernels {
+  int launches = 1;    // of one that is updated alone
+  double traffic = 1;  // bytes by those of a fused kernel
+  Seconds dispatch{};  // of the host
+};
+
+/// As the framework has it (Framework::update_dispatch), unless the setting says how the optimizer is implemented. Then, with the
+/// kernels of PyTorch's torch/optim/sgd.py and adam.py without weight decay:
+///   SGD       1 elementary operation, 3 accesses of a scalar, as fused
+///   momentum  3, 8 accesses instead of 5
+///   Adam      7, 18 accesses instead of 7
+/// and the host's times of calibration/data/h200-layers (updates.csv, medians by variable, of four models in fp32 and bf16), in
+/// proportion to the framework's dispatch of a kernel, of which the profile's 6 us are taken to be those of that host:
+///   loop      9.3 us for each operation
+///   foreach   1.5, 3.1 and 11 us of a variable
+///   fused     1.5, 3.1 and 3.4 us
+UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting);
+
+/// The time of all trained variables, one after another, each no shorter than the host's for it:
+///   sum of max(dispatch, traffic * kernel that reads and writes update_bytes() of the states)
+/// on a processor of launches * Framework::dispatch + traffic * kernel.
 UpdateTime update_time(const Workload& workload, Optimizer optimizer, const States& states,
                        const KernelSetting& setting);
 

@@ -168,6 +168,8 @@ std::optional<std::int64_t> read_workload(const JsonReader& json, const Catalog&
     return words.front().value;
   };
   scenario.optimizer = word("optimizer", kOptimizers);
+  if (json.has("optimizer_implementation"))
+    scenario.optimizer_implementation = read_word(json, "optimizer_implementation", kOptimizerImplementations);
   if (json.has("precision"))
     scenario.precision = read_precision(json, "precision", kPrecisions);
   else

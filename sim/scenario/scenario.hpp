@@ -201,6 +201,13 @@ inline constexpr std::array kPrecisions{Named{"fp32", Precision::kFp32}, Named{"
 inline constexpr std::array kStoredPrecisions{Named{"fp32", Precision::kFp32}, Named{"fp16", Precision::kFp16},
                                               Named{"bf16", Precision::kBf16}};
 
+/// How an update becomes kernels, in PyTorch's words: one for each elementary operation and variable; the same for many variables at
+/// once; or one for all operations of many variables.
+enum class OptimizerImplementation { kLoop, kForeach, kFused };
+inline constexpr std::array kOptimizerImplementations{Named{"loop", OptimizerImplementation::kLoop},
+                                                      Named{"foreach", OptimizerImplementation::kForeach},
+                                                      Named{"fused", OptimizerImplementation::kFused}};
+
 /// Values that the optimizer keeps for each trained scalar: 0, 1, 2.
 int optimizer_slots(Optimizer optimizer);
 
@@ -290,7 +297,8 @@ struct Scenario {
   ModelDescription model;
   int batch = 0;  // per worker, of groups that do not have their own
   Optimizer optimizer = Optimizer::kMomentum;
-  Precision precision = Precision::kFp32;  // in which kernels compute
+  std::optional<OptimizerImplementation> optimizer_implementation;  // none: as the profile has it of the framework
+  Precision precision = Precision::kFp32;                           // in which kernels compute
   States states;          // as stated, else default_states(); gradients that are sent in fp32 are held so
   std::string framework;  // label of the profile's step times; empty: any
   /// Whether the samples of a step are copied from host memory to the GPU before its first kernel; by default unless

@@ -27,6 +27,7 @@ constexpr std::string_view kProperties = R"json({
         "model": { "description": "a name (rehearse list models), a file (rehearse import --help) or a model object", "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }] },
         "batch_per_worker": { "type": "integer", "minimum": 1, "maximum": 65536, "description": "samples per worker and step" },
         "optimizer": { "enum": ["momentum", "sgd", "adam"], "default": "momentum" },
+        "optimizer_implementation": { "enum": ["loop", "foreach", "fused"], "description": "how an update becomes kernels on a GPU, in PyTorch's words: loop: one for each elementary operation and variable; foreach (its default): the same for many variables at once; fused: one for all operations of many variables. Host times as on an H200's host, in proportion to the framework's dispatch; default: what the profile says of the framework, which is mostly of recipes of 2017 to 2022, whose updates take as long as loops" },
         "precision": { "enum": ["fp32", "tf32", "fp16", "bf16"], "default": "fp32", "description": "in which kernels compute: fp32 without matrix units (PyTorch's products since version 1.12), tf32 with them (NVIDIA's containers, TensorFlow; PyTorch's convolutions); fp16 and bf16 mixed, with master weights in fp32" },
         "states": {
           "type": "object",

@@ -11,6 +11,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/base/utc_time.hpp"
 #include "sim/scenario/idle_keys.hpp"
+#include "sim/scenario/kernel_plan.hpp"
 #include "sim/scenario/peak_speed.hpp"
 #include "sim/scenario/server_range.hpp"
 #include "sim/scenario/step_time.hpp"
@@ -141,6 +142,28 @@ void warn_about_tf32(Scenario& scenario) {
   }
 }
 
+/// What profiles have of frameworks in common is of recipes of 2017 to 2022, most of which updated variables one by one. Nobody who
+/// names no framework has said that theirs does.
+void warn_about_updates(Scenario& scenario) {
+  if (!scenario.framework.empty() || scenario.optimizer_implementation || !scenario.profile.kernels ||
+      scenario.workload.is_whole_step || !scenario.training.strategy.kind->updates_on_workers() ||
+      std::ranges::none_of(scenario.groups, [&](const Group& group) {
+        return group.role == Role::kWorker && group.accelerator->architecture != kernels::kProcessorArchitecture &&
+               step_source(scenario, group) != StepSource::kMeasured;
+      }))
+    return;
+  KernelSetting setting{.framework = scenario.profile.framework(scenario.framework)};
+  const Seconds each = update_kernels(scenario.optimizer, setting).dispatch;
+  setting.optimizer_implementation = OptimizerImplementation::kForeach;
+  if (each < update_kernels(scenario.optimizer, setting).dispatch * 2) return;
+  const int variables = scenario.workload.trainable_tensors();
+  scenario.warnings.push_back(
+      "no \"framework\" is named: the optimizer is taken to update " + std::to_string(variables) +
+      " variables one by one, " + to_text(each) +
+      " of the host for each, as recipes of 2017 to 2022 did; PyTorch updates many " +
+      "at once since version 2, which is \"optimizer_implementation\": \"foreach\" in the workload");
+}
+
 /// The unit of what is sharded is a block where there are blocks.
 void warn_about_units(Scenario& scenario) {
   if (scenario.training.strategy.exchange.by_blocks && model_blocks(scenario.workload).names.empty())
@@ -260,6 +283,7 @@ void warn_about(Scenario& scenario, const PoolOrigins& pool_origins, const JsonR
   warn_about_range(scenario);
   widen_beyond_servers(scenario);
   warn_about_tf32(scenario);
+  warn_about_updates(scenario);
   warn_about_units(scenario);
   for (std::string& warning : scenario.training.strategy.kind->warnings(scenario))
     scenario.warnings.push_back(std::move(warning));

@@ -20,7 +20,10 @@ namespace rehearse {
 namespace {
 
 KernelSetting setting_of(const Scenario& scenario, const Group& group) {
-  return kernel_setting(scenario.profile, scenario.framework, scenario.precision, *group.accelerator, group.place);
+  KernelSetting setting =
+      kernel_setting(scenario.profile, scenario.framework, scenario.precision, *group.accelerator, group.place);
+  setting.optimizer_implementation = scenario.optimizer_implementation;
+  return setting;
 }
 
 /// By kernels, if the profile has them.

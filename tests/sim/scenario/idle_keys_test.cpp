@@ -41,6 +41,19 @@ TEST_CASE("a framework that the profile has no values of is said to change nothi
   CHECK_FALSE(is_said(with(kKernels, "/workload/framework", "Megatron-LM"), "which changes nothing"));
 }
 
+TEST_CASE("how an optimizer is implemented is said to change nothing where its update is not computed of kernels") {
+  const std::string words = "\"optimizer_implementation\" in the workload changes nothing: ";
+  const Changes fused = with(kKernels, "/workload/optimizer_implementation", "fused");
+  CHECK_FALSE(is_said(fused, words));
+  CHECK(is_said({{"/workload/optimizer_implementation", "fused"}}, words + "servers update the variables"));
+  CHECK(is_said(with(fused, "/calibration", "ideal"), words + "updates are not computed of kernels"));
+  CHECK(is_said(with(fused, "/cluster/groups/0/step_time", R"({"time": "40ms"})"),
+                words + "the update is a part of the measured step time"));
+  CHECK(is_said(with(fused, "/training/strategy",
+                     R"({"kind": "all_reduce", "offload": {"optimizer": 1}, "sharding": "optimizer"})"),
+                words + "the host updates the variables"));
+}
+
 TEST_CASE("rules for machines that come and go are said to change nothing where none does") {
   const std::string words = "no machine of this scenario fails";
   CHECK_FALSE(is_said({}, words));

@@ -30,7 +30,8 @@ TEST_CASE("mistakes in a scenario are one line with place, expectation and findi
         "s.json: /workload/model: unknown model \"cm-dare/resnt32\"; did you mean \"cm-dare/resnet32\"?");
   CHECK(refusal({{"/workload/btach", "1"}}) ==
         "s.json: /workload: unknown key \"btach\"; known: \"model\", \"batch_per_worker\", \"optimizer\", "
-        "\"precision\", \"states\", \"recompute\", \"fp8\", \"wide_layers\", \"lora\", \"fused_loss\", "
+        "\"optimizer_implementation\", \"precision\", \"states\", \"recompute\", \"fp8\", \"wide_layers\", \"lora\", "
+        "\"fused_loss\", "
         "\"composed_loss\", \"framework\", "
         "\"copies_input\", \"input\", "
         "\"samples_per_epoch\", "
