@@ -142,11 +142,12 @@ void warn_about_tf32(Scenario& scenario) {
   }
 }
 
-/// What profiles have of frameworks in common is of recipes of 2017 to 2022, most of which updated variables one by one. Nobody who
-/// names no framework has said that theirs does.
+/// What profiles have of frameworks in common is of recipes of 2017 to 2022, most of which updated variables one by one, as PyTorch
+/// did before version 2. Nobody who names no framework, or PyTorch alone, has said that theirs does.
 void warn_about_updates(Scenario& scenario) {
-  if (!scenario.framework.empty() || scenario.optimizer_implementation || !scenario.profile.kernels ||
-      scenario.workload.is_whole_step || !scenario.training.strategy.kind->updates_on_workers() ||
+  if ((!scenario.framework.empty() && scenario.framework != "PyTorch") || scenario.optimizer_implementation ||
+      !scenario.profile.kernels || scenario.workload.is_whole_step ||
+      !scenario.training.strategy.kind->updates_on_workers() ||
       std::ranges::none_of(scenario.groups, [&](const Group& group) {
         return group.role == Role::kWorker && group.accelerator->architecture != kernels::kProcessorArchitecture &&
                step_source(scenario, group) != StepSource::kMeasured;
@@ -158,10 +159,9 @@ void warn_about_updates(Scenario& scenario) {
   if (each < update_kernels(scenario.optimizer, setting).dispatch * 2) return;
   const int variables = scenario.workload.trainable_tensors();
   scenario.warnings.push_back(
-      "no \"framework\" is named: the optimizer is taken to update " + std::to_string(variables) +
-      " variables one by one, " + to_text(each) +
-      " of the host for each, as recipes of 2017 to 2022 did; PyTorch updates many " +
-      "at once since version 2, which is \"optimizer_implementation\": \"foreach\" in the workload");
+      "the optimizer is taken to update " + std::to_string(variables) + " variables one by one, " + to_text(each) +
+      " of the host for each, as recipes of 2017 to 2022 did; PyTorch updates many at once since "
+      "version 2: \"optimizer_implementation\": \"foreach\" in the workload says so");
 }
 
 /// The unit of what is sharded is a block where there are blocks.

@@ -74,7 +74,7 @@ def nvidia():
 
 def dlperf():
     frameworks = {"NGC TensorFlow 1.x": "TensorFlow 1", "NGC TensorFlow 1.x w/XLA": "TensorFlow 1 XLA",
-                  "TensorFlow 2.x": "TensorFlow 2", "PyTorch": "PyTorch 1"}
+                  "TensorFlow 2.x": "TensorFlow 2"}
     models = {"ResNet50_v1.5": "resnet50", "BERT-Base": "bert_base_pretraining"}
     for line, row in rows_of("oneflow-dlperf"):
         if row["gpus"] != "1" or (row["framework"], row["precision"], row["model"]) == ("MXNet", "AMP", "ResNet50_v1.5"):
@@ -106,7 +106,7 @@ def gavel():
     for line, row in rows_of("gavel-throughputs"):
         if row["table"] == "physical_cluster" and row["gpus"] == "1" and row["consolidated"] == "yes" \
                 and row["job"] in models:
-            yield line, "cloud", gpus[row["gpu"]], "PyTorch 1", models[row["job"]], "fp32", row["batch_per_gpu"], 1, \
+            yield line, "cloud", gpus[row["gpu"]], "PyTorch", models[row["job"]], "fp32", row["batch_per_gpu"], 1, \
                 float(row["steps_per_s"]) * int(row["batch_per_gpu"])
 
 
@@ -116,7 +116,7 @@ def pipedream():
     for model, batch in batches.items():
         total = sum(float(row["forward_ms"]) + float(row["backward_ms"])
                     for _, row in rows_of("pipedream-profiles", model + ".nodes.csv") if row["layer"] != "Input")
-        yield 2, "layers one by one", "V100 SXM2 32GB", "PyTorch 1", model, "fp32", batch, 1, round(1000 * batch / total, 3)
+        yield 2, "layers one by one", "V100 SXM2 32GB", "PyTorch", model, "fp32", batch, 1, round(1000 * batch / total, 3)
 
 
 def write(name, sources):
