@@ -8,6 +8,7 @@
 #include "sim/base/parse_quantity.hpp"
 #include "sim/record/cost.hpp"
 #include "sim/scenario/kernel_plan.hpp"
+#include "sim/scenario/step_time.hpp"
 #include "sim/scenario/work.hpp"
 
 namespace rehearse {
@@ -157,14 +158,12 @@ class Remedies {
   }
 
   void add_update_at_once() {
-    if (!scenario_.profile.kernels || scenario_.optimizer_implementation == OptimizerImplementation::kFused ||
-        !scenario_.training.strategy.kind->updates_on_workers())
-      return;
-    KernelSetting setting{.framework = scenario_.profile.framework(scenario_.framework),
-                          .optimizer_implementation = scenario_.optimizer_implementation};
-    const Seconds now = update_kernels(scenario_.optimizer, setting).dispatch;
-    setting.optimizer_implementation = OptimizerImplementation::kFused;
-    if (update_kernels(scenario_.optimizer, setting).dispatch < now)
+    if (!why_no_update_kernels(scenario_).empty()) return;
+    const auto dispatch = [&](std::optional<OptimizerImplementation> implementation) {
+      return update_kernels(scenario_.optimizer, scenario_.profile.framework(scenario_.framework), implementation)
+          .dispatch;
+    };
+    if (dispatch(OptimizerImplementation::kFused) < dispatch(scenario_.optimizer_implementation))
       add("an optimizer that updates many variables at once (fused)", {"/workload/optimizer_implementation=fused"});
   }
 

@@ -45,21 +45,9 @@ std::string idle_framework(const Scenario& scenario) {
          (known.empty() ? "" : "; it names " + list_in_quotes(known));
 }
 
-/// An update is computed of kernels on workers' GPUs, and is a part of a step whose time was measured.
 std::string idle_implementation(const Scenario& scenario) {
   if (!scenario.optimizer_implementation) return {};
-  const StrategyKind& kind = *scenario.training.strategy.kind;
-  std::string reason;
-  if (!kind.updates_on_workers())
-    reason = "servers update the variables";
-  else if (kind.offload().optimizer == 1)
-    reason = "the host updates the variables";
-  else if (!scenario.profile.kernels || scenario.workload.is_whole_step)
-    reason = "updates are not computed of kernels with profile " + in_quotes(scenario.profile.name);
-  else if (std::ranges::all_of(scenario.groups, [&](const Group& group) {
-             return group.role != Role::kWorker || step_source(scenario, group) == StepSource::kMeasured;
-           }))
-    reason = "the update is a part of the measured step time";
+  const std::string reason = why_no_update_kernels(scenario);
   return reason.empty() ? "" : "\"optimizer_implementation\" in the workload changes nothing: " + reason;
 }
 

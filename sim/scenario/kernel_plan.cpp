@@ -346,9 +346,9 @@ ComputePlan plan_kernels(const Workload& workload, const KernelSetting& setting)
   return plan;
 }
 
-UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting) {
-  const Framework& framework = setting.framework;
-  if (!setting.optimizer_implementation) return {.dispatch = framework.update_dispatch};
+UpdateKernels update_kernels(Optimizer optimizer, const Framework& framework,
+                             std::optional<OptimizerImplementation> implementation) {
+  if (!implementation) return {.dispatch = framework.update_dispatch};
   struct Law {
     int operations;
     double traffic, foreach_us, fused_us;
@@ -357,7 +357,7 @@ UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting) 
   constexpr double kOperationUs = 9.3, kOfDispatchUs = 6;
   const Law& law = kLaws[static_cast<std::size_t>(optimizer_slots(optimizer))];
   const auto host = [&](double us) { return framework.dispatch * (us / kOfDispatchUs); };
-  switch (*setting.optimizer_implementation) {
+  switch (*implementation) {
     case OptimizerImplementation::kFused:
       return {.dispatch = host(law.fused_us)};
     case OptimizerImplementation::kForeach:
@@ -370,7 +370,7 @@ UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting) 
 
 UpdateTime update_time(const Workload& workload, Optimizer optimizer, const States& states,
                        const KernelSetting& setting) {
-  const UpdateKernels update = update_kernels(optimizer, setting);
+  const UpdateKernels update = update_kernels(optimizer, setting.framework, setting.optimizer_implementation);
   // The kernel is of numbers of 4 bytes, 7 of them for Adam; it takes the time of its bytes.
   const int slots = optimizer_slots(optimizer), bytes = update_bytes(states, slots), own = update_bytes({}, slots);
   UpdateTime sum;

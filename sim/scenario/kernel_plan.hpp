@@ -66,7 +66,7 @@ struct UpdateKernels {
   Seconds dispatch{};  // of the host
 };
 
-/// As the framework has it (Framework::update_dispatch), unless the setting says how the optimizer is implemented. Then, with the
+/// As the framework has it (Framework::update_dispatch), unless it is said how the optimizer is implemented. Then, with the
 /// kernels of PyTorch's torch/optim/sgd.py and adam.py without weight decay:
 ///   SGD       1 elementary operation, 3 accesses of a scalar, as fused
 ///   momentum  3, 8 accesses instead of 5
@@ -76,7 +76,8 @@ struct UpdateKernels {
 ///   loop      9.3 us for each operation
 ///   foreach   1.5, 3.1 and 11 us of a variable
 ///   fused     1.5, 3.1 and 3.4 us
-UpdateKernels update_kernels(Optimizer optimizer, const KernelSetting& setting);
+UpdateKernels update_kernels(Optimizer optimizer, const Framework& framework,
+                             std::optional<OptimizerImplementation> implementation);
 
 /// The time of all trained variables, one after another, each no shorter than the host's for it:
 ///   sum of max(dispatch, traffic * kernel that reads and writes update_bytes() of the states)

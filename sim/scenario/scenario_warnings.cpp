@@ -146,17 +146,15 @@ void warn_about_tf32(Scenario& scenario) {
 /// did before version 2. Nobody who names no framework, or PyTorch alone, has said that theirs does.
 void warn_about_updates(Scenario& scenario) {
   if ((!scenario.framework.empty() && scenario.framework != "PyTorch") || scenario.optimizer_implementation ||
-      !scenario.profile.kernels || scenario.workload.is_whole_step ||
-      !scenario.training.strategy.kind->updates_on_workers() ||
-      std::ranges::none_of(scenario.groups, [&](const Group& group) {
-        return group.role == Role::kWorker && group.accelerator->architecture != kernels::kProcessorArchitecture &&
-               step_source(scenario, group) != StepSource::kMeasured;
+      !why_no_update_kernels(scenario).empty() || std::ranges::all_of(scenario.groups, [](const Group& group) {
+        return group.role != Role::kWorker || group.accelerator->architecture == kernels::kProcessorArchitecture;
       }))
     return;
-  KernelSetting setting{.framework = scenario.profile.framework(scenario.framework)};
-  const Seconds each = update_kernels(scenario.optimizer, setting).dispatch;
-  setting.optimizer_implementation = OptimizerImplementation::kForeach;
-  if (each < update_kernels(scenario.optimizer, setting).dispatch * 2) return;
+  const auto dispatch = [&](std::optional<OptimizerImplementation> implementation) {
+    return update_kernels(scenario.optimizer, scenario.profile.framework(scenario.framework), implementation).dispatch;
+  };
+  const Seconds each = dispatch({});
+  if (each < dispatch(OptimizerImplementation::kForeach) * 2) return;
   const int variables = scenario.workload.trainable_tensors();
   scenario.warnings.push_back(
       "the optimizer is taken to update " + std::to_string(variables) + " variables one by one, " + to_text(each) +

@@ -116,6 +116,18 @@ StepSource step_source(const Scenario& scenario, const Group& group) {
   return is_stated ? StepSource::kStated : StepSource::kComputed;
 }
 
+std::string why_no_update_kernels(const Scenario& scenario) {
+  const StrategyKind& kind = *scenario.training.strategy.kind;
+  if (!kind.updates_on_workers()) return "servers update the variables";
+  if (kind.offload().optimizer == 1) return "the host updates the variables";
+  if (!scenario.profile.kernels || scenario.workload.is_whole_step)
+    return "updates are not computed of kernels with profile " + in_quotes(scenario.profile.name);
+  const bool is_measured = std::ranges::all_of(scenario.groups, [&](const Group& group) {
+    return group.role != Role::kWorker || step_source(scenario, group) == StepSource::kMeasured;
+  });
+  return is_measured ? "the update is a part of the measured step time" : "";
+}
+
 std::string to_text(StepSource source) { return name_in(kStepSources, source); }
 
 std::string step_sources(const Scenario& scenario) {

@@ -27,6 +27,8 @@ enum class StepSource {
   kStated,     // times of the model's layers
 };
 StepSource step_source(const Scenario& scenario, const Group& group);
+/// Why `optimizer_implementation` changes no step; empty where some worker's update is computed of kernels.
+std::string why_no_update_kernels(const Scenario& scenario);
 std::string to_text(StepSource source);
 /// Of all groups of workers, each once: "measured", or "computed, measured".
 std::string step_sources(const Scenario& scenario);
