@@ -110,6 +110,8 @@ UNSEEN = [
     ("the same, one GPU, seen by the fit", "lambda-gpu-benchmarks", "fitted", []),
     ("`zeus-energy`, one GPU", "zeus-energy", None,
      ["network resnet50", "network bert_base_uncased", "gpu A40", "gpu P100", "gpu RTX6000"]),
+    ("`mlperf-resnet50`, 4 to 4320 GPUs", "mlperf-resnet50", None,
+     ["accelerators 8", "accelerators 64", "accelerators 512", "accelerators 4320"]),
     ("`gavel-throughputs`, 1 to 8 GPUs", "gavel-throughputs", None,
      ["job ResNet-50", "job ResNet-18", "gpu k80", "gpu p100", "gpu v100", "gpus 1", "gpus 8"]),
 ]

@@ -93,15 +93,18 @@ class MethodList {
     return has_protocol;
   }
 
-  /// All protocols of the profile, a ring where one states no algorithm; which the tuner chooses between. Trees are between
-  /// machines.
+  /// All protocols of the profile; which the tuner chooses between. Trees are between machines. One that states no algorithm was
+  /// measured as a ring, and costs a tree as much: libraries have both.
   void add_library() {
     const bool spans = std::any_of(gpus_.begin(), gpus_.end(), [this](const Endpoint gpu) {
       return network_.topology().crosses_network(gpus_.front(), gpu);
     });
     for (const auto& [name, protocol] : parameters_->protocols) {
+      if (!is_for_kind(protocol)) continue;
       const CollectiveAlgorithm algorithm = protocol.algorithm.value_or(CollectiveAlgorithm::kRing);
-      if (is_for_kind(protocol) && (spans || algorithm != CollectiveAlgorithm::kTree)) add(algorithm, protocol);
+      if (spans || algorithm != CollectiveAlgorithm::kTree) add(algorithm, protocol);
+      if (!protocol.algorithm && spans && kind_ == CollectiveKind::kAllReduce)
+        add(CollectiveAlgorithm::kTree, protocol);
     }
     if (methods_.empty()) add(CollectiveAlgorithm::kRing, std::nullopt);
   }

@@ -295,7 +295,7 @@ std::vector<Refusal> refusals_of_batches() {
 
 std::string schema_of_algorithms() {
   Json schema = parse_json(R"json({ "properties": {
-    "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes; fastest: of all algorithms here the one that ends first, whether the library has it or not" }
+    "algorithm": { "enum": [], "default": "ring", "description": "all_reduce. tree (double_binary_tree, nccl_tree, chain_tree): NCCL's Tree, double binary trees between machines and chains inside; binary_tree and flat_double_binary_tree: those of textbooks over all GPUs; library: of the profile's protocols that which its tuner takes, rings or trees where one states neither; fastest: of all algorithms here the one that ends first, whether the library has it or not" }
   } })json",
                            "schema of algorithms");
   Json& words = schema["properties"]["algorithm"]["enum"];

@@ -320,6 +320,25 @@ TEST_CASE("a single collective of another kind has its own time, by its own prot
   CHECK(refusal(scenario).find("unknown operation \"allgather\"; did you mean \"all_gather\"?") != std::string::npos);
 }
 
+TEST_CASE("a library takes rings or trees between machines where a protocol states no algorithm, the sooner") {
+  const auto time_of = [](int machines, Json protocol, std::int64_t bytes, const std::string& algorithm) {
+    return closed_form(all_reduce(machines, 8, nvswitch(), {{"any", std::move(protocol)}}, bytes, algorithm));
+  };
+  const Json any{{"launch", "20us"}, {"nvlink_step", "4us"}, {"network_step", "14us"}};
+  Json ring = any;
+  ring["algorithm"] = "ring";
+  for (const int machines : {1, 2, 64})
+    for (const std::int64_t bytes : {1'000, 10'000'000, 1'000'000'000}) {
+      CAPTURE(machines);
+      CAPTURE(bytes);
+      const double rings = time_of(machines, any, bytes, "ring");
+      const double sooner = machines == 1 ? rings : std::min(rings, time_of(machines, any, bytes, "tree"));
+      CHECK(time_of(machines, any, bytes, "library") == exactly(sooner));
+      CHECK(time_of(machines, ring, bytes, "library") == exactly(rings));
+    }
+  CHECK(time_of(64, any, 1'000, "library") < time_of(64, any, 1'000, "ring") / 5);
+}
+
 TEST_CASE("tree, as NCCL has it: 2 ((g - 1) step + d (a + step)) + n / b between two machines") {
   const Json protocols{{"tree", {{"launch", "20us"}, {"nvlink_step", "4us"}, {"network_step", "14us"}}}};
   for (const int gpus : {1, 2, 8})
