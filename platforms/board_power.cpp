@@ -8,13 +8,6 @@ namespace rehearse {
 
 namespace {
 
-/// What is not stated is HBM from 1.1 TB/s on.
-bool is_stacked(const Accelerator& accelerator) {
-  constexpr BytesPerSecond kLeastOfHbm{1.1e12};
-  return accelerator.memory_kind.empty() ? accelerator.memory_bandwidth >= kLeastOfHbm
-                                         : accelerator.memory_kind.starts_with("HBM");
-}
-
 /// Its switching is what values are stated for.
 constexpr double kReferenceProcess = 16;
 constexpr double kPico = 1e-12;
@@ -47,6 +40,15 @@ BoardPowerValues::BoardPowerValues()
       voltage_floor{0.78},
       voltage_slope{0.9} {}
 
+BoardPowerValues BoardPowerValues::times(double factor) const {
+  BoardPowerValues values = *this;
+  for (double BoardPowerValues::*drawn :
+       {&BoardPowerValues::active, &BoardPowerValues::vector_flop, &BoardPowerValues::matrix_flop,
+        &BoardPowerValues::byte_stacked, &BoardPowerValues::byte_soldered})
+    values.*drawn *= factor;
+  return values;
+}
+
 BoardPowerValues read_board_power(const JsonReader& json) {
   BoardPowerValues values;
   read_fields(json, values);
@@ -57,6 +59,12 @@ BoardPowerValues read_board_power(const JsonReader& json) {
 
 bool has_board_power(const Accelerator& accelerator) {
   return accelerator.power_w > 0 && accelerator.process_nm > 0 && !accelerator.memory_kind.empty();
+}
+
+bool has_stacked_memory(const Accelerator& accelerator) {
+  constexpr BytesPerSecond kLeastOfHbm{1.1e12};
+  return accelerator.memory_kind.empty() ? accelerator.memory_bandwidth >= kLeastOfHbm
+                                         : accelerator.memory_kind.starts_with("HBM");
 }
 
 double least_power_limit(const Accelerator& accelerator) {
@@ -71,10 +79,10 @@ double flop_energy(const Accelerator& accelerator, const BoardPowerValues& value
 BoardPower::BoardPower(const Accelerator& accelerator, const BoardPowerValues& values, double limit_w,
                        double measured_limit_w)
     : values_{values},
-      rest_{is_stacked(accelerator) ? accelerator.power_w * values.rest_stacked
-                                    : accelerator.memory_bandwidth.value() * 1e-9 * values.rest_soldered},
+      rest_{has_stacked_memory(accelerator) ? accelerator.power_w * values.rest_stacked
+                                            : accelerator.memory_bandwidth.value() * 1e-9 * values.rest_soldered},
       active_{kPico * values.active * shrink(accelerator) * accelerator.peak_fp32.value()},
-      byte_{kPico * (is_stacked(accelerator) ? values.byte_stacked : values.byte_soldered)},
+      byte_{kPico * (has_stacked_memory(accelerator) ? values.byte_stacked : values.byte_soldered)},
       polling_{accelerator.power_w * values.polling},
       measured_limit_{measured_limit_w},
       limit_{limit_w} {}

@@ -30,6 +30,9 @@ struct BoardPowerValues {
   /// Voltage by that of the full clock, at x of that clock: v(x) = max(floor, 1 - slope (1 - x)).
   double voltage_floor, voltage_slope;
 
+  /// The same of multiprocessors and memory that draw `factor` times as much for what they do.
+  BoardPowerValues times(double factor) const;
+
   friend bool operator==(const BoardPowerValues&, const BoardPowerValues&) = default;
 };
 
@@ -42,6 +45,9 @@ inline constexpr double kLowestClock = 0.12;
 
 /// Whether stated facts tell what a board draws: its power, process and kind of memory.
 bool has_board_power(const Accelerator& accelerator);
+
+/// Whether its memory is stacked (HBM); of what is not stated, from 1.1 TB/s on.
+bool has_stacked_memory(const Accelerator& accelerator);
 
 /// The smallest limit that may be asked of the board: what its entry states, else a quarter of its power.
 double least_power_limit(const Accelerator& accelerator);
@@ -77,7 +83,6 @@ class BoardPower {
   double byte_energy() const { return byte_; }  // J
   double polling_w() const { return polling_; }
   double limit_w() const { return limit_; }
-  void set_limit(double watts) { limit_ = watts; }
   Draw of(const DrawingKernel& kernel) const;
 
   /// x of a kernel under the limit, by what it takes of arithmetic and of memory, both in J, and t(x) = time(x) in s, which does not

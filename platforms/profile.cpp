@@ -129,6 +129,15 @@ bool FrameworkErrors::are_of(const std::vector<std::string>& gpus, BytesPerSecon
   return nic_of_machine == BytesPerSecond{} || (nic_min <= nic_of_machine * 2 && nic_of_machine <= nic_max * 2);
 }
 
+BoardPowerValues Profile::power_of(const Accelerator& accelerator) const {
+  const std::string& architecture = accelerator.architecture;
+  for (const std::string& name :
+       {accelerator.name, architecture + (has_stacked_memory(accelerator) ? " HBM" : " GDDR"), architecture})
+    if (const auto factor = sustained_draw.find(name); factor != sustained_draw.end())
+      return power.times(factor->second);
+  return power;
+}
+
 Framework Profile::framework(const std::string& label) const {
   std::vector<std::string> names;
   for (const auto& [name, framework] : frameworks) names.push_back(name);

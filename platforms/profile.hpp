@@ -419,9 +419,10 @@ struct Profile {
   /// Values of the formulas in platforms/kernels, by which steps are computed instead of by `host` and `gpu`; null: none
   /// stated.
   std::shared_ptr<const kernels::Model> kernels;
-  /// By GPU or architecture, share of a board's power that is left for products in a training of hours: it is hotter than where
-  /// kernels are measured, and links draw, too. kernels::clock_at_limit() gives their clock. 1 of others.
-  std::map<std::string, double> sustained_power;
+  /// What multiprocessors and memory draw in a training of hours, by what `power` says, which is by kernels that are measured for
+  /// milliseconds, before a board holds its limit: by GPU, by architecture and memory ("Ampere HBM", "Ampere GDDR") or by
+  /// architecture, the first that is there. 1 of others.
+  std::map<std::string, double> sustained_draw;
   BoardPowerValues power;                       // what GPUs draw; by default what ships
   std::map<std::string, Framework> frameworks;  // with `kernels`; "otherwise": of all others, and what these leave out
   ServerParameters servers;
@@ -449,6 +450,9 @@ struct Profile {
 
   /// That of framework_name(); one without costs if there is none.
   Framework framework(const std::string& label) const;
+
+  /// What such a GPU's board draws in a training: `power`, by `sustained_draw`.
+  BoardPowerValues power_of(const Accelerator& accelerator) const;
 };
 
 /// The longest of the names that the label contains, or "otherwise".

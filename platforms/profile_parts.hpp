@@ -86,7 +86,7 @@ void visit_sections(auto& visitor, auto& profile) {
 /// The others whose numbers are all in tables.
 void visit_more_sections(auto& visitor, auto& profile) {
   visitor.object("power", profile.power);
-  visitor.numbers("sustained_power", profile.sustained_power, kShare, kOptional, kWithSource);
+  visitor.numbers("sustained_draw", profile.sustained_draw, {1, 10, "a factor of 1 to 10"}, kOptional, kWithSource);
   visitor.object("checkpoint", profile.checkpoint);
   visitor.object("startup", profile.startup);
 }

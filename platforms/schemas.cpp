@@ -300,7 +300,7 @@ constexpr std::string_view kProfileCompute = R"json({
     "unstated": { "enum": ["nearest", "ideal"], "default": "nearest", "description": "what is not stated comes from the nearest profile that states it, or costs nothing" },
     "host": { "type": "object", "required": ["dispatch", "step_overhead"], "additionalProperties": false, "properties": {
       "dispatch": { "$ref": "#/$defs/time", "description": "of a kernel" }, "step_overhead": { "$ref": "#/$defs/time" } } },
-    "sustained_power": { "type": "object", "description": "with kernels: share of a board's power that is left for products in a training of hours, by architecture or, before that, by GPU", "properties": { "source": { "type": "string" } }, "additionalProperties": { "$ref": "#/$defs/share" } },
+    "sustained_draw": { "type": "object", "description": "what multiprocessors and memory draw in a training of hours, by what `power` says: by GPU, by architecture and memory (Ampere HBM, Ampere GDDR) or by architecture, the first that is there", "properties": { "source": { "type": "string" } }, "additionalProperties": { "type": "number", "minimum": 1, "maximum": 10 } },
     "power": { "type": "object", "additionalProperties": false, "description": "what GPUs' boards draw: platforms/board_power.hpp has the formulas, and where the values that are taken if none are stated come from", "properties": {
       "source": { "type": "string" },
       "rest_stacked": { "$ref": "#/$defs/share", "description": "of the board's limit, with HBM, that it draws without kernels" },

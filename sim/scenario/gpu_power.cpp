@@ -19,7 +19,7 @@ kernels::Precision precision_of_products(const Scenario& scenario, const Group& 
 
 BoardPower board_power(const Scenario& scenario, const Group& group) {
   const double own = group.accelerator->power_w;
-  return {*group.accelerator, scenario.profile.power, group.power_limit_w.value_or(own),
+  return {*group.accelerator, scenario.profile.power_of(*group.accelerator), group.power_limit_w.value_or(own),
           group.step_time ? group.step_time->power_limit_w : own};
 }
 
@@ -43,7 +43,7 @@ void note_traffic(ComputePlan& plan, const Scenario& scenario, const Group& grou
 void draw_power(ComputePlan& plan, const Scenario& scenario, const Group& group) {
   const Accelerator& gpu = *group.accelerator;
   if (!has_board_power(gpu)) return;
-  const BoardPowerValues& values = scenario.profile.power;
+  const BoardPowerValues values = scenario.profile.power_of(gpu);
   const BoardPower board = board_power(scenario, group);
   const kernels::Precision products = precision_of_products(scenario, group);
   const auto each = [&](int factor_bits) {

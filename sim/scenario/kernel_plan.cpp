@@ -153,14 +153,6 @@ void share_tiles(kernels::ConvolutionValues& convolutions, const kernels::Produc
   convolutions.sharpness = products.sharpness;
 }
 
-/// Of the board's power: of this GPU, or of its architecture.
-double sustained_share(const Profile& profile, const kernels::Gpu& gpu) {
-  for (const std::string& name : {gpu.name, gpu.architecture})
-    if (const auto share = profile.sustained_power.find(name); share != profile.sustained_power.end())
-      return share->second;
-  return 1;
-}
-
 kernels::StreamingKind kind_of(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -191,13 +183,11 @@ kernels::Precision products_in(Precision precision) {
 
 KernelSetting kernel_setting(const Profile& profile, const std::string& framework, Precision precision,
                              const Accelerator& accelerator, const std::string& place) {
-  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place, profile.power),
+  KernelSetting setting{.gpu = kernels::gpu_of(accelerator, place, profile.power_of(accelerator)),
                         .host_link = accelerator.host_link,
                         .values = {},
                         .framework = profile.framework(framework)};
   setting.values = profile.kernels->of(setting.gpu);
-  if (setting.gpu.board)
-    setting.gpu.board->set_limit(setting.gpu.board->limit_w() * sustained_share(profile, setting.gpu));
   if (is_half(precision)) share_tiles(setting.values.convolutions, setting.values.products_reduced);
   if (setting.gpu.is_processor()) return setting;
   const double most = setting.framework.kernel_overhead.value() * setting.gpu.clock;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platforms/node_power.hpp"
+#include "platforms/profile.hpp"
 #include "sim/base/errors.hpp"
 #include "sim/base/json.hpp"
 
@@ -114,6 +115,35 @@ TEST_CASE("a profile may state values of boards") {
                        "profile.json: /active: expected above 0 to 1000 pJ; found -1", InputError);
   const Json unknown{{"activ", 0.3}};
   CHECK_THROWS_AS(read_board_power(JsonReader{unknown, "profile.json"}), InputError);
+}
+
+TEST_CASE("multiprocessors and memory draw more in a training, by the narrowest name that a profile has") {
+  Profile profile;
+  profile.power = tested_values();
+  Accelerator gpu = tested_board();
+  gpu.architecture = "Ampere";
+  CHECK(profile.power_of(gpu) == tested_values());
+  profile.sustained_draw["Ampere HBM"] = 2;
+  CHECK(profile.power_of(gpu) == tested_values());
+  profile.sustained_draw["Ampere"] = 1.25;
+  CHECK(profile.power_of(gpu).active == doctest::Approx(1.25 * 6));
+  profile.sustained_draw["Ampere GDDR"] = 1.5;
+  CHECK(profile.power_of(gpu).active == doctest::Approx(1.5 * 6));
+  profile.sustained_draw["tested"] = 3;
+
+  // At rest it draws the same: 40 W; besides three times as much, unless that is above its limit.
+  const BoardPower board{gpu, profile.power_of(gpu), 500, 500}, cool = board_of(500, 500);
+  CHECK(board.rest_w() == cool.rest_w());
+  const DrawingKernel kernel{.time = 1, .memory = 0.2, .launch = 0.1, .flops = 40, .bytes = 20};
+  DrawingKernel hot = kernel;
+  hot.flops *= 3;
+  hot.bytes *= 3;
+  CHECK(flop_energy(gpu, profile.power_of(gpu), 32, false) ==
+        doctest::Approx(3 * flop_energy(gpu, tested_values(), 32, false)));
+  CHECK(flop_energy(gpu, profile.power_of(gpu), 16, true) ==
+        doctest::Approx(3 * flop_energy(gpu, tested_values(), 16, true)));
+  CHECK(board.byte_energy() == doctest::Approx(3 * cool.byte_energy()));
+  CHECK(board.of(hot).energy == doctest::Approx(3 * cool.of(kernel).energy));
 }
 
 TEST_CASE("a machine draws its parts, fans by their sum, and what power supplies lose") {

@@ -103,7 +103,7 @@ TEST_CASE("a framework is that whose name the label contains, or else the one fo
   CHECK(refused("/frameworks/graphs/memory", R"({"norm_copies": 11})").find("expected 0 to 10 tensors") !=
         std::string::npos);
   CHECK(refused("/frameworks/graphs/memory", R"({"held": "2TiB"})").find("expected at most 1TiB") != std::string::npos);
-  CHECK(refused("/sustained_power", R"({"Hopper": 2})").find("/sustained_power/Hopper: expected a share above 0") !=
+  CHECK(refused("/sustained_draw", R"({"Hopper": 0.7})").find("/sustained_draw/Hopper: expected a factor of 1 to 10") !=
         std::string::npos);
   CHECK(refused("/frameworks/graphs/fussion", "1").find("unknown key \"fussion\"") != std::string::npos);
 }

@@ -50,6 +50,28 @@ TEST_CASE("each kernel keeps to the limit of its board") {
   }
 }
 
+TEST_CASE("a board that draws more in a training computes more slowly, at its own limit and below") {
+  const auto times = [](double factor) {
+    Json json = on_one_gpu("p4d.24xlarge");
+    json["workload"]["precision"] = "fp16";
+    const Json nobody;
+    Json profile = test::shipped_catalog().profile("kernels", JsonReader{nobody, "test"}).value();
+    profile["sustained_draw"] = {{"Ampere", factor}};
+    json["calibration"] = profile;
+    std::vector<double> found;
+    for (const char* limit : {"400W", "300W", "250W"}) {
+      json["cluster"]["groups"][0]["power_limit"] = limit;
+      found.push_back(plan_under(json).gpu_time.value());
+    }
+    return found;
+  };
+  const std::vector<double> cool = times(1), hot = times(2);
+  for (std::size_t i = 0; i < cool.size(); ++i) {
+    CHECK(hot[i] > cool[i]);
+    if (i > 0) CHECK(hot[i] / hot[i - 1] > cool[i] / cool[i - 1]);
+  }
+}
+
 TEST_CASE("precisions with matrix units draw less for a FLOP") {
   const double fp32 = step_energy(plan_under(on_one_gpu("p3.2xlarge")), 1);
   const double fp16 = step_energy(plan_under(on_one_gpu("p3.2xlarge", {{"/workload/precision", "fp16"}})), 1);

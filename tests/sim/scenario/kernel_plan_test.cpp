@@ -397,7 +397,7 @@ TEST_CASE("gradients are added to those before by a kernel for each variable, in
   CHECK(more_dispatch - dispatch == doctest::Approx(variables * setting.framework.dispatch.value()).epsilon(1e-9));
 }
 
-TEST_CASE("fused attention takes as long as its rate says, and a board that is hot computes products more slowly") {
+TEST_CASE("fused attention takes as long as its rate says") {
   Operator attention{
       .flops = Flops{1e12},
       .attention = AttentionShape{
@@ -406,17 +406,6 @@ TEST_CASE("fused attention takes as long as its rate says, and a board that is h
   const double once = kernel_time(attention, setting).total.value();
   setting.framework.attention_rate = 0.5;
   CHECK(kernel_time(attention, setting).total.value() == doctest::Approx(2 * once).epsilon(1e-9));
-
-  const Json nobody;
-  const JsonReader asker{nobody, "test"};
-  const Accelerator gpu = read_accelerator("H100", test::shipped_catalog().accelerator("H100", asker));
-  Profile profile = read_profile(test::shipped_catalog().profile("kernels", asker));
-  const auto power = [&] { return kernel_setting(profile, "", Precision::kBf16, gpu, "H100").gpu.board->limit_w(); };
-  const double measured = power();
-  profile.sustained_power["Hopper"] = 0.25;
-  CHECK(power() == doctest::Approx(measured / 4).epsilon(1e-12));
-  profile.sustained_power["H100"] = 0.125;
-  CHECK(power() == doctest::Approx(measured / 8).epsilon(1e-12));
 }
 
 TEST_CASE("collectives of split layers are dispatched on their own, and more slowly beside a pipeline over machines") {
