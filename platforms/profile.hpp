@@ -141,8 +141,9 @@ struct Framework {
   /// synchronisation points, of which only drop_and_pad has none.
   Seconds load_wait{};
   FrameworkMemory memory;
-  /// Convolutions in fp16 have their inputs and outputs transposed, since matrix units want channels last: read and
-  /// written once more. Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
+  /// Images have their channels first: convolutions in fp16 have their inputs and outputs transposed, since matrix units want
+  /// channels last, that is read and written once more, and batch norms go through each channel in one block of threads
+  /// (kernels::channel_time()). Source: cuDNN Developer Guide, Tensor Core operations, tensor transformations.
   bool transposes_images = false;
   /// Device memory that an algorithm of a convolution may take besides its images and weights: transforms
   /// (kernels::fft_workspace()) that need more are not taken. Sources: MXNet, Convolution, "workspace" (1024 MB);

@@ -342,7 +342,7 @@ constexpr std::string_view kProfileCompute = R"json({
           "loss_in_place": { "type": "boolean", "default": false, "description": "the gradient of a loss of 16-bit logits (fused_loss) is written over them" },
           "held": { "$ref": "#/$defs/size", "default": "0B", "description": "all the time: workspaces, buffers" } } },
         "attention_rate": { "type": "number", "minimum": 0.01, "maximum": 10, "default": 1, "description": "of fused attention, by that of FlashAttention-2; no faster than kernels made for the GPU's architecture" },
-        "transposes_images": { "type": "boolean", "default": false, "description": "convolutions in fp16 have inputs and outputs transposed" },
+        "transposes_images": { "type": "boolean", "default": false, "description": "images have their channels first: convolutions in fp16 have inputs and outputs transposed, batch norms a block of threads for each channel" },
         "convolution_workspace": { "$ref": "#/$defs/size", "default": "4GiB", "description": "of a convolution's transforms: none that need more" },
         "transforms_weight_gradients": { "type": "boolean", "default": true, "description": "weights' gradients of large kernels by Fourier transforms of tiles, as from cuDNN 6 on" },
         "variables_on_host": { "type": "boolean", "default": false, "description": "each step copies variables to the GPU and gradients back" },

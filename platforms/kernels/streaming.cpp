@@ -44,4 +44,10 @@ Seconds memory_time(double bytes, const Gpu& gpu, const StreamingValues& values)
   return std::max(Seconds{time}, Seconds{bytes / gpu.bandwidth});
 }
 
+Seconds channel_time(double bytes, double channels, bool is_backward, Precision precision, const Gpu& gpu,
+                     const StreamingValues& values) {
+  const double rate = channels * (is_backward ? kChannelRateBackward : kChannelRate) * bytes_of(precision);
+  return std::max(memory_time(bytes, gpu, values), Seconds{values.launch / gpu.clock + bytes / rate});
+}
+
 }  // namespace rehearse::kernels

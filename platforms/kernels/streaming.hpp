@@ -104,4 +104,15 @@ Seconds streaming_time(const Streaming& kernel, const Gpu& gpu, const StreamingV
 /// The same of a kernel of which only its bytes are known, and whose numbers do not depend on each other by rows.
 Seconds memory_time(double bytes, const Gpu& gpu, const StreamingValues& values);
 
+/// Numbers that the block of threads of one channel reads and writes in a second, in a batch norm of images whose channels are
+/// first: each waits for its loads, in fewer bytes for numbers of 16 bits. Measured on an H200, fp32, channels of 32 x 112 x 112
+/// and 32 x 56 x 56 numbers (calibration/data/h200-layers, kernels.csv): cuDNN's bn_fw_tr_1C11_kernel_NCHW 5.2e9 and 4.3e9, its
+/// bn_bw_1C11_kernel_new 3.4e9 and 2.6e9.
+inline constexpr double kChannelRate = 4.7e9, kChannelRateBackward = 3e9;
+
+/// The same of a batch norm with one block of threads for each channel, which few channels bound:
+/// launch / clock + max(memory bytes / delivered bandwidth, bytes / bytes of a number / (channels rate)).
+Seconds channel_time(double bytes, double channels, bool is_backward, Precision precision, const Gpu& gpu,
+                     const StreamingValues& values);
+
 }  // namespace rehearse::kernels

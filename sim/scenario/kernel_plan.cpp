@@ -101,6 +101,11 @@ double launches(const Operator& op, const KernelSetting& setting) {
   return is_fusible(op) ? 1 - setting.framework.fusion : 1;
 }
 
+/// A batch norm with a block of threads for each channel of images.
+bool is_by_channels(const Operator& op, const KernelSetting& setting) {
+  return op.kind == OperatorKind::kBatchNorm && setting.framework.transposes_images && !op.output_shape.empty();
+}
+
 /// What kernels besides the operator's own read and write, each once, and how many they are.
 struct Copies {
   double bytes = 0, kernels = 0;
@@ -273,13 +278,19 @@ KernelTime kernel_time(const Operator& op, const KernelSetting& setting) {
   const auto time_of = [&](double bytes) {
     return kernels::memory_time(bytes, setting.gpu, setting.values.elementwise);
   };
+  const auto own_time = [&](double bytes) {
+    return is_by_channels(op, setting)
+               ? kernels::channel_time(bytes, static_cast<double>(op.output_shape.back()), op.phase != Phase::kForward,
+                                       setting.scalars, setting.gpu, setting.values.elementwise)
+               : time_of(bytes);
+  };
   const double bytes = traffic_of(op, setting);
   if (op.is_cast && bytes == 0) return {};
   const double count = launches(op, setting), wide = widening(op, setting);
   const auto kernel = count > 1 || op.attention ? std::nullopt : kernel_of(op, setting);
   Seconds total = op.attention ? attention_time(op, setting)
                   : kernel     ? time_of_kernel(*kernel, setting)
-                               : count * time_of(bytes);
+                               : count * own_time(bytes);
   total = wide * total;
   Seconds launch = kernel ? kernels::launch_time(*kernel, setting.gpu, setting.values)
                           : (op.attention ? 1 : count) * kernels::launch_time(setting.gpu, setting.values.elementwise);

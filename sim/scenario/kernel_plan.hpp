@@ -42,6 +42,7 @@ std::optional<kernels::Kernel> kernel_of(const Operator& op, const KernelSetting
 ///   products                                + a kernel that reads and writes the output for each of copies
 ///   convolutions of large kernels           no longer than by transforms (kernels::fft_time()), as far as the framework has them
 ///   convolutions in fp16, transposes_images + two kernels that read and write inputs and outputs
+///   batch norms, transposes_images          by kernels::channel_time()
 /// On a processor (kernels::kProcessorArchitecture) the kernel, if there is one, after the framework's dispatch: one
 /// thread does both.
 KernelTime kernel_time(const Operator& op, const KernelSetting& setting);

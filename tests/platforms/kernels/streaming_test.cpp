@@ -59,4 +59,22 @@ TEST_CASE("rows that do not fit in registers are read again, from memory if L2 d
   CHECK(more(1025) / (1025e3 * 5e-12) == doctest::Approx(1).epsilon(1e-6));
 }
 
+TEST_CASE("a batch norm by channels waits for the loads of few channels, whatever the memory delivers") {
+  Gpu gpu = test::gpu_of_hundred();
+  const StreamingValues ideal{.launch = 1000, .memory = 1, .number = 0, .row = 0};
+  const auto time = [&](double channels, bool is_backward, Precision precision) {
+    return channel_time(1e9, channels, is_backward, precision, gpu, ideal).value() - 1e-6;
+  };
+  // 250 million numbers of 4 B, of which the memory delivers all in 1 ms: 32 channels read 7.8 million each.
+  CHECK(time(32, false, Precision::kFp32) == doctest::Approx(250e6 / 32 / kChannelRate).epsilon(1e-9));
+  CHECK(time(32, true, Precision::kFp32) == doctest::Approx(250e6 / 32 / kChannelRateBackward).epsilon(1e-9));
+  CHECK(time(32, false, Precision::kFp16) == doctest::Approx(500e6 / 32 / kChannelRate).epsilon(1e-9));
+  CHECK(time(1024, true, Precision::kFp32) == doctest::Approx(1e-3).epsilon(1e-9));
+  const double once = time(32, true, Precision::kFp32);
+  gpu.bandwidth *= 4;
+  CHECK(time(32, true, Precision::kFp32) == once);
+  gpu.bandwidth /= 40;
+  CHECK(channel_time(1e9, 32, false, Precision::kFp32, gpu, ideal) == memory_time(1e9, gpu, ideal));
+}
+
 }  // namespace rehearse::kernels
