@@ -142,11 +142,22 @@ void warn_about_tf32(Scenario& scenario) {
   }
 }
 
+/// Of no framework, or of a PyTorch of which the profile has no more than of PyTorch of any version: "PyTorch Lightning", "torch 2.4".
+bool may_be_pytorch_2(const Scenario& scenario) {
+  const std::string& label = scenario.framework;
+  if (label.empty()) return true;
+  if (label.find("torch") == std::string::npos && label.find("Torch") == std::string::npos) return false;
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : scenario.profile.frameworks) names.push_back(name);
+  const std::string name = framework_name(names, label);
+  return name == "PyTorch" || name == "otherwise";
+}
+
 /// What profiles have of frameworks in common is of recipes of 2017 to 2022, most of which updated variables one by one, as PyTorch
 /// did before version 2. Nobody who names no framework, or PyTorch alone, has said that theirs does.
 void warn_about_updates(Scenario& scenario) {
-  if ((!scenario.framework.empty() && scenario.framework != "PyTorch") || scenario.optimizer_implementation ||
-      !why_no_update_kernels(scenario).empty() || std::ranges::all_of(scenario.groups, [](const Group& group) {
+  if (!may_be_pytorch_2(scenario) || scenario.optimizer_implementation || !why_no_update_kernels(scenario).empty() ||
+      std::ranges::all_of(scenario.groups, [](const Group& group) {
         return group.role != Role::kWorker || group.accelerator->architecture == kernels::kProcessorArchitecture;
       }))
     return;

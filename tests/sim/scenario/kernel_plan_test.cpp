@@ -367,6 +367,21 @@ TEST_CASE("outputs of products are copied, images of convolutions in fp16 transp
         doctest::Approx(in_fp16 + 2 * time_of(second.bytes_read + second.bytes_written)).epsilon(1e-9));
 }
 
+TEST_CASE("whoever may mean PyTorch 2 is told that variables are taken to be updated one by one") {
+  const auto is_told = [](const char* framework) {
+    Json scenario = on_one_gpu("p3.2xlarge", 16);
+    if (framework != nullptr) scenario["workload"]["framework"] = framework;
+    const std::vector<std::string> warnings = test::resolved(scenario).warnings;
+    return std::ranges::any_of(
+        warnings, [](const std::string& warning) { return warning.starts_with("the optimizer is taken"); });
+  };
+  for (const char* framework : {"PyTorch", "PyTorch Lightning", "torch 2.4", "torchvision"})
+    CHECK_MESSAGE(is_told(framework), framework);
+  CHECK(is_told(nullptr));
+  for (const char* framework : {"PyTorch 2.4", "NGC PyTorch", "PyTorch compiled", "TensorFlow 1", "MXNet"})
+    CHECK_MESSAGE(!is_told(framework), framework);
+}
+
 TEST_CASE("batch norms of images whose channels are first take longer where few channels share a fast memory") {
   const auto times = [](std::int64_t channels, bool are_first) {
     GraphBuilder graph{"test", "a norm", Layout::kNchw, 32, Precision::kFp32};
