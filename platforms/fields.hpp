@@ -55,7 +55,7 @@ struct Plain<std::optional<Value>> {
   using Type = Value;
 };
 template <class Value>
-inline constexpr bool is_optional = !std::is_same_v<typename Plain<Value>::Type, Value>;
+inline constexpr bool kIsOptional = !std::is_same_v<typename Plain<Value>::Type, Value>;
 
 template <class Value>
 Value read_value(const JsonReader& json, std::string_view key) {
@@ -115,7 +115,7 @@ void for_each_field(const T*, const Use& use) {
 
 template <class T, class Member>
 bool states(const T& value, Member member, StatedKeys bit) {
-  if constexpr (is_optional<std::remove_cvref_t<decltype(value.*member)>>)
+  if constexpr (kIsOptional<std::remove_cvref_t<decltype(value.*member)>>)
     return (value.*member).has_value();
   else if constexpr (requires { value.stated; })
     return (value.stated & bit) != 0;
@@ -128,7 +128,7 @@ bool states(const T& value, Member member, StatedKeys bit) {
 /// Reads the keys of the table that are there; throws InputError if one that is required is not, or beyond its bounds.
 template <class T>
 void read_fields(const JsonReader& json, T& value) {
-  detail::for_each_field(&value, [&](const Field<T>& field, auto member, StatedKeys bit) {
+  detail::for_each_field(&value, [&](const Field<T>& field, auto member, [[maybe_unused]] StatedKeys bit) {
     if (!field.is_required && !json.has(field.key)) return;
     using Value = typename detail::Plain<std::remove_cvref_t<decltype(value.*member)>>::Type;
     const Value read = detail::read_value<Value>(json, field.key);
@@ -146,7 +146,7 @@ void write_fields(JsonValue& json, const T& value) {
   [[maybe_unused]] static const T by_default{};
   detail::for_each_field(&value, [&](const Field<T>& field, auto member, StatedKeys bit) {
     const auto& held = value.*member;
-    if constexpr (detail::is_optional<std::remove_cvref_t<decltype(held)>>) {
+    if constexpr (detail::kIsOptional<std::remove_cvref_t<decltype(held)>>) {
       if (held) detail::write_value(json[field.key], *held);
     } else if (field.is_required || detail::states(value, member, bit) || !(held == by_default.*member)) {
       detail::write_value(json[field.key], held);
@@ -207,7 +207,7 @@ std::optional<double> stated_number(const T& value, std::string_view key) {
   std::optional<double> number;
   detail::for_each_field(&value, [&](const Field<T>& field, auto member, StatedKeys bit) {
     if (key != field.key || !detail::states(value, member, bit)) return;
-    if constexpr (detail::is_optional<std::remove_cvref_t<decltype(value.*member)>>)
+    if constexpr (detail::kIsOptional<std::remove_cvref_t<decltype(value.*member)>>)
       number = detail::number_of(*(value.*member));
     else
       number = detail::number_of(value.*member);
@@ -254,7 +254,7 @@ NumberPlace number_in(T& value, std::string_view key) {
     const bool is_there = field.is_required || detail::states(value, member, bit) || !(held == by_default.*member);
     if (key != field.key || !is_there) return;
     auto* place = [&] {
-      if constexpr (detail::is_optional<std::remove_cvref_t<decltype(held)>>)
+      if constexpr (detail::kIsOptional<std::remove_cvref_t<decltype(held)>>)
         return &*held;
       else
         return &held;
