@@ -139,9 +139,7 @@ BoardPowerValues Profile::power_of(const Accelerator& accelerator) const {
 }
 
 Framework Profile::framework(const std::string& label) const {
-  std::vector<std::string> names;
-  for (const auto& [name, framework] : frameworks) names.push_back(name);
-  const auto found = frameworks.find(framework_name(names, label));
+  const auto found = frameworks.find(framework_name(frameworks, label));
   return found != frameworks.end() ? found->second : Framework{};
 }
 

@@ -459,6 +459,14 @@ struct Profile {
 /// The longest of the names that the label contains, or "otherwise".
 std::string framework_name(const std::vector<std::string>& names, const std::string& label);
 
+/// The same of the keys of a map, such as Profile::frameworks.
+template <class Entry>
+std::string framework_name(const std::map<std::string, Entry>& entries, const std::string& label) {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries) names.push_back(name);
+  return framework_name(names, label);
+}
+
 /// Reads a profile file's object; a section that it leaves out costs nothing: sim/scenario/substitutes.hpp fills in what
 /// a scenario needs. Throws InputError.
 Profile read_profile(JsonReader json);

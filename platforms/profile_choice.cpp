@@ -24,10 +24,10 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 /// How much of the framework's name the profile has a recipe for, of kernels' times; 0: it is one of all others.
 int named_framework(const Profile& profile, const TrainingFacts& facts) {
   if (!profile.kernels || facts.framework.empty()) return 0;
-  std::vector<std::string> names;
-  for (const auto& [name, framework] : profile.frameworks) names.push_back(name);
-  const std::string name = framework_name(names, facts.framework);
-  return contains(names, name) && facts.framework.find(name) != std::string::npos ? static_cast<int>(name.size()) : 0;
+  const std::string name = framework_name(profile.frameworks, facts.framework);
+  return profile.frameworks.contains(name) && facts.framework.find(name) != std::string::npos
+             ? static_cast<int>(name.size())
+             : 0;
 }
 
 /// Whether the profile can stand for this training at all.

@@ -147,9 +147,7 @@ bool may_be_pytorch_2(const Scenario& scenario) {
   const std::string& label = scenario.framework;
   if (label.empty()) return true;
   if (label.find("torch") == std::string::npos && label.find("Torch") == std::string::npos) return false;
-  std::vector<std::string> names;
-  for (const auto& [name, framework] : scenario.profile.frameworks) names.push_back(name);
-  const std::string name = framework_name(names, label);
+  const std::string name = framework_name(scenario.profile.frameworks, label);
   return name == "PyTorch" || name == "otherwise";
 }
 

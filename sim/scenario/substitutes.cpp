@@ -83,9 +83,8 @@ void take_servers_of_framework(ProfileCompletion& target) {
   Profile& profile = target.profile();
   if (profile.servers_of_frameworks.empty()) return;
   target.set_changed();
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : profile.servers_of_frameworks) names.push_back(name);
-  const auto chosen = profile.servers_of_frameworks.find(framework_name(names, target.scenario().framework));
+  const auto chosen =
+      profile.servers_of_frameworks.find(framework_name(profile.servers_of_frameworks, target.scenario().framework));
   if (chosen != profile.servers_of_frameworks.end()) {
     ServerParameters servers = chosen->second.servers;
     servers.fitted = profile.servers.fitted;
