@@ -45,6 +45,13 @@ std::vector<std::size_t> idle_labels(const std::vector<std::string>& labels) {
 
 bool is_of_state(const std::string& label) { return label.ends_with("_active_s") || label.ends_with("_idle_s"); }
 
+/// Step times and mean rates: [labels].
+std::vector<bool> fine_labels(const std::vector<std::string>& labels) {
+  std::vector<bool> found;
+  for (const std::string& label : labels) found.push_back(label == "step_time_s" || label.ends_with("_mean_Bps"));
+  return found;
+}
+
 double log_sigmoid(double x) { return x < 0 ? x - std::log1p(std::exp(x)) : -std::log1p(std::exp(-x)); }
 
 Dataset columns_of(const TorchValue& state, const std::string& where) {
@@ -74,6 +81,7 @@ struct MetricsModel::Parts {
   MetricsNetworkOptions options;
   std::vector<std::string> labels;       // names
   std::vector<std::size_t> idle_beside;  // idle_labels()
+  std::vector<bool> is_fine;             // fine_labels()
   FeatureReader reader;
   Scale total_scale;
   detail::Rows whitening;             // [total inputs, total inputs]
@@ -84,7 +92,11 @@ struct MetricsModel::Parts {
   std::optional<detail::MetricsForward> layers;
 
   Parts(const MetricsNetworkOptions& chosen, const Dataset& dataset)
-      : options{chosen}, labels{dataset.labels}, idle_beside{idle_labels(labels)}, reader{dataset, chosen.ablation} {
+      : options{chosen},
+        labels{dataset.labels},
+        idle_beside{idle_labels(labels)},
+        is_fine{fine_labels(labels)},
+        reader{dataset, chosen.ablation} {
     has_learnt_kind.assign(kStepKinds, false);
     for (std::size_t l = 0; l < labels.size(); ++l)  // of a Laplace distribution
       for (const double coverage : kCoverages) quantiles.push_back(-std::log(1 - coverage));
@@ -148,7 +160,8 @@ struct MetricsModel::Parts {
     prediction.distance = distance(in.deviations) / edge;
     std::vector<double> log;  // of the prediction where the state occurs
     for (std::size_t l = 0; l < labels.size(); ++l) {
-      const double corrected = double{in.bases[l]} + out.value[l];
+      const float value = out.value[l], fine = std::clamp(value, -detail::kMostFine, detail::kMostFine);
+      const double corrected = double{in.bases[l]} + (is_fine[l] ? detail::kFineCorrection * std::sinh(fine) : value);
       log.push_back(in.is_limited[l] > 0 ? log_sigmoid(corrected) + in.limits[l] : corrected);
     }
     const auto step = static_cast<std::size_t>(std::find(labels.begin(), labels.end(), "step_time_s") - labels.begin());
@@ -190,6 +203,10 @@ MetricsModel::MetricsModel(const Dataset& dataset, std::span<const std::size_t> 
 
 MetricsModel::MetricsModel(const TorchValue& state, const std::string& where)
     : parts_{std::make_unique<Parts>(options_of(state, where), columns_of(state, where))} {
+  const TorchValue* fine = state.find("fine_correction");
+  if (fine == nullptr || fine->number(where + ": fine_correction") != detail::kFineCorrection)
+    throw InputError{
+        where + ": it was trained by another version of Rehearse, whose numbers mean something else: train it again"};
   Parts& parts = *parts_;
   const std::size_t totals = parts.reader.total_inputs();
   parts.total_scale = scale_of(state.at("total_scale", where), totals, where + ": total_scale");
@@ -216,6 +233,7 @@ MetricsModel::~MetricsModel() = default;
 
 const MetricsNetworkOptions& MetricsModel::options() const { return parts_->options; }
 std::size_t MetricsModel::labels() const { return parts_->labels.size(); }
+const std::vector<bool>& MetricsModel::has_fine_corrections() const { return parts_->is_fine; }
 std::size_t MetricsModel::total_inputs() const { return parts_->reader.total_inputs(); }
 
 void MetricsModel::take_weights(const TorchValue& weights, const std::string& where) {
@@ -288,6 +306,7 @@ TorchDict MetricsModel::state() const {
            {"ablation", static_cast<std::int64_t>(parts.options.ablation)},
            {"seed", static_cast<std::int64_t>(parts.options.seed)},
            {"labels", list_of(parts.labels)},
+           {"fine_correction", double{detail::kFineCorrection}},
            {"total_scale", stored(parts.total_scale)},
            {"whitening", TorchTensor::of_floats({totals, totals},
                                                 {parts.whitening.data(), static_cast<std::size_t>(totals * totals)})},

@@ -84,6 +84,7 @@ struct MetricsNetwork::Parts {
   MetricsModel model;  // with weights of when it predicted last
   std::shared_ptr<MetricsLayers> network;
   std::unique_ptr<torch::optim::AdamW> optimizer;
+  Tensor is_fine;                                                       // [labels]
   std::map<std::pair<const Dataset*, std::size_t>, GraphInputs> known;  // by sample
 
   explicit Parts(MetricsModel from) : model{std::move(from)} {
@@ -91,6 +92,8 @@ struct MetricsNetwork::Parts {
     network = std::make_shared<MetricsLayers>(model.options(), static_cast<std::int64_t>(model.total_inputs()),
                                               static_cast<std::int64_t>(model.labels()));
     network->to(device());
+    const std::vector<bool>& fine = model.has_fine_corrections();
+    is_fine = torch::tensor(std::vector<float>(fine.begin(), fine.end())).to(device());
     make_optimizer();
   }
   void make_optimizer() {
@@ -142,8 +145,10 @@ struct MetricsNetwork::Parts {
   }
 
   /// ln of the prediction where the state occurs: [samples, labels].
-  static Tensor log_prediction(const GraphInputs& in, const MetricsLayers::Output& out) {
-    return torch::where(in.is_limited > 0, torch::log_sigmoid(out.value + in.bases) + in.limits, out.value + in.bases);
+  Tensor log_prediction(const GraphInputs& in, const MetricsLayers::Output& out) const {
+    const Tensor fine = detail::kFineCorrection * torch::sinh(out.value.clamp(-detail::kMostFine, detail::kMostFine));
+    const Tensor corrected = in.bases + torch::where(is_fine > 0, fine, out.value);
+    return torch::where(in.is_limited > 0, torch::log_sigmoid(corrected) + in.limits, corrected);
   }
 
   /// Makes operators of some kinds, with kForgottenKinds as the chance of each, unknown ones.

@@ -94,7 +94,9 @@ TEST_CASE("what predicts without LibTorch computes the layers that LibTorch has 
     double loss = 0, known = 0;
     for (std::size_t l = 0; l < labels.size(); ++l) {
       if (std::isnan(labels[l])) continue;
-      const double corrected = double{in.bases[l]} + out.value[l], logit = out.presence[l];
+      const bool is_fine = data.labels[l] == "step_time_s" || data.labels[l].ends_with("_mean_Bps");
+      const double value = is_fine ? 0.02 * std::sinh(out.value[l]) : out.value[l];
+      const double corrected = double{in.bases[l]} + value, logit = out.presence[l];
       const double log = in.is_limited[l] > 0 ? in.limits[l] - std::log1p(std::exp(-corrected)) : corrected;
       const bool is_positive = labels[l] > 0;
       if (is_positive) loss += std::abs(std::log(labels[l]) - log) / out.width[l] + std::log(out.width[l]);
@@ -105,6 +107,21 @@ TEST_CASE("what predicts without LibTorch computes the layers that LibTorch has 
     CHECK(network->loss(data, one) == doctest::Approx(loss / known).epsilon(1e-5));
     CHECK(values_of(network->predict(data, one)) == values_of(predicting.predict(data, one)));
   }
+}
+
+TEST_CASE("a model whose numbers mean something else is refused") {
+  const Dataset data = test::synthetic_dataset(10);
+  const TorchValue state = trained(test::small_predictor("learnt"), data)->state();
+  const std::string message =
+      "model: it was trained by another version of Rehearse, whose numbers mean something else: train it again";
+  TorchDict without, other;
+  for (const auto& [key, value] : std::get<TorchDict>(state.value).items) {
+    const bool is_meaning = key.text("key") == "fine_correction";
+    if (!is_meaning) without.items.emplace_back(key, value);
+    other.items.emplace_back(key, is_meaning ? TorchValue{0.05} : value);
+  }
+  CHECK_THROWS_WITH_AS((MetricsModel{TorchValue{without}, "model"}), message.c_str(), InputError);
+  CHECK_THROWS_WITH_AS((MetricsModel{TorchValue{other}, "model"}), message.c_str(), InputError);
 }
 
 TEST_CASE("degrees are scaled by their mean over the training graphs' nodes") {
