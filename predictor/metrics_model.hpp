@@ -51,7 +51,7 @@ struct MetricsOutputs {
 ///   z = MLP[mean, maximum and deviation of x over t, totals, ln of mean loads, g]
 /// z gives u, a width b and a logit p for each label. A label is 0 where p < 0; else base * exp(u), or for shares
 /// sigmoid(logit(base) + u): what idle resources would show (SampleFeatures::bases), corrected; of labels that are not bursts
-/// 0.02 sinh(u) takes the place of u. No idle or active time
+/// 0.05 sinh(u) takes the place of u. No idle or active time
 /// exceeds the steps of the window, and one that is never interrupted by the other takes them.
 /// Intervals are as many times wider as an input is farther (distance) than 99 % of the training samples, twice at most.
 class MetricsModel : public MetricsPredictor {

@@ -100,7 +100,7 @@ struct MetricsNetwork::Parts {
     std::vector<Tensor> learning;
     for (const Tensor& parameter : network->parameters())
       if (parameter.requires_grad()) learning.push_back(parameter);
-    optimizer = std::make_unique<torch::optim::AdamW>(learning, torch::optim::AdamWOptions(1e-3).weight_decay(1e-3));
+    optimizer = std::make_unique<torch::optim::AdamW>(learning, torch::optim::AdamWOptions(1e-3).weight_decay(0.03));
   }
 
   TorchValue weights() const {

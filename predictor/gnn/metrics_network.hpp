@@ -12,7 +12,7 @@
 namespace rehearse {
 
 /// Kinds of operations that no training sample has are one kind, unknown, which each kind is in a tenth of the steps of
-/// training. Steps of AdamW (weight decay 1e-3) on gradients of norm 2 at most. Loss: |ln label - ln prediction| / b + ln b
+/// training. Steps of AdamW (weight decay 0.03) on gradients of norm 2 at most. Loss: |ln label - ln prediction| / b + ln b
 /// (a Laplace distribution, whose median the prediction is), and the cross-entropy of p, times 0.5. Labels that are not
 /// known count nothing.
 class MetricsNetwork : public Predictor {

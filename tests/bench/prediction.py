@@ -36,7 +36,7 @@ def arguments(words=None):
     parser.add_argument("--reference-samples", type=int, default=24000, help="simulated samples on the settings of Driple (default 24000)")
     parser.add_argument("--samples", type=int, default=8000, help="simulated samples on random clusters (default 8000)")
     parser.add_argument("--epochs", type=int, default=8, help="of trainings on random clusters (default 8)")
-    parser.add_argument("--reference-epochs", type=int, default=24, help="of trainings on the reference space (default 24)")
+    parser.add_argument("--reference-epochs", type=int, default=40, help="of trainings on the reference space (default 40)")
     parser.add_argument("--seeds", type=int, default=1, help="of trainings on the reference space (default 1)")
     parser.add_argument("--ablations", action="store_true", help="also take parts of what the network is told away")
     parser.add_argument("--left-out", action="store_true", help="also leave families, strategies, GPUs and ranges of links out of the training")

@@ -95,7 +95,7 @@ TEST_CASE("what predicts without LibTorch computes the layers that LibTorch has 
     for (std::size_t l = 0; l < labels.size(); ++l) {
       if (std::isnan(labels[l])) continue;
       const bool is_fine = data.labels[l] == "step_time_s" || data.labels[l].ends_with("_mean_Bps");
-      const double value = is_fine ? 0.02 * std::sinh(out.value[l]) : out.value[l];
+      const double value = is_fine ? 0.05 * std::sinh(out.value[l]) : out.value[l];
       const double corrected = double{in.bases[l]} + value, logit = out.presence[l];
       const double log = in.is_limited[l] > 0 ? in.limits[l] - std::log1p(std::exp(-corrected)) : corrected;
       const bool is_positive = labels[l] > 0;
@@ -118,7 +118,7 @@ TEST_CASE("a model whose numbers mean something else is refused") {
   for (const auto& [key, value] : std::get<TorchDict>(state.value).items) {
     const bool is_meaning = key.text("key") == "fine_correction";
     if (!is_meaning) without.items.emplace_back(key, value);
-    other.items.emplace_back(key, is_meaning ? TorchValue{0.05} : value);
+    other.items.emplace_back(key, is_meaning ? TorchValue{0.02} : value);
   }
   CHECK_THROWS_WITH_AS((MetricsModel{TorchValue{without}, "model"}), message.c_str(), InputError);
   CHECK_THROWS_WITH_AS((MetricsModel{TorchValue{other}, "model"}), message.c_str(), InputError);
