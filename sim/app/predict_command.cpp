@@ -143,7 +143,7 @@ void require_learnt(const PredictCommand& command, const PredictedMetrics& predi
 }
 
 Document prediction_document(const PredictCommand& command, const Told& told,
-                             const std::vector<PredictedMetrics>& predictions,
+                             const std::vector<PredictedMetrics>& predictions, const std::vector<std::string>& notes,
                              const std::vector<std::string>& warnings) {
   const auto unlike = std::ranges::count_if(predictions, [](const PredictedMetrics& of) { return of.distance > 1; });
   Document document{.title = "Prediction for " + command.input.filename().string(),
@@ -158,6 +158,7 @@ Document prediction_document(const PredictCommand& command, const Told& told,
   if (predictions.size() == 1 && predictions[0].distance > 0)
     document.headlines = {{"distance", display(predictions[0].distance), "1 is the edge of what was learnt"}};
   document.sections.push_back({.title = "Metrics", .paragraphs = {}, .tables = {told.page}});
+  if (!notes.empty()) document.sections.push_back({.title = "Notes", .paragraphs = notes});
   if (!warnings.empty()) document.sections.push_back({.title = "Warnings", .paragraphs = warnings});
   return document;
 }
@@ -196,13 +197,17 @@ Answer run(const PredictCommand& command) {
                        display(predictions[0].distance) + ", 1 is the edge; most by " +
                        in_quotes(predictions[0].farthest) + ")");
   print_warnings(warnings, command.common.is_quiet);
+  if (!input.is_many && predictor.network() != nullptr && !predictions[0].reaches.empty())
+    notes.emplace_back(
+        "5 % and 95 % are of labels as it has learnt them, which simulations gave as a rule: how far those may be from "
+        "what is measured says the interval of `rehearse simulate`");
   for (const std::string& note : notes)
     if (!command.common.is_quiet) say(note);
   if (command.common.output) {
     OutputFolder files{*command.common.output};
     files.write("predictions.csv", told.csv.text());
     files.write("prediction.json", text);
-    files.write("prediction.html", render_html(prediction_document(command, told, predictions, warnings)));
+    files.write("prediction.html", render_html(prediction_document(command, told, predictions, notes, warnings)));
     files.commit();
     say_written(command.common, *command.common.output, files.names());
   }

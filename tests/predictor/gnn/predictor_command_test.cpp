@@ -115,7 +115,9 @@ TEST_CASE("from random workloads to predictions: better than the mean, and an in
     }
     CHECK(prediction["metrics"]["gpu_peak"]["value"] <= 1);
     CHECK(bytes(folder / "prediction" / "prediction.json") == one.out);
-    CHECK(bytes(folder / "prediction" / "prediction.html").find("1 graph is predicted") != std::string::npos);
+    const std::string page = bytes(folder / "prediction" / "prediction.html");
+    CHECK(page.find("1 graph is predicted") != std::string::npos);
+    CHECK(page.find("which simulations gave as a rule") != std::string::npos);
     const Outcome all = rehearse_with("predict " + model + " " + data + " --quiet");
     CHECK(all.exit_code == 0);
     CHECK(all.out.starts_with("graph,setting,metric,predicted,low,high,distance\n"));
