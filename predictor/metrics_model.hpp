@@ -50,9 +50,9 @@ struct MetricsOutputs {
 ///   x <- x + s(convolution of 5 parts over x), 4 times, dilated by 1, 2, 4, 1
 ///   z = MLP[mean, maximum and deviation of x over t, totals, ln of mean loads, g]
 /// z gives u, a width b and a logit p for each label. A label is 0 where p < 0; else base * exp(u), or for shares
-/// sigmoid(logit(base) + u): what idle resources would show (SampleFeatures::bases), corrected; of labels that are not bursts
-/// 0.05 sinh(u) takes the place of u. No idle or active time
-/// exceeds the steps of the window, and one that is never interrupted by the other takes them.
+/// sigmoid(logit(base) + u): what idle resources would show (SampleFeatures::bases), corrected; for step times and
+/// mean rates 0.05 sinh(u) takes the place of u. No idle or active time exceeds the steps of the window, and one that
+/// is never interrupted by the other takes them.
 /// Intervals are as many times wider as an input is farther (distance) than 99 % of the training samples, twice at most.
 class MetricsModel : public MetricsPredictor {
  public:
@@ -69,7 +69,7 @@ class MetricsModel : public MetricsPredictor {
 
   const MetricsNetworkOptions& options() const;
   std::size_t labels() const;
-  /// [labels]: whether corrections are fine, of what is no burst.
+  /// [labels]: step times and mean rates, which 0.05 sinh(u) corrects.
   const std::vector<bool>& has_fine_corrections() const;
   std::size_t total_inputs() const;
   MetricsInputs inputs(const Dataset& dataset, std::size_t sample) const;

@@ -18,8 +18,8 @@ inline constexpr std::array<int, 4> kDilations{1, 2, 4, 1};
 inline constexpr int kAboutTotals = 64;  // features of them
 inline constexpr float kLeastWidth = 0.001F;
 inline constexpr float kTrust = 2;  // logit, before anything is learnt, that a state occurs
-// Most steps and mean rates are what shared resources would show, to a thousandth, and some are far from it: corrections u of
-// theirs are kFineCorrection sinh(u), which is fine where it is small; 75 at most.
+// Most step times and mean rates are what resources without others would show (SampleFeatures::bases), to a thousandth, and some
+// are far from it. Their corrections are kFineCorrection sinh(u): fine where they are small. |u| is kMostFine at most.
 inline constexpr float kFineCorrection = 0.05F, kMostFine = 8;
 inline constexpr float kDrawnScale = 8, kUsesScale = 0.1F;
 

@@ -196,11 +196,11 @@ Answer run(const PredictCommand& command) {
     warnings.push_back("unlike anything that the predictor was trained on (distance " +
                        display(predictions[0].distance) + ", 1 is the edge; most by " +
                        in_quotes(predictions[0].farthest) + ")");
-  print_warnings(warnings, command.common.is_quiet);
   if (!input.is_many && predictor.network() != nullptr && !predictions[0].reaches.empty())
     notes.emplace_back(
         "5 % and 95 % are of labels as it has learnt them, which simulations gave as a rule: how far those may be from "
         "what is measured says the interval of `rehearse simulate`");
+  print_warnings(warnings, command.common.is_quiet);
   for (const std::string& note : notes)
     if (!command.common.is_quiet) say(note);
   if (command.common.output) {

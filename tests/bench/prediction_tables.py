@@ -96,7 +96,7 @@ def clusters(accuracy):
     left_out = [each for kind in KINDS for each in rows_of(accuracy, "strategies", kind)]
     text = (
         f"With nothing left out it learns from {whole[0]['training_samples']} samples in {accuracy['options']['epochs']} epochs, and is asked for "
-        f"{whole[0]['test_samples']} of models that it has not seen. The 90th percentile for bursts is then {whole[0]['learnt']['burst_p90']:.0f} %: some gaps "
+        f"{whole[0]['test_samples']} of models that it has not seen. The 90th percentile is then {whole[0]['learnt']['step_p90']:.0f} % for step times and {whole[0]['learnt']['burst_p90']:.0f} % for bursts: some gaps "
         "are a sample or none. The column \"in 90 %\" is how many labels intervals of 90 % hold.")
     if left_out:
         covered = [each["learnt"]["inside"]["90"] for each in left_out]
